@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# llamalloc_layer(NAME DEPENDS layer...): one room of src/ as one static library, with the
+# *_test.cc twins beside its sources as one GoogleTest executable NAME_test.
+
+set(LLAMALLOC_FLAGS
+  -Wall -Wextra -Wundef -Wshadow -Wnon-virtual-dtor -fno-exceptions -fno-rtti
+  -fvisibility=hidden -ftls-model=initial-exec
+  # The allocator must not be turned into calls of itself (mimalloc issue 785).
+  -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
+  # Function-local statics are constant-initialised or forbidden: no guard, no libstdc++.
+  -fno-threadsafe-statics)
+if(LLAMALLOC_WERROR)
+  list(APPEND LLAMALLOC_FLAGS -Werror)
+endif()
+if(LLAMALLOC_SANITIZE)
+  add_compile_options(-fsanitize=${LLAMALLOC_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${LLAMALLOC_SANITIZE})
+endif()
+
+function(llamalloc_layer name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
+  if(sources)
+    add_library(llamalloc_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(llamalloc_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(llamalloc_${name} ${scope}
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  if(sources)
+    target_compile_options(llamalloc_${name} PRIVATE ${LLAMALLOC_FLAGS})
+  endif()
+  foreach(dep ${ARG_DEPENDS})
+    target_link_libraries(llamalloc_${name} ${scope} llamalloc_${dep})
+  endforeach()
+  if(LLAMALLOC_BUILD_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE llamalloc_${name} GTest::gtest_main)
+    target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror)
+    target_compile_definitions(${name}_test PRIVATE
+      LLAMALLOC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name}_test)
+  endif()
+endfunction()
