@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/check.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace llamalloc {
+
+// vsnprintf with integer, string and plain floating conversions does not allocate in glibc.
+void print_line(const char* format, ...) {
+  const int saved = errno;
+  char text[512] = "llamalloc: ";
+  constexpr int kPrefix = 11;
+  constexpr int kRoom = 500 - kPrefix;
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(text + kPrefix, kRoom, format, args);
+  va_end(args);
+  if (n < 0) n = 0;
+  if (n >= kRoom) n = kRoom - 1;
+  text[kPrefix + n] = '\n';
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, kPrefix + n + 1);
+  errno = saved;
+}
+
+void check_failed(const char* file, int line, const char* text) {
+  print_line("%s:%d: check failed: %s", file, line, text);
+  abort();
+}
+
+void check_failed(const char* file, int line, const char* text, uint64_t left, uint64_t right) {
+  print_line("%s:%d: check failed: %s (%llu against %llu)", file, line, text,
+             static_cast<unsigned long long>(left), static_cast<unsigned long long>(right));
+  abort();
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A captured calling context: return addresses, the allocation site's first.
+#pragma once
+
+#include <cstdint>
+
+namespace llamalloc {
+
+inline constexpr int kMaxFrames = 64;
+
+struct StackTrace {
+  uint16_t depth = 0;
+  bool truncated = false;  // the walk stopped before the outermost frame
+  uintptr_t frames[kMaxFrames];
+
+  bool operator==(const StackTrace& o) const {
+    if (depth != o.depth) return false;
+    for (int i = 0; i < depth; ++i)
+      if (frames[i] != o.frames[i]) return false;
+    return true;
+  }
+  uint64_t hash() const {
+    uint64_t h = 0x9E3779B97F4A7C15ull * (depth + 1u);
+    for (int i = 0; i < depth; ++i) h = (h ^ frames[i]) * 0xFF51AFD7ED558CCDull, h ^= h >> 32;
+    return h;
+  }
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for our own tables: bump-allocated from mappings of its own, zeroed, never given back.
+// Owners keep free lists of what they can reuse.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+#include "os/lock.h"
+#include "os/pages.h"
+
+namespace llamalloc {
+
+class MetadataArena {
+ public:
+  constexpr explicit MetadataArena(PageSource& pages) : pages_(pages) {}
+
+  // Zeroed memory, or null if the system has none. alignment: a power of two up to 4096.
+  void* allocate(size_t bytes, size_t alignment = 16);
+
+  template <typename T, typename... Args>
+  T* make(Args&&... args) {
+    void* memory = allocate(sizeof(T), alignof(T));
+    return memory ? new (memory) T(std::forward<Args>(args)...) : nullptr;
+  }
+  template <typename T>
+  T* make_array(size_t count) {
+    return static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
+  }
+
+  // Bytes handed out; what is behind it is at most one chunk more.
+  size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
+  Lock& lock() { return lock_; }  // for fork
+
+ private:
+  static constexpr size_t kChunk = 256 * 1024;
+
+  PageSource& pages_;
+  Lock lock_;
+  char* cursor_ = nullptr;  // guarded by lock_
+  char* limit_ = nullptr;   // guarded by lock_
+  std::atomic<size_t> used_{0};
+};
+
+}  // namespace llamalloc

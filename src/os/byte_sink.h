@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a writer puts its bytes: a file (buffered, replaced atomically), or a buffer of a test.
+#pragma once
+
+#include <cstddef>
+
+namespace llamalloc {
+
+class ByteSink {
+ public:
+  // False once anything failed; later calls then do nothing.
+  virtual bool write(const void* data, size_t bytes) = 0;
+
+ protected:
+  ~ByteSink() = default;
+};
+
+// Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
+// No allocation: the buffer is part of the object (use static or arena storage).
+class FileSink final : public ByteSink {
+ public:
+  bool open(const char* path);
+  bool write(const void* data, size_t bytes) override;
+  // Flushes, syncs nothing, renames. On any failure removes the temporary file and returns false.
+  bool commit();
+  void abandon();
+  int error() const { return error_; }  // errno of the first failure
+
+ private:
+  bool flush();
+  bool fail(int error);
+
+  int fd_ = -1;
+  int error_ = 0;
+  size_t used_ = 0;
+  char path_[4096];
+  char temporary_[4096 + 32];
+  char buffer_[16 * 1024];
+};
+
+}  // namespace llamalloc

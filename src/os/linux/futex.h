@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The futex system call, errno kept as it was.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+namespace llamalloc {
+
+inline void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* timeout) {
+  const int saved = errno;
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, timeout,
+          nullptr, 0);
+  errno = saved;
+}
+
+inline void futex_wake(std::atomic<uint32_t>& word, int count) {
+  const int saved = errno;
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr,
+          nullptr, 0);
+  errno = saved;
+}
+
+}  // namespace llamalloc

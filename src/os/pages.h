@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Address space and the memory behind it: the only way for the heap to reach the system.
+//
+//   reserve --> commit --> (touch: backed) --> discard --> (touch: backed with zeroes again)
+//
+// Sizes and addresses are multiples of the system's page size; those of reserve, of huge pages.
+// Every call may fail without harm: it then returns null or false and changes nothing.
+#pragma once
+
+#include <cstddef>
+
+#include "base/units.h"
+
+namespace llamalloc {
+
+class PageSource {
+ public:
+  // Address space without memory, aligned to `alignment` (a power of two), or null.
+  virtual void* reserve(size_t bytes, size_t alignment) = 0;
+  // Makes reserved space readable and writable; it reads as zero.
+  virtual bool commit(void* address, size_t bytes) = 0;
+  // Asks for huge pages behind the space, or (false) for none.
+  virtual void advise_huge(void* address, size_t bytes, bool huge) = 0;
+  // Gives the memory back, keeps the space; it reads as zero afterwards.
+  virtual bool discard(void* address, size_t bytes) = 0;
+  // A readable and writable mapping of its own; unmap gives space and memory back.
+  virtual void* map(size_t bytes, size_t alignment) = 0;
+  virtual bool unmap(void* address, size_t bytes) = 0;
+  // Changes the size of a mapping of its own, moving it if need be; null: unchanged.
+  virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
+  // The monotonic clock.
+  virtual Nanos now() = 0;
+
+ protected:
+  ~PageSource() = default;
+};
+
+// The Linux system. One for the process; constant-initialised.
+PageSource& system_pages();
+
+}  // namespace llamalloc
