@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything a visitor or a contributor runs. Each target brings its own set-up, once: stamps in
+# build/stamps remember what is installed. `make` alone teaches.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON := .venv/bin/python
+STAMPS := build/stamps
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup build demo test test-cpp test-sanitized test-python checks lint format docs \
+  sanitize clean distclean
+
+help:
+	@echo "llamalloc: a malloc that learns how long objects live"
+	@echo
+	@echo "  make demo      record, learn and run Redis beside other allocators; out/demo/report.html"
+	@echo "  make test      every test and check (about 15 minutes on two cores, set-up included)"
+	@echo "  make build     build/release/libllamalloc.so and .venv/bin/llamalloc"
+	@echo
+	@echo "  make setup     only the installation: Debian packages and .venv"
+	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
+	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
+	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
+	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
+	@echo "  make clean     remove build products;  make distclean  and .venv, out/"
+	@echo
+	@echo "Needs Debian 12 and, the first time, root or sudo and a network."
+	@echo "Try it on a server of yours:  .venv/bin/llamalloc --help"
+
+setup: $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/python
+	@echo "setup: complete"
+
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test: $(STAMPS)/%: scripts/setup.sh
+	@scripts/setup.sh packages $*
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/python: pyproject.toml scripts/setup.sh $(STAMPS)/build
+	@scripts/setup.sh python
+	@touch $@
+
+.venv/bin/python: $(STAMPS)/python
+	@[ -x $@ ] || scripts/setup.sh python
+
+# preset -> configured and built; quiet when there is nothing to do
+define cmake_build
+	@[ -f build/$(1)/build.ninja ] || cmake --preset $(1) >build/$(1).log || \
+	  { cat build/$(1).log; exit 1; }
+	@cmake --build --preset $(1) $(2)
+endef
+
+build: $(STAMPS)/build .venv/bin/python
+	$(call cmake_build,release,--target llamalloc_product)
+	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
+
+demo: $(STAMPS)/demo build
+	$(PYTHON) -m llamalloc.demo
+
+test: $(STAMPS)/demo $(STAMPS)/test build
+	@scripts/test.sh
+
+test-cpp: $(STAMPS)/build
+	$(call cmake_build,debug,)
+	@ctest --preset debug
+
+test-sanitized: $(STAMPS)/build
+	$(call cmake_build,sanitize,)
+	@ctest --preset sanitize
+
+test-python: $(STAMPS)/demo $(STAMPS)/test build
+	@$(PYTHON) -m pytest python/tests tests
+
+sanitize: test-sanitized
+	$(call cmake_build,tsan,)
+	@ctest --preset tsan
+
+checks: $(STAMPS)/test build
+	@scripts/checks.sh
+
+lint: checks
+
+format: $(STAMPS)/test .venv/bin/python
+	@scripts/format.sh fix
+
+docs: .venv/bin/python
+	@$(PYTHON) scripts/generate_docs.py
+
+clean:
+	rm -rf build/release build/debug build/sanitize build/asan build/ubsan build/tsan build/tests
+
+distclean: clean
+	rm -rf build .venv out

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on an include or import that does not point strictly downward.
+
+    layer   C++ room under src/           Python module of llamalloc
+      6     shim tools                    cli
+      5     runtime sim                   demo, demo reports
+      ...
+      0/1   contracts                     contracts
+
+Equal layers are strangers. Invariant: a file of a room includes only its own room and rooms of a
+smaller number; a `_test`, `_bench` or `_fuzz` twin likewise. System headers beyond ISO C and C++
+stay where SYSTEM_HEADERS says.
+
+Usage: check_layers.py [ROOT]
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+CPP_LAYERS = {
+    "contracts": 0,
+    "llamalloc": 0,  # include/llamalloc/llamalloc.h: the public C API
+    "base": 1,
+    "os": 2,
+    "heap": 3,
+    "predict": 3,
+    "profile": 3,
+    "trace": 3,
+    "policy": 4,
+    "runtime": 5,
+    "sim": 5,
+    "shim": 6,
+    "tools": 6,
+}
+
+PYTHON_LAYERS = {
+    "contracts": 1,
+    "tokens": 2,
+    "profile": 2,
+    "model_file": 2,
+    "dataset": 3,
+    "labels": 3,
+    "lstm": 4,
+    "train": 5,
+    "report": 5,
+    "demo": 6,
+    "cli": 7,
+}
+
+ISO_HEADERS = frozenset(
+    """
+    algorithm array atomic bit bitset cassert cctype cerrno cfloat charconv chrono cinttypes climits
+    cmath compare complex concepts condition_variable csetjmp csignal cstdarg cstddef cstdint cstdio
+    cstdlib cstring ctime deque exception filesystem forward_list fstream functional future
+    initializer_list iomanip ios iosfwd iostream iterator latch limits list locale map memory mutex
+    new numbers numeric optional ostream queue random ranges ratio regex semaphore set shared_mutex
+    source_location span sstream stack stdexcept stop_token streambuf string string_view syncstream
+    system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility
+    valarray variant vector version
+    assert.h ctype.h errno.h float.h inttypes.h limits.h math.h setjmp.h signal.h stdalign.h
+    stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h time.h
+    """.split()
+)
+
+# Headers of the platform or of the compiler that a room may use beyond ISO_HEADERS.
+ANY = re.compile(r".*")
+SYSTEM_HEADERS = {
+    "os/linux": ANY,
+    "os/fake": ANY,
+    "predict": re.compile(r"immintrin\.h"),  # vector kernels, behind a run-time check
+    "profile": re.compile(r"protozero/.*"),  # header-only protobuf writer
+    "shim": re.compile(r"malloc\.h"),  # declares what the shim defines
+    "tools": ANY,
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?P<open>["<])(?P<name>[^">]+)[">]')
+TWIN = re.compile(r"_(test|bench|fuzz)\.cc$")
+
+
+def check_include(file: Path, name: str, quoted: bool) -> str | None:
+    """What is wrong with the include of `name` in `file` (relative to src/), or None."""
+    room, target = file.parts[0], name.split("/")[0]
+    if not quoted:
+        return None if TWIN.search(file.name) or is_allowed(file, name) else (
+            f"<{name}>: a platform header; only os/linux may know the platform"
+        )
+    if target not in CPP_LAYERS:
+        return f'"{name}": not a room; write room/file.h, add new rooms to scripts/check_layers.py'
+    if target == room or CPP_LAYERS[target] < CPP_LAYERS[room]:
+        return None
+    return (
+        f'"{name}": {room} is layer {CPP_LAYERS[room]}, {target} is layer {CPP_LAYERS[target]};'
+        " a room includes only smaller numbers"
+    )
+
+
+def is_allowed(file: Path, name: str) -> bool:
+    """Whether `file` (relative to src/) may include the system header `name`."""
+    if name in ISO_HEADERS:
+        return True
+    places = ["/".join(file.parts[:n]) for n in (1, 2)]
+    return any(place in SYSTEM_HEADERS and SYSTEM_HEADERS[place].fullmatch(name)
+               for place in places)
+
+
+def check_cpp(root: Path) -> list[str]:
+    """Faults of every C++ file under root/src."""
+    faults = []
+    for path in sorted(p for p in (root / "src").rglob("*") if p.suffix in {".h", ".cc"}):
+        file = path.relative_to(root / "src")
+        if file.parts[0] not in CPP_LAYERS:
+            faults.append(f"src/{file}: room {file.parts[0]} has no layer in check_layers.py")
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            fault = match and check_include(file, match["name"], match["open"] == '"')
+            if fault:
+                faults.append(f"src/{file}:{number}: {fault}")
+    return faults
+
+
+def imports_of(tree: ast.AST, package: str) -> list[tuple[int, str]]:
+    """(line, module) of everything inside llamalloc that a parsed file imports."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, base]).rstrip(".")
+            names = [base] if base != "llamalloc" else [f"{base}.{a.name}" for a in node.names]
+        else:
+            continue
+        found += [(node.lineno, n.split(".")[1]) for n in names if n.startswith("llamalloc.")]
+    return found
+
+
+def check_python(root: Path) -> list[str]:
+    """Faults of every module under root/python/llamalloc."""
+    home = root / "python" / "llamalloc"
+    faults = []
+    for path in sorted(home.rglob("*.py")):
+        file = path.relative_to(home)
+        module = file.parts[0].removesuffix(".py")
+        if module in {"__init__", "__main__"} and len(file.parts) == 1:
+            continue
+        if module not in PYTHON_LAYERS:
+            faults.append(f"python/llamalloc/{file}: {module} has no layer in check_layers.py")
+            continue
+        package = ".".join(["llamalloc", *file.parts[:-1]])
+        for number, target in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+            if target == module or target.startswith("_"):
+                continue
+            low, own = PYTHON_LAYERS.get(target), PYTHON_LAYERS[module]
+            if low is None or low >= own:
+                faults.append(
+                    f"python/llamalloc/{file}:{number}: imports {target} (layer {low});"
+                    f" {module} is layer {own} and imports only smaller numbers"
+                )
+    return faults
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1]
+    faults = check_cpp(root) + check_python(root)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

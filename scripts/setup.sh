@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what a make target needs on Debian 12, and nothing that is already there.
+#
+#   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test
+#   scripts/setup.sh python              .venv with the package llamalloc, editable
+#   scripts/setup.sh list GROUP...       the packages that are missing, one line
+#
+# Idempotent: a second run asks dpkg and changes nothing. No service is left running or enabled.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# group | package | satisfied as well by this command or file | what for
+packages() {
+  cat <<'TABLE'
+build|g++|g++|compiles the library
+build|cmake|cmake|configures the build
+build|ninja-build|ninja|runs the build
+build|libgtest-dev|/usr/include/gtest/gtest.h|C++ tests
+build|python3|/usr/bin/python3|the command llamalloc
+build|python3-venv|-|its own Python environment, .venv
+demo|redis-server|-|the server that the demo records and runs
+demo|redis-tools|-|redis-benchmark and redis-cli
+demo|libjemalloc2|-|peer: jemalloc
+demo|libmimalloc2.0|-|peer: mimalloc
+demo|libtcmalloc-minimal4|-|peer: gperftools tcmalloc
+test|redis-server|-|runs under the library
+test|redis-tools|-|loads it
+test|libmimalloc2.0|-|a second allocator to see the tests themselves right
+test|clang-19|-|runs under the library
+test|clang-format-19|-|C++ format check
+test|sqlite3|-|runs under the library
+test|nginx-light|/usr/sbin/nginx|runs under the library
+test|git|git|runs under the library
+test|perl|perl|runs under the library
+test|xz-utils|xz|runs under the library
+test|golang-go|go|builds the public pprof tool that opens our profiles
+test|graphviz|dot|pprof -svg
+TABLE
+}
+
+installed() {  # package, command or file
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] && return 0
+  case $2 in
+    -) return 1 ;;
+    /*) [ -e "$2" ] ;;
+    *) command -v "$2" >/dev/null ;;
+  esac
+}
+
+missing() {  # group...
+  local group package other reason
+  while IFS='|' read -r group package other reason; do
+    [[ " $* " == *" $group "* ]] || continue
+    installed "$package" "$other" || printf '%s\t%s\n' "$package" "$reason"
+  done < <(packages) | sort -u -k1,1
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif [ -t 0 ]; then sudo "$@"
+  else sudo -n "$@"; fi
+}
+
+need_root() {  # package...
+  [ "$(id -u)" = 0 ] && return
+  if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then return; fi
+  echo "setup: packages are missing and this user can neither be root nor use sudo." >&2
+  echo "setup: as root, run: apt-get install --no-install-recommends $*" >&2
+  exit 1
+}
+
+# A service's package starts the service; policy-rc.d (exit 101) is Debian's way to say no.
+POLICY=/usr/sbin/policy-rc.d
+forbid_services() {
+  [ -e $POLICY ] && return
+  printf '#!/bin/sh\nexit 101\n' | as_root tee $POLICY >/dev/null
+  as_root chmod 755 $POLICY
+  trap 'as_root rm -f $POLICY' EXIT
+}
+
+disable_services() {  # package...: not started at the next boot either
+  [ -d /run/systemd/system ] || return 0
+  local package
+  for package in "$@"; do
+    case $package in
+      redis-server) as_root systemctl disable -q redis-server || true ;;
+      nginx-light) as_root systemctl disable -q nginx || true ;;
+    esac
+  done
+}
+
+install_packages() {  # group...
+  local lines names
+  lines=$(missing "$@")
+  [ -n "$lines" ] || return 0
+  mapfile -t names < <(cut -f1 <<<"$lines")
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: this is not Debian; install the counterparts of: ${names[*]}" >&2
+    exit 1
+  fi
+  need_root "${names[@]}"
+  echo "setup: installing ${#names[@]} Debian packages:"
+  sed 's/^/  /' <<<"$lines" | expand -t 28
+  forbid_services
+  as_root apt-get update -q >/dev/null || echo "setup: apt-get update complained; going on" >&2
+  if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+    "${names[@]}" </dev/null >build/apt.log 2>&1; then
+    tail -5 build/apt.log >&2
+    echo "setup: apt-get could not install them (whole log: build/apt.log). Needed: Debian 12" >&2
+    echo "setup: (bookworm) with its main archive. By hand: apt-get install ${names[*]}" >&2
+    exit 1
+  fi
+  disable_services "${names[@]}"
+}
+
+install_python() {
+  if ! /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "setup: /usr/bin/python3 is older than 3.11; Debian 12 or newer is needed" >&2
+    exit 1
+  fi
+  if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+    /usr/bin/python3 -m venv --clear .venv
+  fi
+  echo "setup: installing the Python packages of pyproject.toml into .venv"
+  if ! .venv/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]'; then
+    echo "setup: pip could not install them (its message is above). It needs a package index:" >&2
+    echo "setup: check the network, or point PIP_INDEX_URL to a mirror, and run make again" >&2
+    exit 1
+  fi
+}
+
+mkdir -p build
+verb=${1:-}
+[ $# -gt 0 ] && shift
+case $verb in
+  packages) install_packages "$@" ;;
+  python) install_python ;;
+  list) missing "$@" | cut -f1 | paste -sd' ' ;;
+  *) sed -n '5,7s/^# *//p' "$0" >&2; exit 2 ;;
+esac
