@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `llamalloc`: registers one verb a file, and turns every fault into one line.
+
+Exit codes: 0 done, 1 a problem was found or the work failed, 2 wrong use (nothing was started),
+130 interrupted. `record` and `run` otherwise end with the code of the program that they started.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from llamalloc import __version__
+from llamalloc.cli.demo import demo
+from llamalloc.cli.doctor import doctor
+from llamalloc.cli.record import record
+from llamalloc.cli.report import report
+from llamalloc.cli.run import run
+from llamalloc.cli.train import train
+from llamalloc.launch import LaunchError
+
+_CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
+_PROGRAM_VERBS = {"allow_interspersed_args": False}
+
+app = typer.Typer(
+    help="A malloc that learns lifetimes: record a server, train a model, run it, report.",
+    epilog="Start with: llamalloc doctor ./server",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(context_settings=_PROGRAM_VERBS)(record)
+app.command()(train)
+app.command(context_settings=_PROGRAM_VERBS)(run)
+app.command()(report)
+app.command()(doctor)
+app.command(
+    hidden=True,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(demo)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        print(f"llamalloc {__version__}")
+        raise typer.Exit()
+
+
+def main() -> None:
+    """Entry of the console script."""
+    sys.exit(call(sys.argv[1:]))
+
+
+def call(arguments: list[str]) -> int:
+    """Runs one command line; returns its exit code."""
+    try:
+        return int(app(arguments, prog_name="llamalloc", standalone_mode=False) or 0)
+    except _CLICK_ERROR as error:
+        return _complain(_message(error))
+    except LaunchError as error:
+        return _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+
+
+def _complain(message: str) -> int:
+    if message:
+        print(f"llamalloc: {message}", file=sys.stderr)
+    return 2
+
+
+def _message(error: Exception) -> str:
+    """click's message, with the verb whose --help explains more; empty where help was printed."""
+    text = error.format_message()
+    context = getattr(error, "ctx", None)
+    if context is None or "NoArgsIsHelp" in type(error).__name__:
+        print(text, file=sys.stderr)
+        return ""
+    return f"{text.rstrip('.')}; see `{context.command_path} --help`"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc record`: run a program with the sampler on, or sample one that already runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llamalloc import launch, units
+
+_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc record -o p.pb.gz -- ./server"
+
+
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="P.pb.gz", help="Profile to write.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Sample this long; default: until it ends.")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(help="Mean bytes allocated between two samples.")
+    ] = "64KiB",
+    stats: Annotated[
+        Path | None, typer.Option(help="Write the library's statistics (JSON) here at the end.")
+    ] = None,
+    control: Annotated[
+        Path | None, typer.Option(help="Socket of a running program to sample; needs --seconds.")
+    ] = None,
+    conf: Annotated[
+        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
+    ] = "",
+) -> int:
+    """Sample where a program allocates and how long its objects live.
+
+    The profile opens in `pprof` and is what `llamalloc train` learns from. The program's exit code
+    becomes ours (128 + n if signal n ended it; 1 if it ended well but nothing was recorded). A
+    program that crashes or is killed still leaves what was sampled up to two seconds before.
+
+    Examples:
+
+        llamalloc record -o p.pb.gz -- redis-server --port 7000
+
+        llamalloc record -o p.pb.gz --seconds 300 --interval 512KiB -- ./server args
+
+        llamalloc record -o p.pb.gz --seconds 300 --control /run/server.control
+    """
+    if output is None:
+        raise launch.LaunchError("-o FILE is missing; options come first, the program behind --")
+    try:
+        interval_bytes = units.parse_bytes(interval)
+    except ValueError as error:
+        raise launch.LaunchError(f"--interval: {error}") from None
+    from llamalloc.cli.run import paths_of
+
+    profile = Path(paths_of(profile=output)["profile"])
+    if control is not None:
+        return _attached(control, profile, seconds, interval_bytes, bool(command))
+    if not command:
+        raise launch.LaunchError(_NO_PROGRAM)
+    options = launch.parse_conf(conf) | paths_of(stats=stats) | {
+        "profile": str(profile),
+        "profile_flush": "2s",
+        "sample_interval": str(interval_bytes),
+    }  # fmt: skip
+    if seconds is not None:
+        options["profile_duration"] = f"{round(seconds * 1000)}ms"
+    return _started(command, options, profile)
+
+
+def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
+    from llamalloc import child
+
+    library = launch.find_library()
+    program = launch.checked(command[0])
+    launch.environment(library, options)  # its errors belong before the fork
+    profile.unlink(missing_ok=True)
+    status = child.run(
+        program, command, lambda pid: launch.environment(library, options | {"owner_pid": str(pid)})
+    )
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        _say(f"{command[0]} was ended by signal {-code}")
+    recorded = _finish(profile)
+    return 128 - code if code < 0 else code or (0 if recorded else 1)
+
+
+def _attached(
+    control: Path, profile: Path, seconds: float | None, interval: int, has_command: bool
+) -> int:
+    from llamalloc import attach
+
+    if has_command:
+        raise launch.LaunchError("--control samples a running program: give no program beside it")
+    if seconds is None:
+        raise launch.LaunchError("--control needs --seconds N: how long to sample")
+    try:
+        attach.sample(control, profile, seconds, interval)
+    except attach.ControlError as error:
+        _say(str(error))
+        return 1
+    return 0 if _finish(profile) else 1
+
+
+def _finish(profile: Path) -> bool:
+    from llamalloc import recording
+    from llamalloc.profile import ProfileError
+
+    if not profile.exists():
+        _say(f"{profile}: nothing was recorded; see what the library said above, or llamalloc doctor")
+        return False
+    try:
+        _say(recording.finish(profile))
+    except ProfileError as error:
+        _say(str(error))
+        return False
+    return True
+
+
+def _say(text: str) -> None:
+    print(f"llamalloc: {text}", file=sys.stderr)

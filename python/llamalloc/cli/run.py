@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc run`: becomes the program, under the library (the same process, no parent left)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llamalloc import launch
+
+_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc run -- ./server --port 1"
+
+
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", show_default=False)
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model file of `llamalloc train`: place by lifetime.")
+    ] = None,
+    stats: Annotated[
+        Path | None, typer.Option(help="Write statistics (JSON) here when the program ends.")
+    ] = None,
+    control: Annotated[
+        Path | None, typer.Option(help="Unix socket that takes commands while the program runs.")
+    ] = None,
+    conf: Annotated[
+        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
+    ] = "",
+) -> None:
+    """Run a program on llamalloc, with or without a model.
+
+    Examples:
+
+        llamalloc run -- redis-server --port 7000
+
+        llamalloc run --model m.model --stats s.json -- ./server args
+
+        llamalloc run --conf release_delay:10s,retain:64MiB -- ./server
+    """
+    if not command:
+        raise launch.LaunchError(_NO_PROGRAM)
+    library = launch.find_library()
+    program = launch.checked(command[0])
+    options = launch.parse_conf(conf) | paths_of(model=model, stats=stats, control=control)
+    environment = launch.environment(library, options)
+    os.execve(program, command, environment)
+
+
+def paths_of(**files: Path | None) -> dict[str, str]:
+    """The named files as options, absolute since the program may change its folder.
+
+    Raises LaunchError for a model that is not readable, or a file whose folder does not exist.
+    """
+    for name, file in files.items():
+        if file is not None:
+            _check(name, file)
+    return {name: os.path.abspath(file) for name, file in files.items() if file is not None}
+
+
+def _check(name: str, file: Path) -> None:
+    if name == "model":
+        if not file.is_file():
+            raise launch.LaunchError(f"{file}: no such model; make one: llamalloc train -o {file}")
+        if not os.access(file, os.R_OK):
+            raise launch.LaunchError(f"{file}: the model is not readable by this user")
+    elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
+        raise launch.LaunchError(f"{file}: cannot be written, {file.parent} is no writable folder")

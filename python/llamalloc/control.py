@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talks to a running process through the library's control socket (contracts/control_protocol.md).
+
+One line out, one reply up to end of file: "ok\\n" and a payload, or "error: REASON\\n".
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+
+class ControlError(RuntimeError):
+    """No such socket, nobody behind it, or the process refused; the message says which."""
+
+
+def ask(path: Path, line: str, timeout: float = 30.0) -> str:
+    """Sends one line and returns what follows "ok". Raises ControlError."""
+    reply = _exchange(path, line, timeout)
+    head, _, payload = reply.partition("\n")
+    if head == "ok":
+        return payload
+    raise ControlError(f"{path}: {head or 'the process closed the connection without a reply'}")
+
+
+def stats(path: Path) -> dict[str, Any]:
+    """The statistics of the process behind the socket."""
+    return json.loads(ask(path, "stats"))
+
+
+def _exchange(path: Path, line: str, timeout: float) -> str:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(str(path))
+            connection.sendall(line.encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                return stream.read().decode()
+    except FileNotFoundError:
+        raise ControlError(
+            f"{path}: no such socket. Start the program with `llamalloc run --control {path} -- ...`"
+        ) from None
+    except ConnectionRefusedError:
+        raise ControlError(f"{path}: nobody listens; the process has ended") from None
+    except OSError as error:
+        raise ControlError(f"{path}: {error.strerror or error}") from None

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One measured run: start the server, load it, wait until the load has dropped, read the memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from llamalloc import control, procmem
+from llamalloc.demo import benchmark
+from llamalloc.demo.allocators import Allocator
+from llamalloc.demo.plan import RECORD_INTERVAL, Workload
+from llamalloc.demo.redis import Server, ServerError
+from llamalloc.demo.results import Run
+from llamalloc.demo.sampler import Sampler
+
+LLAMALLOC = [sys.executable, "-m", "llamalloc.cli"]
+
+
+def launcher(row: Allocator, model: Path, socket: Path) -> tuple[list[str], dict[str, str]]:
+    """(words before `redis-server`, environment) of one row."""
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LLAMALLOC_CONF")}
+    if row.ours:
+        chosen = ["--model", str(model)] if row.learned else []
+        return [*LLAMALLOC, "run", *chosen, "--control", str(socket), "--"], env
+    return [], env | ({"LD_PRELOAD": row.preload} if row.preload else {})
+
+
+def recorder(profile: Path) -> tuple[list[str], dict[str, str]]:
+    """(words, environment) that record a server's lifetimes into `profile`."""
+    words = [*LLAMALLOC, "record", "-o", str(profile), "--interval", RECORD_INTERVAL, "--"]
+    return words, {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LLAMALLOC_CONF")}
+
+
+def measured(
+    row: Allocator, workload: Workload, model: Path, folder: Path, say: Callable[[str], None]
+) -> Run:
+    """Runs the workload on one allocator. Raises ServerError or BenchmarkError."""
+    with tempfile.TemporaryDirectory(prefix="llamalloc-") as private:
+        socket = Path(private) / "control"
+        prefix, env = launcher(row, model, socket)
+        server = Server(prefix, env, folder, row.name)
+        return _guarded(server, row, workload, socket if row.ours else None, say)
+
+
+def recorded(
+    row: Allocator, workload: Workload, profile: Path, folder: Path, say: Callable[[str], None]
+) -> Run:
+    """The same under `llamalloc record`; `row` names the run."""
+    prefix, env = recorder(profile)
+    return _guarded(Server(prefix, env, folder, "recorded"), row, workload, None, say)
+
+
+def _guarded(
+    server: Server,
+    row: Allocator,
+    workload: Workload,
+    socket: Path | None,
+    say: Callable[[str], None],
+) -> Run:
+    try:
+        _check_mapped(server, row)
+        run = _load(server, row, workload, say)
+        _check_in_charge(server, row)
+        run.statistics = _statistics(socket)
+    except OSError as error:
+        server.kill()
+        raise ServerError(f"redis-server died ({error}): {server.last_words()}") from error
+    except BaseException:
+        server.kill()
+        raise
+    run.faults = server.stop()
+    return run
+
+
+def _load(server: Server, row: Allocator, workload: Workload, say: Callable[[str], None]) -> Run:
+    start = time.monotonic()
+
+    def seconds() -> float:
+        return time.monotonic() - start
+
+    with Sampler(server.pid, server.port, seconds) as sampler:
+        time.sleep(0.3)
+        tests = benchmark.run(workload, server.port, seconds, say)
+        dropped = seconds()
+        time.sleep(workload.settle)
+        final = procmem.read_memory(server.pid)
+        used = int(server.client.info()["used_memory"])
+    series = sampler.series
+    return Run(
+        allocator=row.name,
+        title=row.title,
+        rss=final.rss,
+        anon_huge_pages=final.anon_huge_pages,
+        used_memory=used,
+        dropped_at=dropped,
+        tests=tests,
+        series=series,
+        peak_rss=max(series.rss, default=final.rss),
+    )
+
+
+def _check_mapped(server: Server, row: Allocator) -> None:
+    """Raises ServerError unless the row's library is in the server's address space."""
+    if not any(row.mapped in Path(path).name for path in procmem.mapped_files(server.pid)):
+        raise ServerError(f"{row.title}: {row.mapped} is not mapped into redis-server")
+
+
+def _check_in_charge(server: Server, row: Allocator) -> None:
+    """Raises ServerError if jemalloc still serves malloc where it should not, or the reverse.
+
+    Redis reports what its jemalloc handed out (allocator_allocated) beside what it holds itself.
+    """
+    info = server.client.info()
+    by_jemalloc = int(info.get("allocator_allocated", 0)) > int(info["used_memory"]) // 2
+    if by_jemalloc != (row.name == "jemalloc"):
+        raise ServerError(f"{row.title}: another allocator serves malloc in redis-server")
+
+
+def _statistics(socket: Path | None) -> dict[str, Any] | None:
+    return control.stats(socket) if socket else None

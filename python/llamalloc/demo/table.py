@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's one table, for the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from llamalloc.demo.results import Results
+
+
+def mib(value: float) -> str:
+    """Bytes as whole MiB."""
+    return f"{value / 2**20:,.0f}"
+
+
+def table(results: Results) -> Table:
+    """A row for every allocator: memory after the drop, huge pages, requests per second."""
+    view = Table(title="redis-server six seconds after the load dropped", title_justify="left")
+    view.add_column("allocator")
+    for head in ("RSS MiB", "RSS / live", "on huge pages", "peak RSS MiB", "requests/s", "of shipped"):
+        view.add_column(head, justify="right")
+    rows = results.rows()
+    shipped = next((r.requests_per_second for r in rows if r.allocator == "jemalloc"), None)
+    for row in rows:
+        view.add_row(
+            row.title + (f"  ({row.faults} faults)" if row.faults else ""),
+            mib(row.rss),
+            f"{row.ratio:.2f}",
+            f"{row.coverage:.0%}",
+            mib(row.peak_rss),
+            f"{row.requests_per_second:,.0f}",
+            f"{row.requests_per_second / shipped:.0%}" if shipped else "",
+            style="bold" if row.allocator == "learned" else "",
+        )
+    view.caption = f"live: {mib(results.live())} MiB · huge pages: {results.hugepages}"
+    return view

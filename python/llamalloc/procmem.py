@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel says about a process's memory: /proc/PID/{smaps_rollup,maps}.
+
+All figures are in bytes. RSS counts every resident page of the process, its libraries included;
+page tables are not in it. Source: proc(5), Documentation/filesystems/proc.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident bytes of one process at one moment."""
+
+    rss: int
+    anonymous: int
+    anon_huge_pages: int
+
+    @property
+    def coverage(self) -> float:
+        """The part of RSS that lies on huge pages, 0..1."""
+        return self.anon_huge_pages / self.rss if self.rss else 0.0
+
+
+_FIELDS = {"Rss": "rss", "Anonymous": "anonymous", "AnonHugePages": "anon_huge_pages"}
+
+
+def parse_smaps_rollup(text: str) -> Memory:
+    """The sums in the text of smaps_rollup; a field that the kernel lacks counts 0."""
+    found = dict.fromkeys(_FIELDS.values(), 0)
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if name in _FIELDS and rest.split()[1:] == ["kB"]:
+            found[_FIELDS[name]] = int(rest.split()[0]) * 1024
+    return Memory(**found)
+
+
+def read_memory(pid: int) -> Memory:
+    """Memory of a live process. Raises OSError when it is gone or not ours."""
+    return parse_smaps_rollup((PROC / str(pid) / "smaps_rollup").read_text())
+
+
+def mapped_files(pid: int) -> list[str]:
+    """Paths of the files mapped into a process, each once, in address order."""
+    lines = (PROC / str(pid) / "maps").read_text().splitlines()
+    columns = (line.split(maxsplit=5) for line in lines)
+    return list(dict.fromkeys(c[5] for c in columns if len(c) == 6 and c[5].startswith("/")))
+
+
+def read_text(path: str | Path, default: str = "") -> str:
+    """A small file of /proc or /sys, stripped; `default` where the system has none."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return default
