@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Proves from the object code that nothing below the shim can allocate, throw or block.
+
+Static libraries of the rooms base os heap predict profile policy:
+    no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
+    function statics, the C++ run time, or libc functions that allocate behind the caller's back.
+    heap, predict, profile and policy besides: of libc only what PLAIN lists.
+libllamalloc.so:
+    needs libc and the loader only; every undefined symbol in src/shim/imports.txt; exports exactly
+    what src/shim/exports.map lists; no text relocation, no executable stack, small static TLS.
+
+Usage: check_symbols.py [BUILD_DIRECTORY]   (default: build/release)
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("base", "os", "heap", "predict", "profile", "policy")
+STRICT_ROOMS = ("heap", "predict", "profile", "policy")
+
+FORBIDDEN = re.compile(
+    r"""(
+      malloc | calloc | realloc | reallocarray | free | cfree | posix_memalign | aligned_alloc
+    | memalign | p?valloc | strn?dup | v?asprintf | getline | getdelim | open_memstream
+    | _Z(nw|na|dl|da).*                                    # operator new, operator delete
+    | pthread_(mutex|rwlock|cond|once|barrier|spin|key|getattr|create).*
+    | __cxa_(throw|rethrow|allocate|begin|end|guard|get_exception|atexit|call|pure).*
+    | __gxx_personality.* | _Unwind_.* | __tls_get_addr
+    | _ZN?K?St.* | _ZNK?S[abiods].* | _ZT[ISV].*           # libstdc++ run time, RTTI
+    | f(d|re)?open(64)? | f?d?opendir | scandir.* | popen | tmpfile(64)?
+    | v?f?printf | __v?f?printf_chk | f?puts | fwrite | fread | fputc | putchar | perror
+    | qsort(_r)? | realpath | getcwd | setenv | putenv | unsetenv | localtime(_r)? | mktime
+    | strftime | strerror | backtrace.* | dl(open|sym|vsym|addr.*) | getpw.* | getgr.*
+    | getaddrinfo | syslog | glob | regcomp | sem_open | shm_open | atexit
+    )""",
+    re.VERBOSE,
+)
+
+PLAIN = re.compile(
+    r"""(
+      mem(cpy|move|set|cmp|chr|rchr|mem) | str(n)?(len|cmp|chr|rchr|cpy|ncpy|str) | strchrnul
+    | v?snprintf | __v?snprintf_chk | __(mem|str)\w+_chk | abort | __stack_chk_fail
+    | _GLOBAL_OFFSET_TABLE_ | __cpu_model | __cpu_indicator_init
+    | __[a-z]+[sdt]i[234]                                   # integer helpers of libgcc
+    | __errno_location | sched_yield | getpid | clock_gettime
+    )""",
+    re.VERBOSE,
+)
+
+NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries loaded late
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def symbols(path: Path, *, dynamic: bool = False) -> tuple[set[str], set[str]]:
+    """(undefined, defined global) symbol names of an object, archive or shared library."""
+    undefined, defined = set(), set()
+    options = ["-D"] if dynamic else []
+    for line in run("nm", *options, str(path)).splitlines():
+        match = re.match(r"^[0-9a-f ]{16} (?P<kind>[A-Za-z]) (?P<name>\S+)", line)
+        if not match:
+            continue
+        name = match["name"].split("@")[0]
+        if not line[:16].strip():
+            undefined.add(name)
+        elif match["kind"] != "A" and (match["kind"].isupper() or match["kind"] in "uwv"):
+            defined.add(name)
+    return undefined, defined
+
+
+def check_rooms(libraries: dict[str, Path]) -> list[str]:
+    """Faults of the static libraries, by room."""
+    tables = {room: symbols(path) for room, path in libraries.items()}
+    ours = set().union(*(defined for _, defined in tables.values()))
+    faults = []
+    for room, (undefined, _) in tables.items():
+        for name in sorted(undefined - ours):
+            if FORBIDDEN.fullmatch(name):
+                faults.append(f"{room}: calls {name}: may allocate, throw or block")
+            elif room in STRICT_ROOMS and not PLAIN.fullmatch(name):
+                faults.append(f"{room}: calls {name}: not plain; ask the os room for it")
+    return faults
+
+
+def exported_by_map(text: str) -> set[str]:
+    """Names in the global part of a linker version script."""
+    text = re.sub(r"/\*.*?\*/|#[^\n]*", "", text, flags=re.DOTALL)
+    names: set[str] = set()
+    for block in re.findall(r"global:(.*?)(?:local:|\})", text, flags=re.DOTALL):
+        names |= set(re.findall(r"[^\s;{}]+(?=\s*;)", block))
+    return names
+
+
+def words_of(path: Path) -> set[str]:
+    """Words of a list file; `#` starts a comment."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {word for line in lines for word in line.split("#")[0].split()}
+
+
+def difference(title: str, found: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """One fault per name that is in one of the two sets only."""
+    found, wanted = set(found), set(wanted)
+    extra = [f"{title}: {name} is not listed" for name in sorted(found - wanted)]
+    return extra + [f"{title}: {name} is listed but absent" for name in sorted(wanted - found)]
+
+
+def check_product(library: Path, exports: set[str], imports: set[str]) -> list[str]:
+    """Faults of the shared library against its tables."""
+    undefined, defined = symbols(library, dynamic=True)
+    dynamic = run("readelf", "-dW", str(library))
+    needed = set(re.findall(r"\(NEEDED\).*\[(.+?)\]", dynamic))
+    faults = [f"needs {name}: only libc and the loader" for name in sorted(needed - NEEDED)]
+    if "TEXTREL" in dynamic:
+        faults.append("has text relocations: some code is not position independent")
+    segments = run("readelf", "-lW", str(library))
+    if re.search(r"GNU_STACK.*\bRWE\b", segments):
+        faults.append("wants an executable stack: an assembler file lacks .note.GNU-stack")
+    tls = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", segments, re.MULTILINE)
+    if tls and int(tls[1], 16) > MAX_STATIC_TLS:
+        faults.append(f"{int(tls[1], 16)} bytes of static TLS, at most {MAX_STATIC_TLS}")
+    extra = sorted(undefined - imports)
+    faults += [f"imports {name}: not in src/shim/imports.txt" for name in extra]
+    faults += difference("exports", defined, exports)
+    return [f"{library.name}: {fault}" for fault in faults]
+
+
+def main(arguments: list[str]) -> int:
+    build = Path(arguments[0]) if arguments else ROOT / "build" / "release"
+    libraries = {room: build / "src" / room / f"libllamalloc_{room}.a" for room in ROOMS}
+    product = build / "libllamalloc.so"
+    absent = [str(p) for p in [*libraries.values(), product] if not p.is_file()]
+    if absent:
+        print(f"symbols: not built: {' '.join(absent)}; run: make build", file=sys.stderr)
+        return 1
+    shim = ROOT / "src" / "shim"
+    exports = exported_by_map((shim / "exports.map").read_text(encoding="utf-8"))
+    faults = check_rooms(libraries)
+    faults += check_product(product, exports, words_of(shim / "imports.txt"))
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/generate_docs.py --check: current pages pass, edited and absent ones fail."""
+
+from tree import run_check
+
+from llamalloc import contracts
+
+
+def test_generated_pages_are_current_until_edited(tmp_path):
+    assert run_check("generate_docs.py", "--into", tmp_path) == (0, "")
+    assert run_check("generate_docs.py", "--check", "--into", tmp_path) == (0, "")
+    page = tmp_path / "options.md"
+    page.write_text(page.read_text().replace("sample_interval", "sample_intervals"))
+    status, errors = run_check("generate_docs.py", "--check", "--into", tmp_path)
+    assert status == 1
+    assert "options.md: not what contracts/ says" in errors
+    assert "statistics.md" not in errors
+
+
+def test_absent_pages_fail(tmp_path):
+    status, errors = run_check("generate_docs.py", "--check", "--into", tmp_path)
+    assert status == 1
+    assert len(errors.splitlines()) == 2
+
+
+def test_every_row_of_the_tables_has_its_line(tmp_path):
+    run_check("generate_docs.py", "--into", tmp_path)
+    options = (tmp_path / "options.md").read_text()
+    statistics = (tmp_path / "statistics.md").read_text()
+    assert contracts.options()
+    assert all(f"| `{option.name}` |" in options for option in contracts.options())
+    assert all(f"| `{stat.name}` |" in statistics for stat in contracts.stats())
+    assert all(f"| `{c.name}` |" in statistics for c in contracts.lifetime_classes())
