@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's model (papers/000, section 5.2) in JAX; the reference for src/predict.
+
+    token ids x_1 .. x_n            e = embedding[x]                            [E]
+    h = c = 0                       i, f, g, o = [e, h] lstm_kernel + lstm_bias [4 H]
+    c = s(f) c + s(i) tanh(g)       h = s(o) tanh(c)                            [H]
+    at the end                      softmax(h dense_kernel + dense_bias)        [C]
+
+Sequences of a batch are padded on the right; a padded step leaves h and c as they are, so the
+result is that of the sequence alone (contracts/model_format.md, Inference).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+EMBEDDING = 32
+HIDDEN = 64
+_FORGET_BIAS = 1.0
+
+
+class Weights(NamedTuple):
+    """All parameters, float32, by their names in the model file."""
+
+    embedding: Array  # [V, E]
+    lstm_kernel: Array  # [E + H, 4 H], columns i, f, g, o
+    lstm_bias: Array  # [4 H]
+    dense_kernel: Array  # [H, C]
+    dense_bias: Array  # [C]
+
+    @property
+    def hidden(self) -> int:
+        """H."""
+        return self.dense_kernel.shape[0]
+
+
+def initial(
+    key: Array, vocabulary: int, classes: int, embedding: int = EMBEDDING, hidden: int = HIDDEN
+) -> Weights:
+    """Random weights: uniform within 1 / sqrt(fan in), forget gates open at the start."""
+    keys = jax.random.split(key, 3)
+    bias = jnp.zeros(4 * hidden, jnp.float32).at[hidden : 2 * hidden].set(_FORGET_BIAS)
+    return Weights(
+        embedding=0.5 * jax.random.normal(keys[0], (vocabulary, embedding), jnp.float32),
+        lstm_kernel=_uniform(keys[1], (embedding + hidden, 4 * hidden)),
+        lstm_bias=bias,
+        dense_kernel=_uniform(keys[2], (hidden, classes)),
+        dense_bias=jnp.zeros(classes, jnp.float32),
+    )
+
+
+def _uniform(key: Array, shape: tuple[int, int]) -> Array:
+    limit = float(np.sqrt(3.0 / shape[0]))
+    return jax.random.uniform(key, shape, jnp.float32, -limit, limit)
+
+
+def logits(weights: Weights, ids: Array, lengths: Array) -> Array:
+    """Unnormalised log probabilities [B, C] of token ids [B, T] int32 and lengths [B] int32."""
+    embedding_size = weights.embedding.shape[1]
+    kernel_x, kernel_h = jnp.split(weights.lstm_kernel, [embedding_size])
+    # One row a token, made once: cheaper than one product for every position of the batch.
+    token_table = weights.embedding @ kernel_x + weights.lstm_bias
+    inputs = token_table[ids.T]
+    running = (jnp.arange(ids.shape[1], dtype=lengths.dtype)[:, None] < lengths)[..., None]
+
+    def step(state: tuple[Array, Array], at: tuple[Array, Array]):
+        h, c = state
+        z, is_running = at
+        i, f, g, o = jnp.split(z + h @ kernel_h, 4, axis=1)
+        c_next = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h_next = jax.nn.sigmoid(o) * jnp.tanh(c_next)
+        return (jnp.where(is_running, h_next, h), jnp.where(is_running, c_next, c)), None
+
+    zeros = jnp.zeros((ids.shape[0], weights.hidden), jnp.float32)
+    (h, _), _ = jax.lax.scan(step, (zeros, zeros), (inputs, running))
+    return h @ weights.dense_kernel + weights.dense_bias
+
+
+def probabilities(weights: Weights, ids: Array, lengths: Array) -> Array:
+    """Class probabilities [B, C], each row adding up to 1."""
+    return jax.nn.softmax(logits(weights, ids, lengths))
