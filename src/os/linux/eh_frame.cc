@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/linux/eh_frame.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "base/units.h"
+#include "os/linux/eh_frame_reader.h"
+
+namespace llamalloc {
+namespace {
+
+// The start of a .eh_frame_hdr in the only layout linkers write: pc-relative 4-byte pointer to
+// .eh_frame, 4-byte count, then `count` rows sorted by function, both relative to the header.
+struct IndexHeader {
+  uint8_t version;
+  uint8_t pointer_encoding;
+  uint8_t count_encoding;
+  uint8_t table_encoding;
+  int32_t frames;
+  uint32_t count;
+};
+struct IndexRow {
+  int32_t function;
+  int32_t entry;
+};
+static_assert(sizeof(IndexHeader) == 12 && sizeof(IndexRow) == 8);
+
+// The rows, or null where the header is of another layout or overruns the module.
+const uint8_t* index_rows(const UnwindModule& module, uint32_t* count) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(module.index);
+  if (at < module.start || at > module.limit || module.limit - at < sizeof(IndexHeader))
+    return nullptr;
+  IndexHeader header;
+  memcpy(&header, module.index, sizeof(header));
+  if (header.version != 1 || header.pointer_encoding != 0x1b || header.count_encoding != 0x03 ||
+      header.table_encoding != 0x3b)
+    return nullptr;
+  if (header.count == 0 ||
+      header.count > (module.limit - at - sizeof(header)) / sizeof(IndexRow))
+    return nullptr;
+  *count = header.count;
+  return module.index + sizeof(header);
+}
+
+IndexRow index_row(const uint8_t* rows, uint32_t i) {
+  IndexRow row;
+  memcpy(&row, rows + size_t{i} * sizeof(row), sizeof(row));
+  return row;
+}
+
+struct Mixer {
+  uint64_t value = 0x9E3779B97F4A7C15ull;
+  void add(uint64_t word) {
+    value = (value ^ word) * 0xFF51AFD7ED558CCDull;
+    value ^= value >> 32;
+  }
+};
+
+constexpr size_t kFirstPage = 4096;  // of a module: always mapped
+
+// Mixes in the build-id, if the notes of [at, end) hold it.
+bool mix_build_id(const uint8_t* at, const uint8_t* end, Mixer* mixer) {
+  ElfW(Nhdr) head;
+  while (end - at >= static_cast<ptrdiff_t>(sizeof(head))) {
+    memcpy(&head, at, sizeof(head));
+    const uint64_t name = align_up(head.n_namesz, 4), bytes = align_up(head.n_descsz, 4);
+    at += sizeof(head);
+    if (name + bytes > static_cast<uint64_t>(end - at)) return false;
+    at += name;
+    if (head.n_type == NT_GNU_BUILD_ID && name == 4 && bytes >= 8) {
+      uint64_t first;  // of a hash: as good as the whole
+      memcpy(&first, at, sizeof(first));
+      mixer->add(first);
+      return true;
+    }
+    at += bytes;
+  }
+  return false;
+}
+
+// Mixes in what the ELF header and the notes say of the file, as far as they lie in the module's
+// first page (linkers put them there).
+void mix_first_page(const uint8_t* page, Mixer* mixer) {
+  ElfW(Ehdr) header;
+  memcpy(&header, page, sizeof(header));
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+  mixer->add(header.e_shoff);
+  if (header.e_phoff > kFirstPage || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  const uint8_t* end = page + kFirstPage;
+  const uint8_t* at = page + header.e_phoff;
+  for (int i = 0; i < header.e_phnum && end - at >= (ptrdiff_t)sizeof(ElfW(Phdr)); ++i) {
+    ElfW(Phdr) segment;
+    memcpy(&segment, at, sizeof(segment));
+    at += sizeof(segment);
+    if (segment.p_type != PT_NOTE || segment.p_offset > kFirstPage) continue;
+    const uint64_t room = kFirstPage - segment.p_offset;
+    const uint64_t bytes = segment.p_filesz < room ? segment.p_filesz : room;
+    const uint8_t* note = page + segment.p_offset;
+    if (mix_build_id(note, note + bytes, mixer)) return;
+  }
+}
+
+// The CIE at `at`: fills what entries share. False: not one we can read.
+bool read_cie(const uint8_t* at, const uint8_t* limit, FrameEntry* out, bool* has_sizes) {
+  EhReader head(at, limit);
+  const uint32_t length = head.read<uint32_t>();
+  if (!head.ok() || length >= 0xfffffff0 || length > limit - head.at()) return false;
+  EhReader reader(head.at(), head.at() + length);
+  const uint32_t id = reader.read<uint32_t>();
+  const uint8_t version = reader.read<uint8_t>();
+  if (id != 0 || (version != 1 && version != 3)) return false;
+  const uint8_t* augmentation = reader.at();
+  while (reader.read<uint8_t>() != 0) {
+  }
+  out->code_align = reader.uleb();
+  out->data_align = reader.sleb();
+  const uint64_t return_register = version == 1 ? reader.read<uint8_t>() : reader.uleb();
+  if (!reader.ok() || return_register >= kFrameRegisters) return false;
+  out->return_register = static_cast<uint8_t>(return_register);
+  out->initial_end = head.at() + length;
+  *has_sizes = *augmentation == 'z';
+  if (*has_sizes) {
+    const uint64_t size = reader.uleb();
+    EhReader data = reader;
+    reader.skip(size);
+    for (const uint8_t* c = augmentation + 1; *c != 0; ++c) {
+      if (*c == 'R') {
+        out->encoding = data.read<uint8_t>();
+      } else if (*c == 'P') {
+        const uint8_t encoding = data.read<uint8_t>();
+        if ((encoding & 0x70) == 0x50) return false;
+        data.fixed(encoding & 0x0f);
+      } else if (*c == 'L') {
+        data.read<uint8_t>();
+      } else if (*c == 'S') {
+        out->signal_frame = true;
+      } else if (*c != 'B') {
+        return false;
+      }
+    }
+    if (!data.ok()) return false;
+  } else if (*augmentation != 0) {
+    return false;
+  }
+  out->initial = reader.at();
+  return reader.ok();
+}
+
+bool read_entry(const UnwindModule& module, uintptr_t at, FrameEntry* out) {
+  if (!module.contains(at)) return false;
+  const uint8_t* limit = reinterpret_cast<const uint8_t*>(module.limit);
+  EhReader head(reinterpret_cast<const uint8_t*>(at), limit);
+  const uint32_t length = head.read<uint32_t>();
+  if (!head.ok() || length >= 0xfffffff0 || length > limit - head.at()) return false;
+  const uintptr_t cie_from = reinterpret_cast<uintptr_t>(head.at());
+  EhReader reader(head.at(), head.at() + length);
+  const uint32_t distance = reader.read<uint32_t>();
+  if (!reader.ok() || distance == 0 || distance > cie_from - module.start) return false;
+  bool has_sizes;
+  if (!read_cie(reinterpret_cast<const uint8_t*>(cie_from - distance), limit, out, &has_sizes))
+    return false;
+  out->begin = reader.pointer(out->encoding);
+  out->end = out->begin + reader.fixed(out->encoding & 0x0f);
+  if (has_sizes) reader.skip(reader.uleb());
+  out->program = reader.at();
+  out->program_end = head.at() + length;
+  return reader.ok();
+}
+
+}  // namespace
+
+uint64_t module_identity(const UnwindModule& module) {
+  Mixer mixer;
+  mixer.add(module.start);
+  mixer.add(module.limit);
+  mixer.add(reinterpret_cast<uintptr_t>(module.index));
+  if (module.limit - module.start >= kFirstPage)
+    mix_first_page(reinterpret_cast<const uint8_t*>(module.start), &mixer);
+  uint32_t count;
+  if (const uint8_t* rows = index_rows(module, &count)) {
+    const IndexRow last = index_row(rows, count - 1);
+    mixer.add(uint64_t{count} << 32 | static_cast<uint32_t>(last.entry));
+  }
+  return mixer.value;
+}
+
+bool find_unwind_module(uintptr_t address, UnwindModule* out) {
+  dl_find_object found;
+  if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+  if (found.dlfo_eh_frame == nullptr) return false;
+  out->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+  out->limit = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
+  out->index = static_cast<const uint8_t*>(found.dlfo_eh_frame);
+  out->identity = module_identity(*out);
+  return true;
+}
+
+bool find_frame_entry(const UnwindModule& module, uintptr_t address, FrameEntry* out) {
+  uint32_t count;
+  const uint8_t* rows = index_rows(module, &count);
+  if (rows == nullptr) return false;
+  const uintptr_t base = reinterpret_cast<uintptr_t>(module.index);
+  uint32_t first = 0;  // rows before it start at or below address; from first + count on, above
+  while (count > 0) {
+    const uint32_t half = count / 2;
+    const bool below = base + static_cast<intptr_t>(index_row(rows, first + half).function) <=
+                       address;
+    first = below ? first + half + 1 : first;
+    count = below ? count - half - 1 : half;
+  }
+  if (first == 0) return false;
+  const IndexRow row = index_row(rows, first - 1);
+  return read_entry(module, base + static_cast<intptr_t>(row.entry), out) &&
+         address - out->begin < out->end - out->begin;
+}
+
+}  // namespace llamalloc

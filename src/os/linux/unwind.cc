@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/unwind.h"
+
+#include "os/linux/eh_frame.h"
+#include "os/linux/unwind_row.h"
+#include "os/linux/unwind_stack.h"
+
+namespace llamalloc {
+
+#if defined(__x86_64__)
+namespace {
+
+RowCache row_cache;
+std::atomic<uint64_t> generation{0};  // in every key; relaxed: a late reader sees an old row once
+
+constexpr int kMaxInnerFrames = 32;  // of ours, between the walk and the context's first frame
+
+enum class Step { kCaller, kOutermost, kLost };
+
+// The modules that a walk has met: their identity is checked once in a walk.
+class ModuleMemo {
+ public:
+  bool find(uintptr_t address, UnwindModule* out) {
+    for (int i = 0; i < kModules; ++i)
+      if (modules_[i].contains(address)) return *out = modules_[i], true;
+    if (!find_unwind_module(address, out)) return false;
+    out->identity ^= generation.load(std::memory_order_relaxed) * kGenerationStep;
+    modules_[next_++ % kModules] = *out;
+    return true;
+  }
+
+ private:
+  static constexpr int kModules = 4;
+  static constexpr uint64_t kGenerationStep = 0x9E3779B97F4A7C15ull;
+  UnwindModule modules_[kModules];
+  unsigned next_ = 0;
+};
+
+[[gnu::noinline]] Row compute_row(const UnwindModule& module, uintptr_t address, uint64_t key) {
+  FrameEntry entry;
+  FrameRules rules;
+  if (!find_frame_entry(module, address, &entry)) return Row();
+  if (!run_frame_program(entry, address, &rules)) return Row();
+  const Row row = pack_row(rules, entry.signal_frame);
+  row_cache.put(key, row);
+  return row;
+}
+
+// The caller's value of a register by its rule. False: not known.
+bool apply_rule(const Rule& rule, int reg, const RegisterFile& callee, const StackWindow& window,
+                uint64_t cfa, uint64_t* value) {
+  uint64_t address = cfa + static_cast<uint64_t>(rule.offset);
+  switch (rule.kind) {
+    case RuleKind::kSame: *value = callee.of[reg]; return callee.known >> reg & 1;
+    case RuleKind::kUndefined: return false;
+    case RuleKind::kOffset: return read_stack(window, address, value);
+    case RuleKind::kValueOffset: *value = address; return true;
+    case RuleKind::kRegister: *value = callee.of[rule.reg]; return callee.known >> rule.reg & 1;
+    case RuleKind::kExpression:
+      return evaluate_expression(rule.expression, callee, window, &cfa, &address) &&
+             read_stack(window, address, value);
+    case RuleKind::kValueExpression:
+      return evaluate_expression(rule.expression, callee, window, &cfa, value);
+  }
+  return false;
+}
+
+bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow& window,
+                 uint64_t* cfa) {
+  if (rule.kind == RuleKind::kValueExpression)
+    return evaluate_expression(rule.expression, callee, window, nullptr, cfa);
+  if (rule.kind != RuleKind::kRegister || !(callee.known >> rule.reg & 1)) return false;
+  *cfa = callee.of[rule.reg] + static_cast<uint64_t>(rule.offset);
+  return true;
+}
+
+// One step by the full rules: signal frames, linkage table entries, hand-written code.
+[[gnu::noinline]] Step general_step(const UnwindModule& module, uintptr_t address,
+                                    const StackWindow& window, RegisterFile* registers,
+                                    bool* interrupted) {
+  FrameEntry entry;
+  FrameRules rules;
+  if (!find_frame_entry(module, address, &entry)) return Step::kLost;
+  if (!run_frame_program(entry, address, &rules)) return Step::kLost;
+  const RegisterFile callee = *registers;
+  uint64_t cfa;
+  if (!compute_cfa(rules.cfa, callee, window, &cfa)) return Step::kLost;
+  registers->known = 0;
+  registers->of[kRsp] = cfa;
+  for (int i = 0; i < kFrameRegisters; ++i) {
+    if (i == kRsp && rules.of[i].kind == RuleKind::kSame) {
+      registers->known |= 1u << i;
+    } else if (apply_rule(rules.of[i], i, callee, window, cfa, &registers->of[i])) {
+      registers->known |= 1u << i;
+    }
+  }
+  if (entry.return_register != kReturnAddress || !(registers->known >> kReturnAddress & 1))
+    return Step::kLost;
+  *interrupted = entry.signal_frame;
+  return registers->of[kRsp] > callee.of[kRsp] ? Step::kCaller : Step::kLost;
+}
+
+// The state of a walk: the registers of one frame after another. Only copies of its members are
+// handed to functions that are not inlined, so that the members live in registers.
+class Walker {
+ public:
+  Walker(const Registers& start, const StackWindow& window)
+      : window_(window), pc_(start.pc), sp_(start.sp), rbp_(start.rbp), rbx_(start.rbx) {}
+
+  uintptr_t pc() const { return pc_; }
+  Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
+
+  // On to the caller.
+  [[gnu::always_inline]] Step step(ModuleMemo* memo, RegisterFile* file) {
+    const uintptr_t address = pc_ - (interrupted_ ? 0 : 1);
+    if (!module_.contains(address)) [[unlikely]]
+      if (!memo->find(address, &module_)) return Step::kLost;
+    const uint64_t key = module_.identity ^ address;
+    Row row = row_cache.find(key);
+    if (row.kind() == RowKind::kMissing) [[unlikely]] {
+      const UnwindModule module = module_;
+      row = compute_row(module, address, key);
+    }
+    return follow(row, address, file);
+  }
+
+ private:
+  [[gnu::always_inline]] Step follow(Row row, uintptr_t address, RegisterFile* file) {
+    uint64_t cfa = static_cast<uint64_t>(row.offset());
+    switch (row.kind()) {
+      [[likely]] case RowKind::kFromSp: cfa += sp_; break;
+      case RowKind::kFromRbp: cfa += rbp_; break;
+      case RowKind::kFromRbx: cfa += rbx_; break;
+      case RowKind::kRealigned:
+        if (!read_stack(window_, rbp_ + cfa, &cfa)) return Step::kLost;
+        break;
+      case RowKind::kOutermost: return Step::kOutermost;
+      case RowKind::kGeneral: return follow_general(address, file);
+      default: return Step::kLost;
+    }
+    if (cfa <= sp_ || !read_stack(window_, cfa - 8, &pc_)) return Step::kLost;
+    const uint64_t anchor = row.anchored_at_rbp() ? rbp_ : cfa;
+    if (row.saves_rbx() && !read_stack(window_, anchor + row.rbx(), &rbx_)) return Step::kLost;
+    if (row.saves_rbp() && !read_stack(window_, anchor + row.rbp(), &rbp_)) return Step::kLost;
+    sp_ = cfa;
+    interrupted_ = false;
+    file->known = 0;
+    return pc_ != 0 ? Step::kCaller : Step::kOutermost;
+  }
+
+  [[gnu::always_inline]] Step follow_general(uintptr_t address, RegisterFile* file) {
+    file->of[kRbx] = rbx_;
+    file->of[kRbp] = rbp_;
+    file->of[kRsp] = sp_;
+    file->of[kReturnAddress] = pc_;
+    file->known |= 1u << kRbx | 1u << kRbp | 1u << kRsp | 1u << kReturnAddress;
+    const UnwindModule module = module_;
+    const StackWindow window = window_;
+    bool interrupted = false;
+    const Step step = general_step(module, address, window, file, &interrupted);
+    if (step != Step::kCaller) return step;
+    interrupted_ = interrupted;
+    rbx_ = file->known >> kRbx & 1 ? file->of[kRbx] : 0;
+    rbp_ = file->known >> kRbp & 1 ? file->of[kRbp] : 0;
+    sp_ = file->of[kRsp];
+    pc_ = file->of[kReturnAddress];
+    return pc_ != 0 ? Step::kCaller : Step::kOutermost;
+  }
+
+  const StackWindow window_;
+  uintptr_t pc_, sp_, rbp_, rbx_;
+  bool interrupted_ = false;  // pc was not the return address of a call
+  UnwindModule module_;
+};
+
+// Walks from start to the outermost frame. Frames inside the first one whose pc is `from` are left
+// out (0: none are). Returns false where `from` was not met.
+[[gnu::always_inline]] inline bool walk(const Registers& start, const StackWindow& window,
+                                        uintptr_t from, StackTrace* out) {
+  ModuleMemo memo;
+  RegisterFile file;
+  Walker walker(start, window);
+  Step step = Step::kCaller;
+  for (int inner = 0; from != 0 && walker.pc() != from; ++inner) {
+    if (inner == kMaxInnerFrames) return false;
+    step = walker.step(&memo, &file);
+    if (step != Step::kCaller) return false;
+  }
+  int depth = 0;
+  do {
+    out->frames[depth++] = walker.pc();
+    step = walker.step(&memo, &file);
+  } while (step == Step::kCaller && depth < kMaxFrames);
+  out->depth = static_cast<uint16_t>(depth);
+  out->truncated = step != Step::kOutermost;
+  return true;
+}
+
+void only_frame(uintptr_t pc, StackTrace* out) {
+  out->depth = 1;
+  out->truncated = true;
+  out->frames[0] = pc;
+}
+
+}  // namespace
+
+void unwind(const Registers& start, const StackWindow& window, StackTrace* out) {
+  walk(start, window, 0, out);
+}
+
+void unwind_from_here(uintptr_t return_address, StackTrace* out) {
+  const Registers here = capture_registers();
+  if (!walk(here, current_stack_window(here.sp), return_address, out))
+    only_frame(return_address, out);
+}
+
+bool find_caller(const Registers& start, const StackWindow& window, uintptr_t return_address,
+                 Registers* out) {
+  ModuleMemo memo;
+  RegisterFile file;
+  Walker walker(start, window);
+  for (int inner = 0; walker.pc() != return_address; ++inner)
+    if (inner == kMaxInnerFrames || walker.step(&memo, &file) != Step::kCaller) return false;
+  *out = walker.registers();
+  return true;
+}
+
+void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
+  unwind(snapshot.registers, snapshot.window, out);
+}
+
+void unwind_cache_clear() { generation.fetch_add(1, std::memory_order_relaxed); }
+
+uintptr_t unwind_function_start(uintptr_t pc) {
+  UnwindModule module;
+  FrameEntry entry;
+  if (!find_unwind_module(pc, &module) || !find_frame_entry(module, pc, &entry)) return 0;
+  return entry.begin;
+}
+
+#else  // other processors: the first frame only
+
+void unwind(const Registers& start, const StackWindow&, StackTrace* out) {
+  out->depth = 1;
+  out->truncated = true;
+  out->frames[0] = start.pc;
+}
+void unwind_from_here(uintptr_t return_address, StackTrace* out) {
+  unwind({return_address}, {}, out);
+}
+bool find_caller(const Registers&, const StackWindow&, uintptr_t, Registers*) { return false; }
+void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
+  unwind(snapshot.registers, {}, out);
+}
+void unwind_cache_clear() {}
+uintptr_t unwind_function_start(uintptr_t) { return 0; }
+
+#endif
+
+}  // namespace llamalloc

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the walk offers to those who copy stacks.
+#pragma once
+
+#include "os/unwind.h"
+
+namespace llamalloc {
+
+// The registers of the first frame from `start` outward whose pc is return_address; false: none.
+bool find_caller(const Registers& start, const StackWindow& window, uintptr_t return_address,
+                 Registers* out);
+
+}  // namespace llamalloc
