@@ -40,7 +40,7 @@ class Table:
 
     def predict(self, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
         """Classes int [N] and whether the key was known, bool [N]."""
-        keys = [self.key(frames, size) for frames, size in data.keys()]
+        keys = [self.key(frames, size) for frames, size in data.contexts()]
         classes = np.array([self.classes.get(key, self.default) for key in keys], dtype=np.int64)
         return classes, np.array([key in self.classes for key in keys], dtype=bool)
 
@@ -48,7 +48,9 @@ class Table:
 def table(data: Dataset, key: Key) -> Table:
     """Learns a table from a dataset of at least one context."""
     weight_of = defaultdict(lambda: np.zeros(len(CLASS_NAMES)))
-    for (frames, size), weight, label in zip(data.keys(), data.weights, data.classes, strict=True):
+    for (frames, size), weight, label in zip(
+        data.contexts(), data.weights, data.classes, strict=True
+    ):
         weight_of[key(frames, size)][label] += weight
     classes = {known: int(weights.argmax()) for known, weights in weight_of.items()}
     return Table(key, classes, int(sum(weight_of.values()).argmax()))

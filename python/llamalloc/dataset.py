@@ -40,13 +40,13 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.frames)
 
-    def keys(self) -> list[tuple[tuple[str, ...], int]]:
-        """The exact contexts."""
+    def contexts(self) -> list[tuple[tuple[str, ...], int]]:
+        """Frames and size bucket of every context."""
         return list(zip(self.frames, self.sizes, strict=True))
 
     def tokens(self) -> list[list[str]]:
         """The token sequence of every context (contracts/stack_tokens.md)."""
-        return [tokens.tokens(frames, size) for frames, size in self.keys()]
+        return [tokens.tokens(frames, size) for frames, size in self.contexts()]
 
     def pick(self, indices: Iterable[int]) -> "Dataset":
         """The contexts at `indices`, in that order."""
@@ -148,7 +148,7 @@ def split_by_context(data: Dataset, share: float, seed: int) -> tuple[list[int],
 
     Both are non-empty from two contexts on, so that something can be learned and measured.
     """
-    scores = [_hash(frames, size, seed) for frames, size in data.keys()]
+    scores = [_hash(frames, size, seed) for frames, size in data.contexts()]
     order = sorted(range(len(data)), key=scores.__getitem__)
     held = order[: max(1, round(share * len(data)))] if len(data) > 1 else []
     return sorted(set(order) - set(held)), sorted(held)

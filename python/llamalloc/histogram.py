@@ -24,7 +24,7 @@ def middle_ns(bucket: int) -> float:
 
 
 def parse(text: str) -> Histogram:
-    """`"12:3 40:1"` as a histogram. Raises ValueError for anything that the format does not allow."""
+    """`"12:3 40:1"` as a histogram. Raises ValueError for what the format does not allow."""
     histogram: Histogram = {}
     previous = -1
     for item in text.split():

@@ -12,8 +12,8 @@ Rule `tail` (ours, DESIGN H2). A huge page holds about 5,000 small objects, so o
   as the oldest of them did, so that age decides.
 * A plateau with survivors that had lived long (see `is_elder`), or that is most of the mass:
   these objects stay. The class is `never`, unless the others are a trap: most of the mass dies,
-  95 % or more of what dies does so in a shorter page group than the permanent one. Such a context is
-  `mixed`: no page is right for it, and the heap keeps it away from the trusted ones.
+  and 95 % or more of what dies does so in a shorter page group than the permanent one. Such a
+  context is `mixed`: no page is right for it, and the heap keeps it away from the trusted ones.
 * The same trap without a plateau (a few die after 1,000 s) is `mixed` as well.
 
 Rule `p95` (papers/000, section 5.1). The class that holds the 95th percentile of the lifetimes,
@@ -57,7 +57,7 @@ def class_of_bucket(bucket: int) -> int:
 
 
 def is_elder(bucket: int, duration_ns: int) -> bool:
-    """Whether a survivor of this age had lived long: the larger of 1 s and 20 % of the recording."""
+    """Whether a survivor of this age had lived long: 1 s and 20 % of the recording, or more."""
     return histogram.middle_ns(bucket) >= max(_ELDER_NS, _ELDER_SHARE * duration_ns)
 
 

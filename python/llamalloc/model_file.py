@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes and reads model files: contracts/model_format.md, the twin of src/predict/model_file.cc."""
+"""Model files, contracts/model_format.md: the twin of src/predict/model_file.cc, and the writer."""
 
 import os
 from dataclasses import dataclass

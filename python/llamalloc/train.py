@@ -166,8 +166,8 @@ def _measure(split: Split, predict: Callable[[Dataset], np.ndarray]) -> Measured
         "exact context": baselines.table(split.learn, baselines.exact_key),
         "site": baselines.table(split.learn, baselines.site_key),
     }
-    seen = set(split.learn.keys())
-    unseen = [i for i, key in enumerate(split.measure.keys()) if key not in seen]
+    seen = set(split.learn.contexts())
+    unseen = [i for i, key in enumerate(split.measure.contexts()) if key not in seen]
     parts = {
         "learned": split.learn,
         "measured": split.measure,

@@ -11,7 +11,7 @@ from llamalloc.train_result import SPLITS, TrainResult, contexts_by_class
 
 _PARTS = {
     "measured": "Not learned",
-    "never seen": "… of that, contexts never seen",
+    "never seen": "… never seen before",
     "learned": "Learned",
 }
 _COLUMNS = ("weighted", "contexts", "within one", "page group", "known")
@@ -53,13 +53,17 @@ def _summary(result: TrainResult) -> str:
     learned, measured = result.learned, result.measured_on
     return (
         f"{result.program}: learned {len(learned):,} contexts of {learned.weights.sum():,.0f} "
-        f"allocations ({len(result.profiles)} profiles), measured on {len(measured):,}.\n"
+        f"allocations ({_count(len(result.profiles), 'profile')}), measured on {len(measured):,}.\n"
         f"The model is right on {_percent(result.shipped.weighted)} of the allocations and "
         f"{_percent(result.shipped.unweighted)} of the contexts that it learned from; rule "
         f"{result.rule}, {result.vocabulary:,} tokens.\n"
         f"{result.model_path}: {result.model_bytes / 1024:,.0f} KiB, {result.steps:,} steps, "
         f"{result.seconds:.0f} s."
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def write_html(result: TrainResult, path: Path) -> None:
@@ -125,8 +129,8 @@ def _wrong_table(result: TrainResult) -> str:
         return "<p>None: every context is predicted as it was measured.</p>"
     rows = [
         f"<tr><td class=n>{100 * wrong.share:.3g} %</td><td class=n>{wrong.samples:,}</td>"
-        f"<td class=n>{wrong.size:,}</td><td>{train_charts.CLASS_LABELS[wrong.truth]}</td>"
-        f"<td>{train_charts.CLASS_LABELS[wrong.predicted]} ({wrong.probability:.0%})</td>"
+        f"<td class=n>{wrong.size:,}</td><td class=c>{train_charts.CLASS_LABELS[wrong.truth]}</td>"
+        f"<td class=c>{train_charts.CLASS_LABELS[wrong.predicted]} ({wrong.probability:.0%})</td>"
         f"<td class=stack>{_stack(wrong.frames)}</td></tr>"
         for wrong in result.wrong
     ]
@@ -171,6 +175,7 @@ th, td {{ text-align: left; padding: 0.25em 0.8em; border-bottom: 1px solid #e4e
 th {{ border-bottom: 2px solid #999; font-weight: 600; }}
 .n {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 tr.model td {{ font-weight: 600; }} tr.first td {{ border-top: 1px solid #999; }}
+.c {{ white-space: nowrap; }}
 .stack {{ font: 0.88em/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }}
 svg, img {{ max-width: 100%; height: auto; }}
 </style>

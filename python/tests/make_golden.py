@@ -8,21 +8,43 @@ import json
 import sys
 from pathlib import Path
 
+from support import golden_model, golden_profile, profile_writer
 from support.token_cases import CASES
 
-from llamalloc import tokens
+from llamalloc import model_file, tokens
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 
 
 def make_tokens() -> None:
-    """tokens.json: one case a line, ASCII only."""
+    """tokens.json: a list of cases."""
     cases = [{"frames": f, "size": s, "tokens": tokens.tokens(f, s)} for f, s in CASES]
-    lines = ",\n".join(json.dumps(case, ensure_ascii=True) for case in cases)
-    (GOLDEN / "tokens.json").write_text(f"[\n{lines}\n]\n", encoding="ascii")
+    (GOLDEN / "tokens.json").write_text(f"{_lines(cases)}\n", encoding="ascii")
 
 
-MAKERS = {"tokens": make_tokens}
+def make_profile() -> None:
+    """profile_v1.pb.gz and what it holds."""
+    profile_writer.write(golden_profile.PROFILE, GOLDEN / "profile_v1.pb.gz")
+    document = golden_profile.as_json(golden_profile.PROFILE)
+    contexts = document.pop("contexts")
+    head = json.dumps(document, ensure_ascii=True)[:-1]
+    text = f'{head},\n"contexts": {_lines(contexts)}}}\n'
+    (GOLDEN / "profile_v1.json").write_text(text, encoding="ascii")
+
+
+def make_model() -> None:
+    """model_v1.safetensors, with inputs and expected probabilities."""
+    model = golden_model.model()
+    model_file.write(model, GOLDEN / "model_v1.safetensors")
+    text = f'{{"cases": {_lines(golden_model.cases(model))}}}\n'
+    (GOLDEN / "model_v1.json").write_text(text, encoding="ascii")
+
+
+def _lines(items: list) -> str:
+    return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=True) for item in items) + "\n]"
+
+
+MAKERS = {"tokens": make_tokens, "profile": make_profile, "model": make_model}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MAKERS:

@@ -45,9 +45,9 @@ def train(
     the last profile, or on a fifth of the contexts where there is only one. Beside it stand two
     plain tables, of exact contexts and of call sites, that it has to beat. Takes about a minute.
 
-    The table's columns: *weighted* counts allocations, *contexts* counts every context once, *within
-    one* lets the neighbouring class pass, *page group* is what the heap acts on, *known* is how much
-    a table had an entry for.
+    The table's columns: *weighted* counts allocations, *contexts* counts every context once,
+    *within one* lets the neighbouring class pass, *page group* is what the heap acts on, *known* is
+    how much a table had an entry for.
 
     Examples:
 
