@@ -54,7 +54,7 @@ UNKNOWN_NAMES = [
 
 ODD_BYTES = [
     ["caf\u00e9Latte", "\u00fcber_alloc", "\u65e5\u672c", "a\u00a0b", "\U0001f980crab"],
-    ["a b", "tab\there", "new\nline", "nul\x00byte", "del\x7fete", '"quoted"', "back\\slash"],
+    ["a b", "tab\there", "new\nline", "soh\x01byte", "del\x7fete", '"quoted"', "back\\slash"],
     ["_Z5caf\u00e93foo", "_Z4caf\u00e93foo", "_Z3a b1c", "_Z2\u00e91x"],
     ["?my server+0x10", "?caf\u00e9+0x10", "?a\nb", "? "],
     ["@", "#16", "a@b", "a#b", "foo@@GLIBC_2.2.5", "<unk>", "a<b,c>::d"],
