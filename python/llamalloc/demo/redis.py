@@ -23,6 +23,7 @@ _HARMLESS = (
     "Server initialized",
     "User requested shutdown",
     "Redis is now ready to exit",
+    "objects sampled in",  # what `llamalloc record` says at its end
 )
 _LOUD = re.compile(r"^\d+:[A-Za-z-]+ .*? # |BUG REPORT|crashed|Segmentation|llamalloc:")
 
@@ -123,9 +124,14 @@ class Server:
         """Error lines of its log, and all that it or its allocator wrote to stderr."""
         logged = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         said = self.stderr.read_text(errors="replace").splitlines()
-        return [line for line in logged if is_error(line)] + [s for s in said if s.strip()]
+        said = [line for line in said if line.strip() and not _is_harmless(line)]
+        return [line for line in logged if is_error(line)] + said
 
 
 def is_error(line: str) -> bool:
     """Whether a line of Redis's log at level '#' tells of more than the machine's settings."""
-    return bool(_LOUD.search(line)) and not any(word in line for word in _HARMLESS)
+    return bool(_LOUD.search(line)) and not _is_harmless(line)
+
+
+def _is_harmless(line: str) -> bool:
+    return any(words in line for words in _HARMLESS)

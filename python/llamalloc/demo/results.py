@@ -69,7 +69,7 @@ class Results:
     hugepages: str
     machine: str
     runs: list[Run] = field(default_factory=list)
-    recorded: Run | None = None
+    recorded: list[Run] = field(default_factory=list)
     training: dict[str, Any] | None = None
 
     def live(self) -> int:
@@ -80,6 +80,14 @@ class Results:
         """Medians by allocator, in the order of first runs."""
         names = dict.fromkeys(run.allocator for run in self.runs)
         return [self._figures([r for r in self.runs if r.allocator == name]) for name in names]
+
+    def sampler_cost(self) -> float | None:
+        """What recording took from requests/s, 0.01 for one per cent; None without both runs."""
+        plain = [r.requests_per_second for r in self.runs if r.allocator == "plain"]
+        sampled = [r.requests_per_second for r in self.recorded]
+        if not plain or not sampled:
+            return None
+        return 1 - statistics.median(sampled) / statistics.median(plain)
 
     def one_run(self, allocator: str) -> Run | None:
         """The run of an allocator whose RSS after the drop is the median: for the pictures."""
@@ -124,7 +132,7 @@ def read(path: Path) -> Results:
         hugepages=document["hugepages"],
         machine=document["machine"],
         runs=[_run(r) for r in document["runs"]],
-        recorded=_run(document["recorded"]) if document["recorded"] else None,
+        recorded=[_run(r) for r in document["recorded"]],
         training=document["training"],
     )
 

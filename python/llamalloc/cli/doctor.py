@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc doctor`: whether this machine, and a program, will let the allocator work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from llamalloc.doctor import Finding
+
+_MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "problem": "[bold red]problem[/]"}
+
+
+def doctor(
+    program: Annotated[
+        str | None, typer.Argument(metavar="[PROGRAM]", help="A server to look at too.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
+) -> int:
+    """Say in a page whether llamalloc will work here, and what to do where it will not.
+
+    The exit code is 0 if nothing is a problem, 1 otherwise.
+
+    Examples:
+
+        llamalloc doctor
+
+        llamalloc doctor redis-server
+
+        llamalloc doctor --json ./server
+    """
+    from llamalloc.doctor import PROBLEM, examine
+
+    findings = examine(program)
+    (_print_json if json else _print_page)(findings)
+    return 1 if any(finding.level == PROBLEM for finding in findings) else 0
+
+
+def _print_json(findings: list[Finding]) -> None:
+    import json
+    from dataclasses import asdict
+
+    print(json.dumps([asdict(finding) for finding in findings], indent=1))
+
+
+def _print_page(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    view = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    view.add_column(no_wrap=True)
+    view.add_column(no_wrap=True)
+    view.add_column(overflow="fold")
+    for finding in findings:
+        facts = escape(finding.found) + (f" [dim]- {escape(finding.meaning)}[/]" if finding.meaning else "")
+        cure = f"\n-> {escape(finding.cure)}" if finding.cure else ""
+        view.add_row(_MARKS[finding.level], escape(finding.subject), facts + cure)
+    console = Console(highlight=False)
+    console.print(view)
+    console.print(_verdict(findings))
+
+
+def _verdict(findings: list[Finding]) -> str:
+    problems = sum(finding.level == "problem" for finding in findings)
+    if problems:
+        return f"\n{problems} problem{'s' if problems > 1 else ''}: see the arrows above."
+    return "\nllamalloc will work here."

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc report`: a profile or statistics for people (text, HTML) or for scripts (JSON)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def report(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Profiles and statistics files.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> int:
+    """Show where memory goes: lifetimes of a profile, or the heap of a running program.
+
+    A profile (of `llamalloc record`) gives lifetimes by class, the call sites that allocate most,
+    and what survived. Statistics (of `llamalloc run --stats`) give memory by page group, what pins
+    huge pages, and what prediction did.
+
+    Examples:
+
+        llamalloc report p.pb.gz
+
+        llamalloc report p.pb.gz s.json --html out.html
+
+        llamalloc report --json s.json | jq .[0].counters.outlivers
+    """
+    try:
+        summaries = [_summary(file) for file in files]
+    except ValueError as error:
+        print(f"llamalloc: {error}", file=sys.stderr)
+        return 2
+    if html is not None:
+        _write_page(summaries, html)
+    if json:
+        _print_json(summaries)
+    elif html is None:
+        _print_text(summaries)
+    return 0
+
+
+def _summary(file: Path) -> Any:
+    """A ProfileSummary or a StatsSummary. Raises ProfileError or StatisticsError (ValueError)."""
+    from llamalloc.reporting import stats_summary
+
+    if _looks_like_json(file):
+        return stats_summary.summarise(stats_summary.read(file), str(file))
+    from llamalloc import profile
+    from llamalloc.reporting import profile_summary
+
+    return profile_summary.summarise(profile.read(file))
+
+
+def _looks_like_json(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(64).lstrip()[:1] == b"{"
+    except OSError as error:
+        raise ValueError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _print_text(summaries: list[Any]) -> None:
+    from rich.console import Console
+
+    from llamalloc.reporting import text
+    from llamalloc.reporting.stats_summary import StatsSummary
+
+    console = Console(highlight=False)
+    for number, summary in enumerate(summaries):
+        if number:
+            console.rule()
+        show = text.print_stats if isinstance(summary, StatsSummary) else text.print_profile
+        show(summary, console)
+
+
+def _print_json(summaries: list[Any]) -> None:
+    import json
+    from dataclasses import asdict
+
+    print(json.dumps([asdict(summary) for summary in summaries], indent=1))
+
+
+def _write_page(summaries: list[Any], path: Path) -> None:
+    from llamalloc.reporting import html
+    from llamalloc.reporting.page import Page
+    from llamalloc.reporting.stats_summary import StatsSummary
+
+    page = Page(", ".join(dict.fromkeys(summary.program for summary in summaries)))
+    for summary in summaries:
+        page.paragraph(summary.file, "soft")
+        add = html.add_stats if isinstance(summary, StatsSummary) else html.add_profile
+        add(page, summary)
+    try:
+        path.write_text(page.render())
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--html") from error
+    print(f"llamalloc: wrote {path}", file=sys.stderr)

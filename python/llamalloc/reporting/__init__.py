@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `llamalloc report` shows: a file is summed up once, then written as text, JSON or HTML.
+
+    profile.Profile --> profile_summary --.
+                                           >--> text | page (with pictures) | JSON
+    statistics JSON --> stats_summary   --'
+
+A summary computes and prints nothing; an output prints and computes nothing.
+"""

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Summaries as sections of an HTML page; the demo's page uses the same sections."""
+
+from __future__ import annotations
+
+from llamalloc.contracts import stats as stat_rows
+from llamalloc.reporting import pictures
+from llamalloc.reporting.frames import demangled, shortened
+from llamalloc.reporting.page import Page
+from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
+from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
+from llamalloc.reporting.text import life, number, without_huge_pages
+from llamalloc.units import bytes_text, seconds_text
+
+
+def add_profile(page: Page, summary: ProfileSummary) -> None:
+    """Lifetimes, their picture, the largest contexts, the survivors."""
+    page.paragraph(
+        f"{summary.sampled:,} objects sampled in {summary.contexts:,} contexts over "
+        f"{seconds_text(summary.seconds)}; about {bytes_text(summary.allocated_bytes)} allocated, "
+        f"{bytes_text(summary.alive_bytes)} alive at the end."
+    )
+    add_lifetimes(page, summary)
+    page.heading("Who allocated most")
+    _contexts(page, summary.top)
+    page.heading("What was still alive at the end")
+    _contexts(page, summary.survivors)
+
+
+def add_lifetimes(page: Page, summary: ProfileSummary) -> None:
+    """The picture after the paper's figure 2, and the same as numbers."""
+    page.heading("How long objects lived")
+    page.picture(
+        pictures.lifetimes(summary),
+        "share of objects by lifetime",
+        "Share of all objects by how long they lived, both axes logarithmic. The bands are the "
+        "lifetime classes; the red bar is what was never freed.",
+    )
+    page.table(
+        ("lifetime", "objects", "of all", "bytes", "of all"),
+        [
+            (r.meaning, f"{r.objects:,.0f}", f"{r.object_share:.2%}", bytes_text(r.bytes),
+             f"{r.byte_share:.1%}")
+            for r in summary.lifetimes
+        ],
+    )  # fmt: skip
+
+
+def _contexts(page: Page, rows: list[ContextRow]) -> None:
+    if not rows:
+        page.paragraph("Nothing.")
+        return
+    readable = demangled(name for row in rows for name in row.frames)
+    page.table(
+        ("innermost frame first", "size", "allocated", "still alive", "median life", "longest"),
+        [
+            (
+                shortened(row.frames, readable, 8),
+                bytes_text(row.size),
+                bytes_text(row.allocated_bytes),
+                bytes_text(row.alive_bytes),
+                life(row.median_lifetime),
+                life(row.longest_lifetime),
+            )
+            for row in rows
+        ],
+        code=True,
+    )
+
+
+def add_stats(page: Page, summary: StatsSummary) -> None:
+    """Where the memory is, what pins it, all counters."""
+    page.paragraph(
+        f"pid {summary.pid}, {seconds_text(summary.seconds)} after its start; "
+        f"model: {summary.model}; huge pages: {summary.hugepages}."
+    )
+    if warning := without_huge_pages(summary):
+        page.paragraph(warning, "note")
+    page.heading("Where the memory is")
+    add_memory(page, summary)
+    page.heading("Counters")
+    counters = [
+        (row.name, row.help, number(summary.counters.get(row.name, 0), row.unit))
+        for row in stat_rows()
+    ]
+    page.table(("counter", "what it counts", "value"), counters)
+
+
+def add_memory(page: Page, summary: StatsSummary) -> None:
+    """Groups and what pins their pages."""
+    page.picture(pictures.where_memory_is(summary), "bytes by page group, and page occupancy")
+    page.table(
+        ("page group", "huge pages", "allocated", "free slots", "free blocks", "pinned pages"),
+        [
+            (g.name, g.pages, bytes_text(g.allocated), bytes_text(g.free_slots),
+             bytes_text(g.free_blocks), g.pinned)
+            for g in summary.groups
+        ],
+        caption=f"A page is pinned when less than {PINNED_BELOW:.0%} of it is in use.",
+    )  # fmt: skip
+    if summary.pins:
+        page.table(
+            ("what pins pages", "objects", "pinned pages"),
+            [(f"{bytes_text(p.size)} in {p.group}", f"{p.objects:,}", p.pages) for p in summary.pins],
+            caption="Objects of this size that sit on pinned pages, by how many pages they hold.",
+        )
+    else:
+        page.paragraph("No page is pinned by a few objects.")

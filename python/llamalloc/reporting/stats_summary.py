@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's statistics summed up: where the memory is, what pins huge pages, what prediction did.
+
+A huge page is pinned when it holds little: what its spans hold keeps 2 MiB from going back.
+Source: contracts/control_protocol.md, contracts/stats.def.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HUGE_PAGE = 2 << 20
+PINNED_BELOW = 0.25  # allocated share under which a page counts as pinned
+TOP = 10
+
+
+class StatisticsError(ValueError):
+    """Not a statistics file; the message names the file, the cause and the cure."""
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One page group: bytes by what they are. `pinned`: pages with less than PINNED_BELOW in use."""
+
+    name: str
+    pages: int
+    allocated: int
+    free_slots: int
+    free_blocks: int
+    pinned: int
+
+
+@dataclass(frozen=True)
+class PinRow:
+    """Objects of one size that sit in pinned pages of one group."""
+
+    group: str
+    size: int
+    objects: int
+    pages: int
+
+
+@dataclass(frozen=True)
+class StatsSummary:
+    """`occupancy`: group -> allocated share of each of its pages, ascending."""
+
+    file: str
+    program: str
+    pid: int
+    seconds: float
+    model: str
+    hugepages: str
+    counters: dict[str, float]
+    predicted: dict[str, int]
+    groups: list[GroupRow]
+    pins: list[PinRow]
+    occupancy: dict[str, list[float]]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The statistics in a file. Raises StatisticsError."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise StatisticsError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise StatisticsError(f"{path}: not JSON ({error}); {_CURE}") from error
+    if not isinstance(document, dict) or document.get("version") != 1 or "stats" not in document:
+        raise StatisticsError(f"{path}: JSON, but not llamalloc statistics of version 1; {_CURE}")
+    return document
+
+
+_CURE = "write some with: llamalloc run --stats s.json -- ./server"
+
+
+def summarise(document: dict[str, Any], file: str) -> StatsSummary:
+    """Sums up one statistics document."""
+    pages = document.get("pages", [])
+    pinned = [p for p in pages if p["allocated"] < PINNED_BELOW * HUGE_PAGE]
+    return StatsSummary(
+        file=file,
+        program=document.get("command", "?"),
+        pid=document.get("pid", 0),
+        seconds=document.get("seconds", 0.0),
+        model=document.get("model", "none"),
+        hugepages=document.get("hugepages", "unknown"),
+        counters=document["stats"],
+        predicted=document.get("predicted", {}),
+        groups=_groups(document.get("groups", []), pinned),
+        pins=_pins(pinned),
+        occupancy=_occupancy(pages),
+    )
+
+
+def _groups(groups: list[dict[str, Any]], pinned: list[dict[str, Any]]) -> list[GroupRow]:
+    by_group = Counter(page["group"] for page in pinned)
+    return [
+        GroupRow(
+            name=g["group"],
+            pages=g["pages"],
+            allocated=g["allocated"],
+            free_slots=g["free_slots"],
+            free_blocks=g["free_blocks"],
+            pinned=by_group[g["group"]],
+        )
+        for g in groups
+    ]
+
+
+def _pins(pinned: list[dict[str, Any]]) -> list[PinRow]:
+    objects: Counter[tuple[str, int]] = Counter()
+    pages: Counter[tuple[str, int]] = Counter()
+    for page in pinned:
+        holds = Counter({s["size"]: 0 for s in page["spans"] if s["objects"]})
+        for span in page["spans"]:
+            holds[span["size"]] += span["objects"]
+        for size, count in holds.items():
+            if count:
+                objects[page["group"], size] += count
+                pages[page["group"], size] += 1
+    ranked = sorted(pages, key=lambda key: (-pages[key], key))[:TOP]
+    return [PinRow(group, size, objects[group, size], pages[group, size]) for group, size in ranked]
+
+
+def _occupancy(pages: list[dict[str, Any]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for page in pages:
+        found.setdefault(page["group"], []).append(page["allocated"] / HUGE_PAGE)
+    return {group: sorted(shares) for group, shares in found.items()}

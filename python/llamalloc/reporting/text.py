@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Summaries as text for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from llamalloc.contracts import stats as stat_rows
+from llamalloc.reporting.frames import demangled, shortened
+from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
+from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
+from llamalloc.units import bytes_text, seconds_text
+
+NO_HUGE_PAGES = (
+    "Huge pages were {setting}, so the heap ran on small ones: see `llamalloc doctor` for the cure."
+)
+
+
+def without_huge_pages(summary: StatsSummary) -> str:
+    """The sentence that says that huge pages were not to be had; empty if they were."""
+    missing = summary.hugepages in ("never", "unknown")
+    return NO_HUGE_PAGES.format(setting=summary.hugepages) if missing else ""
+
+
+def _table(title: str, *heads: str, first: str = "") -> Table:
+    view = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    view.add_column(first, overflow="fold")
+    for head in heads:
+        view.add_column(head, justify="right", no_wrap=True)
+    return view
+
+
+def print_profile(summary: ProfileSummary, console: Console) -> None:
+    """Lifetimes, the largest contexts, the survivors."""
+    console.print(
+        f"[bold]{escape(summary.program)}[/] ({escape(summary.file)}): "
+        f"{summary.sampled:,} objects sampled in {summary.contexts:,} contexts over "
+        f"{seconds_text(summary.seconds)}, about {bytes_text(summary.allocated_bytes)} allocated"
+    )
+    view = _table("\nHow long objects lived", "objects", "of all", "bytes", "of all")
+    for row in summary.lifetimes:
+        view.add_row(
+            row.meaning,
+            f"{row.objects:,.0f}",
+            f"{row.object_share:.1%}",
+            bytes_text(row.bytes),
+            f"{row.byte_share:.1%}",
+        )
+    console.print(view)
+    _print_contexts("\nWho allocated most", summary.top, console)
+    _print_contexts("\nWhat was still alive at the end", summary.survivors, console)
+
+
+def _print_contexts(title: str, rows: list[ContextRow], console: Console) -> None:
+    view = _table(title, "size", "allocated", "still alive", "median life", "longest")
+    readable = demangled(name for row in rows for name in row.frames)
+    for row in rows:
+        view.add_row(
+            escape(shortened(row.frames, readable)),
+            bytes_text(row.size),
+            bytes_text(row.allocated_bytes),
+            bytes_text(row.alive_bytes),
+            life(row.median_lifetime),
+            life(row.longest_lifetime),
+        )
+    console.print(view if rows else f"{title}: nothing")
+
+
+def life(nanoseconds: float | None) -> str:
+    """A lifetime, or a dash where nothing died."""
+    return "-" if nanoseconds is None else seconds_text(nanoseconds / 1e9)
+
+
+def print_stats(summary: StatsSummary, console: Console) -> None:
+    """Where the memory is, what pins it, what prediction did."""
+    console.print(
+        f"[bold]{escape(summary.program)}[/] (pid {summary.pid}, after "
+        f"{seconds_text(summary.seconds)}); model {escape(summary.model)}"
+    )
+    if warning := without_huge_pages(summary):
+        console.print(f"[yellow]{warning}[/]")
+    view = _table("\nWhere the memory is", "pages", "allocated", "free slots", "free blocks", "pinned")
+    for g in summary.groups:
+        cells = (bytes_text(b) for b in (g.allocated, g.free_slots, g.free_blocks))
+        view.add_row(g.name, str(g.pages), *cells, str(g.pinned))
+    console.print(view)
+    pins = _table(f"\nWhat pins pages that are less than {PINNED_BELOW:.0%} in use", "objects", "pages")
+    for pin in summary.pins:
+        pins.add_row(f"{bytes_text(pin.size)} in {pin.group}", f"{pin.objects:,}", str(pin.pages))
+    console.print(pins if summary.pins else "\nNo page is pinned by a few objects.")
+    console.print(_counters(summary))
+
+
+def _counters(summary: StatsSummary) -> Table:
+    view = _table("\nCounters", "value")
+    for row in stat_rows():
+        value = summary.counters.get(row.name, 0)
+        view.add_row(f"{row.name}: {row.help}", number(value, row.unit))
+    for name, count in summary.predicted.items():
+        if count:
+            view.add_row(f"cached contexts predicted {name}", f"{count:,}")
+    return view
+
+
+def number(value: float, unit: str) -> str:
+    """A counter in its own unit."""
+    if unit == "bytes":
+        return bytes_text(value)
+    return seconds_text(value / 1e9) if unit == "nanoseconds" else f"{value:,.0f}"
