@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/file_image.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "os/pages.h"
+
+namespace llamalloc {
+
+FileImage::Fault FileImage::open(const char* path, size_t limit) {
+  const int saved = errno;
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  Fault fault = fd < 0 ? fail(errno) : read_whole(fd, limit);
+  if (fd >= 0) ::close(fd);
+  if (fault != Fault::none) close();
+  errno = saved;
+  return fault;
+}
+
+FileImage::Fault FileImage::read_whole(int fd, size_t limit) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return fail(errno);
+  if (!S_ISREG(status.st_mode)) return Fault::not_regular;
+  const auto bytes = static_cast<size_t>(status.st_size);
+  if (bytes > limit) return Fault::too_large;
+  if (bytes == 0) return Fault::none;
+  mapped_ = align_up(bytes, 4096);
+  data_ = static_cast<char*>(system_pages().map(mapped_, 4096));
+  if (data_ == nullptr) return Fault::out_of_memory;
+  while (size_ < bytes) {
+    const ssize_t n = ::read(fd, data_ + size_, bytes - size_);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(errno);
+    if (n == 0) break;  // became shorter meanwhile
+    size_ += static_cast<size_t>(n);
+  }
+  return Fault::none;
+}
+
+void FileImage::close() {
+  if (data_ != nullptr) system_pages().unmap(data_, mapped_);
+  data_ = nullptr;
+  size_ = mapped_ = 0;
+}
+
+FileImage::Fault FileImage::fail(int error) {
+  error_ = error;
+  return Fault::system;
+}
+
+const char* FileImage::reason() const {
+  const char* text = strerrordesc_np(error_);
+  return text != nullptr ? text : "unknown error";
+}
+
+}  // namespace llamalloc

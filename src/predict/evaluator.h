@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a calling context to a lifetime class: what the background worker calls on a miss.
+//
+//   frame names, size --TokenSequence--> tokens --Vocabulary--> ids --Lstm--> probabilities
+//
+// One thread at a time: the scratch memory is part of the object. Nothing is allocated after load.
+#pragma once
+
+#include <cstddef>
+
+#include "base/lifetime_class.h"
+#include "os/arena.h"
+#include "predict/model_file.h"
+#include "predict/tokens.h"
+
+namespace llamalloc {
+
+class Evaluator {
+ public:
+  struct Result {
+    LifetimeClass best;                   // the most probable class
+    float probability[kLifetimeClasses];  // sum 1
+  };
+
+  // Null on failure; `error` then holds one line like "model /x/y.model: version 2, this library
+  // reads 1". What a failed load took from the arena stays taken.
+  static Evaluator* load(const char* path, MetadataArena& arena, char* error, size_t room);
+
+  // frames: names as contracts/stack_tokens.md forms them, innermost first; size in bytes.
+  // A model whose arithmetic overflows answers `mixed`.
+  Result evaluate(const char* const* frames, int depth, size_t size);
+
+  const LstmConfig& config() const { return lstm_.config(); }
+  Lstm& lstm() { return lstm_; }
+
+ private:
+  ModelFile file_;
+  Lstm lstm_;
+  TokenSequence tokens_;
+};
+
+// The class to place by. What matters is the page group, so: the group with the largest sum of
+// probabilities and in it the most probable class; `mixed` if even that group has less than half.
+LifetimeClass choose(const Evaluator::Result& result);
+
+}  // namespace llamalloc

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/model_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "predict/test_golden.h"
+#include "predict/test_model.h"
+
+namespace llamalloc {
+namespace {
+
+class ModelFileTest : public testing::Test {
+ protected:
+  // What the reader says about a file of these bytes; empty: it took it.
+  std::string read(const std::string& bytes) {
+    MetadataArena arena(system_pages());
+    std::vector<uint64_t> aligned(bytes.size() / 8 + 1);
+    memcpy(aligned.data(), bytes.data(), bytes.size());
+    char message[1024];
+    ErrorText error(message, sizeof(message));
+    model_ = {};
+    const char* data = reinterpret_cast<const char*>(aligned.data());
+    const bool good = read_model(data, bytes.size(), arena, &model_, error);
+    EXPECT_NE(good, error.failed());
+    EXPECT_EQ(good, message[0] == '\0') << message;
+    return message;
+  }
+  std::string read(const TestModel& model) { return read(model.bytes()); }
+  // With `from` replaced by `to` in the JSON header, padded to its old alignment.
+  std::string read_with(const std::string& from, const std::string& to) {
+    std::string header = file_.header();
+    const size_t at = header.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    header.replace(at, from.size(), to);
+    while (header.size() % 8 != 0) header += ' ';
+    return read(file_.bytes(header));
+  }
+
+  void set_version(const std::string& version) { file_.metadata["version"] = version; }
+
+  TestModel file_;
+  Model model_;
+};
+
+TEST_F(ModelFileTest, ReadsAModel) {
+  ASSERT_EQ(read(file_), "");
+  EXPECT_EQ(model_.config.vocabulary, 5u);
+  EXPECT_EQ(model_.config.embedding, 3u);
+  EXPECT_EQ(model_.config.hidden, 5u);
+  EXPECT_EQ(model_.config.classes, static_cast<uint32_t>(kLifetimeClasses));
+}
+
+TEST_F(ModelFileTest, TakesEscapesSpaceAndForeignMetadata) {
+  EXPECT_EQ(read_with("\"lstm_bias\"", " \"\\u006cstm_bias\"\n"), "");
+  EXPECT_EQ(read_with("\"rule\"", "\"notes\":\"" + std::string(100'000, 'n') + "\",\"rule\""), "");
+}
+
+TEST_F(ModelFileTest, NamesWhatIsNoModel) {
+  EXPECT_EQ(read(""), "not a safetensors file (0 bytes long)");
+  EXPECT_EQ(read("hello, this is some text"), "not a safetensors file");
+  EXPECT_EQ(read(std::string(1000, '\0')), "not a safetensors file");
+  EXPECT_EQ(read(std::string(1000, '\xFF')), "not a safetensors file");
+  TestModel other;
+  other.metadata.clear();
+  EXPECT_EQ(read(other), "a safetensors file, but not a llamalloc-model");
+}
+
+TEST_F(ModelFileTest, NamesForeignVersionsAndClasses) {
+  set_version("2");
+  EXPECT_EQ(read(file_), "version 2, this library reads 1");
+  set_version("1\\n0");
+  EXPECT_EQ(read(file_), "version 1?0, this library reads 1");
+  file_.metadata.erase("version");
+  EXPECT_EQ(read(file_), "version missing, this library reads 1");
+  set_version("1");
+  file_.metadata["classes"] = std::string("never,mixed");
+  EXPECT_EQ(read(file_), "its classes are not this library's (never,mixed); train it again");
+  for (const std::string& wrong : {TestModel::classes() + ",", TestModel::classes().substr(1)}) {
+    file_.metadata["classes"] = wrong;
+    EXPECT_NE(read(file_), "") << wrong;
+  }
+}
+
+TEST_F(ModelFileTest, RefusesEveryTruncation) {
+  const std::string bytes = file_.bytes();
+  const std::string total = std::to_string(bytes.size());
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    const std::string message = read(bytes.substr(0, length));
+    ASSERT_NE(message, "") << length;
+    if (length > 10) {
+      ASSERT_TRUE(message.starts_with("truncated: header says ")) << message;
+    }
+  }
+  EXPECT_EQ(read(bytes.substr(0, bytes.size() - 1)),
+            "truncated: header says " + total + " bytes, file has " +
+                std::to_string(bytes.size() - 1));
+  EXPECT_EQ(read(bytes + "xy"), "2 bytes behind the last tensor");
+}
+
+TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {
+  for (const char* name : {"vocabulary", "embedding", "lstm_kernel", "lstm_bias", "dense_kernel",
+                           "dense_bias"}) {
+    TestModel model;
+    model.remove(name);
+    EXPECT_EQ(read(model), std::string("tensor `") + name + "` is missing");
+  }
+  TestModel model;
+  model.tensors.push_back({"extra\\n", "F32", {1}, "1234"});
+  EXPECT_EQ(read(model), "unknown tensor `extra?`");
+  model.tensors.back() = model.tensor("lstm_bias");
+  EXPECT_EQ(read(model), "tensor `lstm_bias` twice");
+  EXPECT_EQ(read_with("\"lstm_bias\"", "\"lstm_bias\\u0000\""), "unknown tensor `lstm_bias`");
+}
+
+TEST_F(ModelFileTest, RefusesWrongTypesAndShapes) {
+  file_.tensor("lstm_bias").dtype = "F64";
+  EXPECT_EQ(read(file_), "tensor `lstm_bias` has type F64, not F32");
+  file_ = TestModel();
+  file_.tensor("embedding").shape = {3, 5};
+  EXPECT_EQ(read(file_), "tensor `embedding` is 3 x 5, not 5 x 5");
+  file_ = TestModel();
+  file_.tensor("embedding").shape = {15};
+  EXPECT_EQ(read(file_), "tensor `embedding` has 1 dimensions, not 2");
+  file_ = TestModel();
+  file_.tensor("lstm_bias").shape = {19};
+  EXPECT_EQ(read(file_), "tensor `lstm_bias`: its shape needs 76 bytes, data_offsets give 80");
+  EXPECT_EQ(read(TestModel({"<unk>"}, 0, 5)), "embedding width 0, the limits are 1 and 512");
+  EXPECT_EQ(read(TestModel({"<unk>"}, 3, 513)), "hidden width 513, the limits are 1 and 512");
+  EXPECT_EQ(read(TestModel({"<unk>"}, 512, 512)), "");
+}
+
+TEST_F(ModelFileTest, RefusesHugeNumbers) {
+  EXPECT_EQ(read_with("[5,3]", "[4611686018427387904,3]"),
+            "tensor `embedding`: its shape is too large");
+  EXPECT_EQ(read_with("[5,3]", "[18446744073709551615,18446744073709551615]"),
+            "tensor `embedding`: its shape is too large");
+  EXPECT_EQ(read_with("[5,3]", "[4611686018427387919,1]"),
+            "tensor `embedding`: its shape is too large");
+  EXPECT_TRUE(read_with("[5,3]", "[99999999999999999999,3]").starts_with("malformed JSON header"));
+  EXPECT_EQ(read_with("[0,60]", "[18446744073709551556,18446744073709551615]")
+                .substr(0, 50), "tensor `embedding`: its shape needs 60 bytes, data");
+}
+
+TEST_F(ModelFileTest, RefusesOverlapsGapsAndMisalignment) {
+  EXPECT_EQ(read_with("[0,60]", "[60,0]"), "tensor `embedding`: bad data_offsets");
+  EXPECT_EQ(read_with("[0,60]", "[0]"), "tensor `embedding`: bad data_offsets");
+  EXPECT_EQ(read_with("[0,60]", "[4,64]"), "tensors `embedding` and `lstm_kernel` overlap");
+  EXPECT_EQ(read_with("[0,60]", "[1,61]"), "tensor `embedding` is not aligned to 4 bytes");
+  // A gap: 4 bytes of the biggest tensor belong to nobody.
+  file_.tensor("lstm_bias").data.resize(80 + 4);
+  EXPECT_EQ(read_with("[20],\"data_offsets\":[700,784]", "[20],\"data_offsets\":[700,780]"),
+            "a gap of 4 bytes between tensors");
+}
+
+TEST_F(ModelFileTest, RefusesMalformedHeaders) {
+  const std::pair<const char*, const char*> edits[] = {
+      {"\"shape\"", "\"shap\""},    {"\"shape\":", "\"shape\""},  {"\"dtype\":\"F32\",", ""},
+      {"[5,3]", "[5,3,]"},          {"[5,3]", "[5 3]"},           {"[5,3]", "[5,-3]"},
+      {"[5,3]", "[5,3.0]"},         {"[5,3]", "[05,3]"},          {"[5,3]", "[1,1,1,5,3]"},
+      {"[5,3]", "[[5,3]]"},         {"\"F32\"", "32"},            {"\"F32\"", "\"F32\\q\""},
+      {"}}", "}"},                  {"}}", "}}}"},                {"}}", "},}"},
+      {"\"rule\"", "rule"},         {"\"tail\"", "1"},            {"\"tail\"", "{\"a\":\"b\"}"},
+      {"\"version\"", "\"classes\""}, {"{\"__metadata__\"", "{,\"__metadata__\""},
+      {"\"embedding\"", "\"__metadata__\""},
+  };
+  for (const auto& [from, to] : edits) EXPECT_NE(read_with(from, to), "") << from << " " << to;
+}
+
+TEST_F(ModelFileTest, RefusesWeightsThatAreNotFinite) {
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
+    TestModel model;
+    model.set_float("dense_kernel", 7, value);
+    EXPECT_EQ(read(model), "tensor `dense_kernel`: element 7 is not a finite number");
+  }
+}
+
+TEST_F(ModelFileTest, RefusesBadVocabularies) {
+  EXPECT_EQ(read(TestModel({"<unk>", "a", "b", "a"})), "vocabulary: lines 1 and 3 are equal");
+  EXPECT_EQ(read(TestModel({"a", "<unk>"})), "vocabulary: line 0 is not <unk>");
+  TestModel model;
+  model.tensor("vocabulary").data[model.tensor("vocabulary").data.find("\nfoo")] = '.';
+  EXPECT_EQ(read(model), "tensor `embedding` is 5 x 3, not 4 x 3");
+}
+
+// Damage of every kind: no crash (the sanitizers watch), and a message whenever it is refused.
+TEST_F(ModelFileTest, SurvivesRandomDamage) {
+  const std::string good = file_.bytes();
+  std::minstd_rand random(7);
+  int refused = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = good;
+    for (int edits = 1 + random() % 4; edits > 0; --edits)
+      bytes[random() % (random() % 2 ? 1200 : bytes.size())] = static_cast<char>(random());
+    refused += !read(bytes).empty();
+  }
+  EXPECT_GT(refused, 10'000);
+  for (int round = 0; round < 2'000; ++round) {
+    std::string bytes(random() % 200, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    EXPECT_NE(read(bytes), "");
+  }
+}
+
+TEST_F(ModelFileTest, OpensByPathAndNamesThePath) {
+  MetadataArena arena(system_pages());
+  char message[256];
+  const std::string path = testing::TempDir() + "model_file_test." + std::to_string(getpid());
+  std::ofstream(path, std::ios::binary) << file_.bytes();
+  ModelFile file;
+  ErrorText none(message, sizeof(message));
+  EXPECT_TRUE(file.open(path.c_str(), arena, none)) << message;
+  EXPECT_EQ(file.model().config.hidden, 5u);
+  file.close();
+
+  std::ofstream(path, std::ios::binary) << file_.bytes().substr(0, 100);
+  ErrorText truncated(message, sizeof(message));
+  EXPECT_FALSE(file.open(path.c_str(), arena, truncated));
+  EXPECT_TRUE(std::string(message).starts_with("model " + path + ": truncated: header says "))
+      << message;
+  unlink(path.c_str());
+
+  ErrorText missing(message, sizeof(message));
+  EXPECT_FALSE(file.open("/no/such.model", arena, missing));
+  EXPECT_STREQ(message, "model /no/such.model: No such file or directory");
+}
+
+struct GoldenCase {
+  std::vector<std::string> tokens;
+  std::vector<uint32_t> ids;
+  std::vector<double> probabilities;
+};
+
+GoldenCase read_case(GoldenReader& golden) {
+  GoldenCase c;
+  golden.expect('{');
+  golden.key("tokens");
+  c.tokens = golden.strings();
+  golden.expect(',');
+  golden.key("ids");
+  c.ids = golden.list([&] { return static_cast<uint32_t>(golden.integer()); });
+  golden.expect(',');
+  golden.key("probabilities");
+  c.probabilities = golden.list([&] { return golden.number(); });
+  golden.expect('}');
+  return c;
+}
+
+// The trainer's file, ids and probabilities: what both languages must agree on.
+TEST(GoldenModel, GivesTheTrainersProbabilities) {
+  MetadataArena arena(system_pages());
+  char message[256];
+  ErrorText error(message, sizeof(message));
+  ModelFile file;
+  ASSERT_TRUE(file.open(golden_path("model_v1.safetensors").c_str(), arena, error)) << message;
+  Lstm lstm;
+  ASSERT_TRUE(lstm.init(file.model().config, file.model().weights, arena));
+  GoldenReader golden("model_v1.json");
+  golden.expect('{');
+  golden.key("cases");
+  const auto cases = golden.list([&] { return read_case(golden); });
+  ASSERT_GE(cases.size(), 5u);
+  for (const GoldenCase& c : cases) {
+    std::vector<uint32_t> ids;
+    for (const std::string& token : c.tokens)
+      ids.push_back(file.model().vocabulary.id(
+          {token.data(), static_cast<uint32_t>(token.size()), false}));
+    EXPECT_EQ(ids, c.ids);
+    ASSERT_EQ(c.probabilities.size(), size_t{kLifetimeClasses});
+    float probability[kLifetimeClasses];
+    lstm.run(ids.data(), static_cast<uint32_t>(ids.size()), probability);
+    for (int i = 0; i < kLifetimeClasses; ++i)
+      EXPECT_NEAR(probability[i], c.probabilities[i], 1e-5) << c.tokens[0];
+  }
+}
+
+}  // namespace
+}  // namespace llamalloc
