@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the profile writer asks about a return address: its frame name and its module.
+// The Symboliser of os/symbols.h answers it in a process; tests answer it from a table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/symbols.h"
+
+namespace llamalloc {
+
+class FrameNames {
+ public:
+  // The frame name of contracts/stack_tokens.md, 0-terminated and cut to room; its length.
+  virtual size_t frame_name(uintptr_t return_address, char* out, size_t room) = 0;
+  // False: no module there; *out is then as it was.
+  virtual bool module_of(uintptr_t return_address, ModuleInfo* out) = 0;
+
+ protected:
+  ~FrameNames() = default;
+};
+
+template <typename Symboliser>
+class FrameNamesOf final : public FrameNames {
+ public:
+  explicit FrameNamesOf(Symboliser& symboliser) : symboliser_(symboliser) {}
+  size_t frame_name(uintptr_t return_address, char* out, size_t room) override {
+    return symboliser_.frame_name(return_address, out, room);
+  }
+  bool module_of(uintptr_t return_address, ModuleInfo* out) override {
+    return symboliser_.module_of(return_address, out);
+  }
+
+ private:
+  Symboliser& symboliser_;
+};
+
+}  // namespace llamalloc

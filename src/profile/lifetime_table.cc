@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/lifetime_table.h"
+
+namespace llamalloc {
+
+bool LifetimeStats::add(MetadataArena& arena, const Death& death) {
+  const Nanos t = death.lifetime.n < 0 ? Nanos{0} : death.lifetime;
+  if (!lifetimes.add(arena, t)) return false;
+  const double ns = static_cast<double>(t.n);
+  if (count == 0 || t < min) min = t;
+  if (count == 0 || t > max) max = t;
+  ++count;
+  weighted_count += death.weight;
+  weighted_bytes += death.weight * static_cast<double>(death.size);
+  sum += ns;
+  sum_squares += ns * ns;
+  same_thread += death.same_thread;
+  same_cpu += death.same_cpu;
+  return true;
+}
+
+Nanos LifetimeStats::average() const {
+  if (count == 0) return {0};
+  return {static_cast<int64_t>(sum / static_cast<double>(count) + 0.5)};
+}
+
+Nanos LifetimeStats::deviation() const {
+  if (count == 0) return {0};
+  const double mean = sum / static_cast<double>(count);
+  const double variance = sum_squares / static_cast<double>(count) - mean * mean;
+  return {variance <= 0 ? 0 : static_cast<int64_t>(__builtin_sqrt(variance) + 0.5)};
+}
+
+void LifetimeStats::clear() {
+  LifetimeStats empty;
+  empty.stack = stack;
+  empty.bucket = bucket;
+  empty.lifetimes = lifetimes;
+  empty.lifetimes.clear();
+  *this = empty;
+}
+
+bool LifetimeStats::is_consistent() const {
+  uint64_t counted = 0;
+  for (int b = 0; b < kLifetimeBuckets; ++b) counted += lifetimes.count(b);
+  if (counted != count || same_thread > count || same_cpu > count) return false;
+  return count == 0 || (min <= average() && average() <= max && weighted_count >= 1);
+}
+
+uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket) {
+  const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack;
+  LockGuard guard(lock_);
+  const uint32_t known = index_.find(hash, [&](uint32_t context) {
+    return rows_[context].stack == stack && rows_[context].bucket == bucket;
+  });
+  if (known != kNone || !index_.reserve_one(arena_)) return known;
+  LifetimeStats row;
+  row.stack = stack;
+  row.bucket = bucket;
+  if (!rows_.push(arena_, row)) return kNone;
+  index_.insert(hash, rows_.size() - 1);
+  return rows_.size() - 1;
+}
+
+bool LifetimeTable::record(uint32_t context, const Death& death) {
+  LockGuard guard(lock_);
+  return rows_[context].add(arena_, death);
+}
+
+void LifetimeTable::clear() {
+  LockGuard guard(lock_);
+  for (uint32_t i = 0; i < rows_.size(); ++i) rows_[i].clear();
+}
+
+bool LifetimeTable::is_consistent() {
+  LockGuard guard(lock_);
+  for (uint32_t i = 0; i < rows_.size(); ++i)
+    if (!rows_[i].is_consistent()) return false;
+  return true;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics of dead samples, one row per context = (stack, size bucket).
+//
+//   context id --> { stack, bucket | dead samples: count, weights, bytes, lifetimes, same thread }
+//
+// A row never moves and never goes away; clear() empties the statistics and keeps the ids.
+// Lock order: a shard of LiveSamples, then this table's, then the arena's.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "os/arena.h"
+#include "os/lock.h"
+#include "profile/chunked_array.h"
+#include "profile/id_index.h"
+#include "profile/lifetime_histogram.h"
+
+namespace llamalloc {
+
+// One sampled object at its end.
+struct Death {
+  size_t size;    // bytes asked for, last
+  double weight;  // objects that it stands for (sampler.h)
+  Nanos lifetime;
+  bool same_thread;  // freed by the thread that allocated it
+  bool same_cpu;
+};
+
+struct LifetimeStats {
+  uint32_t stack = 0;         // id in the StackTable
+  uint64_t bucket = 0;        // size_bucket() of the size at allocation
+  uint64_t count = 0;         // dead samples
+  double weighted_count = 0;  // sum of weights
+  double weighted_bytes = 0;  // sum of weight x size
+  double sum = 0;             // of lifetimes, ns
+  double sum_squares = 0;     // ns^2
+  Nanos min{0};               // defined if count > 0
+  Nanos max{0};
+  uint64_t same_thread = 0;
+  uint64_t same_cpu = 0;
+  LifetimeHistogram lifetimes;
+
+  // False: the histogram has no memory for it; nothing was counted.
+  bool add(MetadataArena& arena, const Death& death);
+  Nanos average() const;    // 0 if count == 0
+  Nanos deviation() const;  // standard deviation over the samples (population); 0 if count == 0
+  void clear();
+  bool is_consistent() const;
+};
+
+class LifetimeTable {
+ public:
+  static constexpr uint32_t kNone = IdIndex::kNone;
+
+  constexpr explicit LifetimeTable(MetadataArena& arena) : arena_(arena) {}
+
+  // The id of the context, a new one if needed; kNone: full, or no memory.
+  uint32_t intern(uint32_t stack, uint64_t bucket);
+  bool record(uint32_t context, const Death& death);
+  void clear();
+
+  uint32_t size() const { return rows_.size(); }
+  uint32_t stack_of(uint32_t context) const { return rows_[context].stack; }
+  // The row itself: the caller holds lock().
+  const LifetimeStats& row(uint32_t context) const { return rows_[context]; }
+  Lock& lock() { return lock_; }
+  bool is_consistent();
+
+ private:
+  MetadataArena& arena_;
+  Lock lock_;
+  IdIndex index_;                              // guarded by lock_
+  ChunkedArray<LifetimeStats, 8, 8192> rows_;  // 2 Mi contexts; statistics guarded by lock_
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/pprof_writer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace llamalloc {
+namespace {
+
+// Field numbers of profile.proto.
+enum ProfileField : uint32_t {
+  kSampleType = 1,
+  kSample,
+  kMapping,
+  kLocation,
+  kFunction,
+  kStringTable,
+  kDropFrames,
+  kKeepFrames,
+  kTimeNanos,
+  kDurationNanos,
+  kPeriodType,
+  kPeriod,
+  kComment,
+  kDefaultSampleType,
+};
+enum ValueTypeField : uint32_t { kType = 1, kUnit };
+enum SampleField : uint32_t { kLocationId = 1, kValue, kLabel };
+enum LabelField : uint32_t { kKey = 1, kStr, kNum, kNumUnit };
+enum MappingField : uint32_t {
+  kMappingId = 1,
+  kMemoryStart,
+  kMemoryLimit,
+  kFileOffset,
+  kFilename,
+  kBuildId,
+  kHasFunctions,
+};
+enum LocationField : uint32_t { kLocId = 1, kLocMappingId, kAddress, kLine };
+enum LineField : uint32_t { kFunctionId = 1 };
+enum FunctionField : uint32_t { kFuncId = 1, kName, kSystemName };
+
+constexpr const char* kSampleTypes[][2] = {
+    {"allocated_objects", "count"},          {"allocated_space", "bytes"},
+    {"deallocated_objects", "count"},        {"deallocated_space", "bytes"},
+    {"censored_allocated_objects", "count"}, {"censored_allocated_space", "bytes"},
+};
+
+int64_t rounded(double x) {
+  return static_cast<int64_t>(x + 0.5);
+}
+
+// Strings of a profile are UTF-8 and frame names printable ASCII: other bytes become '_'.
+void make_printable(char* text, size_t length, char lowest) {
+  for (size_t i = 0; i < length; ++i)
+    if (text[i] < lowest || text[i] > 0x7E) text[i] = '_';
+}
+
+}  // namespace
+
+bool PprofWriter::write(const Header& header, const Snapshot& snapshot) {
+  if (!prepare()) return false;
+  write_header(header);
+  write_samples(snapshot);
+  if (!name_frames()) return false;
+  order_modules();
+  write_mappings();
+  write_frames();
+  write_functions();
+  if (!strings_.ok()) return false;
+  write_strings();
+  return flush_if(0) && gzip_.finish();
+}
+
+bool PprofWriter::prepare() {
+  frame_count_ = stacks_.frames();
+  frames_ = scratch_.make_array<Frame>(frame_count_ + 1);
+  return frames_ != nullptr && strings_.ok();
+}
+
+bool PprofWriter::flush_if(size_t enough) {
+  if (proto_.size() < enough) return true;
+  const bool good = proto_.ok() && gzip_.write(proto_.data(), proto_.size());
+  proto_.clear();
+  return good;
+}
+
+void PprofWriter::write_header(const Header& header) {
+  for (const auto& [type, unit] : kSampleTypes) write_value_type(kSampleType, type, unit);
+  write_value_type(kPeriodType, "space", "bytes");
+  proto_.number(kPeriod, header.interval);
+  proto_.number(kTimeNanos, static_cast<uint64_t>(header.time.n));
+  proto_.number(kDurationNanos, static_cast<uint64_t>(header.duration.n));
+  proto_.number(kComment, strings_.id(header.at_exit ? "llamalloc-profile 1 exit=1"
+                                                     : "llamalloc-profile 1 exit=0"));
+  proto_.number(kDefaultSampleType, strings_.id("allocated_space"));
+}
+
+void PprofWriter::write_value_type(uint32_t field, const char* type, const char* unit) {
+  const auto message = proto_.open(field);
+  proto_.number(kType, strings_.id(type));
+  proto_.number(kUnit, strings_.id(unit));
+  proto_.close(message);
+}
+
+void PprofWriter::write_samples(const Snapshot& snapshot) {
+  const Survivor* alive = snapshot.survivors;
+  const Survivor* const end = alive + snapshot.survivor_count;
+  for (uint32_t i = 0; i < snapshot.context_count; ++i) {
+    const Survivor* const first = alive;
+    while (alive != end && alive->context == i) ++alive;
+    const size_t count = static_cast<size_t>(alive - first);
+    if (snapshot.contexts[i].count + count == 0) continue;
+    write_sample(snapshot.contexts[i], first, count);
+    flush_if(kFlushAt);
+  }
+}
+
+void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive,
+                               size_t alive_count) {
+  double weights = 0, bytes = 0;
+  uint32_t ages[kLifetimeBuckets] = {};
+  for (const Survivor* s = alive; s != alive + alive_count; ++s) {
+    weights += s->weight;
+    bytes += s->weight * static_cast<double>(s->size);
+    ++ages[lifetime_bucket(s->age)];
+  }
+  const auto sample = proto_.open(kSample);
+  write_locations(dead.stack);
+  write_values({rounded(dead.weighted_count), rounded(dead.weighted_bytes)},
+               {rounded(weights), rounded(bytes)});
+  label("bytes", dead.bucket, "bytes");
+  label("sampled", dead.count + alive_count, "count");
+  if (dead.count != 0) write_dead_labels(dead);
+  if (alive_count != 0) histogram_label("censored_ages", [&](int b) { return ages[b]; });
+  proto_.close(sample);
+}
+
+void PprofWriter::write_locations(uint32_t stack) {
+  const auto ids = proto_.open(kLocationId);
+  for (uint32_t i = 0; i < stacks_.depth(stack); ++i) {
+    const uint32_t frame = stacks_.frame(stack, i);
+    frames_[frame].used = true;
+    proto_.varint(frame + 1);
+  }
+  proto_.close(ids);
+}
+
+void PprofWriter::write_values(Values dead, Values censored) {
+  const auto values = proto_.open(kValue);
+  for (const Values& v :
+       {Values{dead.count + censored.count, dead.bytes + censored.bytes}, dead, censored}) {
+    proto_.varint(static_cast<uint64_t>(v.count));
+    proto_.varint(static_cast<uint64_t>(v.bytes));
+  }
+  proto_.close(values);
+}
+
+void PprofWriter::write_dead_labels(const LifetimeStats& dead) {
+  label("avg_lifetime", static_cast<uint64_t>(dead.average().n), "nanoseconds");
+  label("stddev_lifetime", static_cast<uint64_t>(dead.deviation().n), "nanoseconds");
+  label("min_lifetime", static_cast<uint64_t>(dead.min.n), "nanoseconds");
+  label("max_lifetime", static_cast<uint64_t>(dead.max.n), "nanoseconds");
+  label("same_thread", dead.same_thread, "count");
+  label("same_cpu", dead.same_cpu, "count");
+  histogram_label("lifetimes", [&](int b) { return dead.lifetimes.count(b); });
+}
+
+void PprofWriter::label(const char* key, uint64_t value, const char* unit) {
+  const auto message = proto_.open(kLabel);
+  proto_.number(kKey, strings_.id(key));
+  proto_.number(kNum, value);
+  proto_.number(kNumUnit, strings_.id(unit));
+  proto_.close(message);
+}
+
+template <typename CountOf>
+void PprofWriter::histogram_label(const char* key, CountOf&& count_of) {
+  char* end = name_;
+  char* const limit = name_ + sizeof(name_);
+  static_assert(sizeof(name_) > kLifetimeBuckets * sizeof("251:4294967295"));
+  for (int b = 0; b < kLifetimeBuckets; ++b) {
+    if (count_of(b) == 0) continue;
+    if (end != name_) *end++ = ' ';
+    end = std::to_chars(end, limit, b).ptr;
+    *end++ = ':';
+    end = std::to_chars(end, limit, count_of(b)).ptr;
+  }
+  const auto message = proto_.open(kLabel);
+  proto_.number(kKey, strings_.id(key));
+  proto_.number(kStr, strings_.id(name_, static_cast<size_t>(end - name_)));
+  proto_.close(message);
+}
+
+bool PprofWriter::name_frames() {
+  for (uint32_t i = 0; i < frame_count_; ++i)
+    if (frames_[i].used && !name_frame(stacks_.address(i), &frames_[i])) return false;
+  return true;
+}
+
+bool PprofWriter::name_frame(uintptr_t address, Frame* frame) {
+  name_[0] = '\0';
+  names_.frame_name(address, name_, sizeof(name_));
+  if (name_[0] == '\0') strcpy(name_, "?");
+  const size_t length = strlen(name_);
+  make_printable(name_, length, 0x21);
+  frame->function = function_named(name_, length);
+  frame->module = module_at(address);
+  return frame->function != 0;
+}
+
+uint32_t PprofWriter::function_named(const char* name, size_t length) {
+  const uint32_t string = strings_.id(name, length);
+  const uint32_t known =
+      function_index_.find(string, [&](uint32_t i) { return functions_[i] == string; });
+  if (known != IdIndex::kNone) return known + 1;
+  if (!function_index_.reserve_one(scratch_) || !functions_.push(scratch_, string)) return 0;
+  function_index_.insert(string, functions_.size() - 1);
+  return functions_.size();
+}
+
+uint32_t PprofWriter::module_at(uintptr_t address) {
+  for (uint32_t i = 0; i < modules_.size(); ++i)
+    if (modules_[i].start < address && address <= modules_[i].limit) return i;
+  ModuleInfo module{};
+  if (!names_.module_of(address, &module) || !modules_.push(scratch_, module)) return kNoModule;
+  return modules_.size() - 1;
+}
+
+void PprofWriter::order_modules() {
+  const uint32_t count = modules_.size();
+  for (uint32_t i = 0; i < count; ++i) module_order_[i] = i;
+  std::sort(module_order_, module_order_ + count,
+            [&](uint32_t a, uint32_t b) { return modules_[a].start < modules_[b].start; });
+  for (uint32_t i = 0; i < count; ++i) mapping_id_[module_order_[i]] = i + 1;
+}
+
+void PprofWriter::write_mappings() {
+  for (uint32_t i = 0; i < modules_.size(); ++i) {
+    write_mapping(i + 1, modules_[module_order_[i]]);
+    flush_if(kFlushAt);
+  }
+}
+
+void PprofWriter::write_mapping(uint32_t id, const ModuleInfo& module) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const size_t bytes = std::min(size_t{module.build_id_bytes}, sizeof(module.build_id));
+  char hex[2 * sizeof(module.build_id)];
+  for (size_t i = 0; i < bytes; ++i) {
+    hex[2 * i] = kHex[module.build_id[i] >> 4];
+    hex[2 * i + 1] = kHex[module.build_id[i] & 15];
+  }
+  const size_t length = strnlen(module.path, sizeof(module.path));
+  memcpy(name_, module.path, length);
+  make_printable(name_, length, 0x20);
+  const auto message = proto_.open(kMapping);
+  proto_.number(kMappingId, id);
+  proto_.number(kMemoryStart, module.start);
+  proto_.number(kMemoryLimit, module.limit);
+  proto_.number(kFileOffset, module.file_offset);
+  proto_.number(kFilename, strings_.id(name_, length));
+  proto_.number(kBuildId, strings_.id(hex, 2 * bytes));
+  proto_.number(kHasFunctions, 1);
+  proto_.close(message);
+}
+
+void PprofWriter::write_frames() {
+  for (uint32_t i = 0; i < frame_count_; ++i) {
+    const Frame& frame = frames_[i];
+    if (!frame.used) continue;
+    const auto location = proto_.open(kLocation);
+    proto_.number(kLocId, i + 1);
+    if (frame.module != kNoModule) proto_.number(kLocMappingId, mapping_id_[frame.module]);
+    proto_.number(kAddress, stacks_.address(i) - 1);
+    const auto line = proto_.open(kLine);
+    proto_.number(kFunctionId, frame.function);
+    proto_.close(line);
+    proto_.close(location);
+    flush_if(kFlushAt);
+  }
+}
+
+void PprofWriter::write_functions() {
+  for (uint32_t i = 0; i < functions_.size(); ++i) {
+    const auto function = proto_.open(kFunction);
+    proto_.number(kFuncId, i + 1);
+    proto_.number(kName, functions_[i]);
+    proto_.number(kSystemName, functions_[i]);
+    proto_.close(function);
+    flush_if(kFlushAt);
+  }
+}
+
+void PprofWriter::write_strings() {
+  for (uint32_t i = 0; i < strings_.size(); ++i) {
+    proto_.text(kStringTable, strings_.text(i), strings_.length(i));
+    flush_if(kFlushAt);
+  }
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a snapshot as a gzipped pprof profile (contracts/profile_format.md; field numbers from
+// github.com/google/pprof, proto/profile.proto).
+//
+//   header | sample ... | mapping ... | location ... | function ... | string ...   --> gzip -->
+//   sink
+//
+// location id = frame id + 1, function id = order of first use + 1, mappings ascend by address, so
+// that the program itself comes first, as pprof expects. Strings come last: only then are all
+// known. Large: make it in the scratch arena that it also works in. One write per object.
+#pragma once
+
+#include "os/byte_sink.h"
+#include "profile/frame_names.h"
+#include "profile/gzip_sink.h"
+#include "profile/proto_writer.h"
+#include "profile/snapshot.h"
+#include "profile/stack_table.h"
+#include "profile/string_table.h"
+
+namespace llamalloc {
+
+class PprofWriter {
+ public:
+  struct Header {
+    Nanos time;      // when sampling began, since the epoch, UTC
+    Nanos duration;  // from there to the snapshot
+    size_t interval;
+    bool at_exit;
+  };
+
+  PprofWriter(MetadataArena& scratch, ByteSink& out, FrameNames& names, const StackTable& stacks)
+      : scratch_(scratch), names_(names), stacks_(stacks), gzip_(out), strings_(scratch) {}
+
+  // False: the sink failed, or no memory.
+  bool write(const Header& header, const Snapshot& snapshot);
+
+ private:
+  struct Frame {
+    bool used;
+    uint32_t function;  // id
+    uint32_t module;    // order found, kNoModule: none
+  };
+  struct Values {
+    int64_t count, bytes;
+  };
+  static constexpr uint32_t kNoModule = ~uint32_t{0};
+  static constexpr size_t kFlushAt = 32 * 1024;
+  static constexpr size_t kLargestField = 32 * 1024;
+  static constexpr uint32_t kMaxModules = 4096;
+
+  bool prepare();
+  bool name_frames();
+  bool name_frame(uintptr_t address, Frame* frame);
+  uint32_t function_named(const char* name, size_t length);
+  uint32_t module_at(uintptr_t address);
+  void order_modules();
+
+  void write_header(const Header& header);
+  void write_value_type(uint32_t field, const char* type, const char* unit);
+  void write_samples(const Snapshot& snapshot);
+  void write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count);
+  void write_locations(uint32_t stack);
+  void write_values(Values dead, Values censored);
+  void write_dead_labels(const LifetimeStats& dead);
+  void write_mappings();
+  void write_mapping(uint32_t id, const ModuleInfo& module);
+  void write_frames();
+  void write_functions();
+  void write_strings();
+
+  void label(const char* key, uint64_t value, const char* unit);
+  template <typename CountOf>
+  void histogram_label(const char* key, CountOf&& count_of);
+  // After each field of the profile.
+  bool flush_if(size_t enough);
+
+  MetadataArena& scratch_;
+  FrameNames& names_;
+  const StackTable& stacks_;
+  GzipSink gzip_;
+  StringTable strings_;
+  IdIndex function_index_;
+  ChunkedArray<uint32_t, 8, 8192> functions_;  // [function id - 1] string id
+  ChunkedArray<ModuleInfo, 4, kMaxModules / 16> modules_;
+  uint32_t module_order_[kMaxModules];  // by start: indices into modules_
+  uint32_t mapping_id_[kMaxModules];    // of modules_[i]
+  Frame* frames_ = nullptr;             // [frame_count_]
+  uint32_t frame_count_ = 0;
+  uint8_t buffer_[kFlushAt + kLargestField];
+  ProtoWriter proto_{buffer_, sizeof(buffer_)};
+  char name_[16 * 1024];
+};
+
+}  // namespace llamalloc

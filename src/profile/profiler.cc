@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/profiler.h"
+
+#include "base/size_bucket.h"
+#include "profile/pprof_writer.h"
+#include "profile/sampler.h"
+#include "profile/scratch_pages.h"
+#include "profile/snapshot.h"
+
+namespace llamalloc {
+namespace {
+
+uintptr_t address_of(const void* p) {
+  return reinterpret_cast<uintptr_t>(p);
+}
+
+}  // namespace
+
+void Profiler::start(size_t interval, Nanos now) {
+  int64_t never = kNever;
+  began_.compare_exchange_strong(never, now.n, std::memory_order_relaxed);
+  interval_.store(interval == 0 ? 1 : interval, std::memory_order_relaxed);
+  on_.store(true, std::memory_order_relaxed);
+}
+
+bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
+                        LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu) {
+  if (!on()) return false;
+  const uint32_t stack = stacks_.intern(trace);
+  const uint32_t context = stack == StackTable::kNone ? LifetimeTable::kNone
+                                                      : contexts_.intern(stack, size_bucket(size));
+  const double weight = sample_weight(size, static_cast<double>(interval()));
+  const bool recorded = context != LifetimeTable::kNone &&
+                        live_.insert({address_of(p), size, now, weight, context_key, context,
+                                      thread, cpu, predicted});
+  (recorded ? samples_ : dropped_).fetch_add(1, std::memory_order_relaxed);
+  return recorded;
+}
+
+Profiler::Freed Profiler::on_free(const void* p, Nanos now, uint32_t thread, uint32_t cpu) {
+  Freed freed{};
+  live_.take(address_of(p), [&](const LiveSample& s) {
+    const Nanos lifetime = now > s.born ? now - s.born : Nanos{0};
+    const Death death{s.size, s.weight, lifetime, s.thread == thread, s.cpu == cpu};
+    if (!contexts_.record(s.context, death)) dropped_.fetch_add(1, std::memory_order_relaxed);
+    freed = {true, lifetime, s.context_key, s.predicted};
+  });
+  return freed;
+}
+
+void Profiler::on_resize(const void* p, size_t new_size) {
+  live_.resize(address_of(p), new_size);
+}
+
+bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
+  ScratchPages pages(pages_);
+  MetadataArena scratch(pages);
+  Snapshot snapshot;
+  lock_all();
+  const bool copied = snapshot.copy(scratch, contexts_, live_, info.now);
+  unlock_all();
+  if (!copied) return false;
+  snapshot.sort_survivors();
+  const int64_t began = began_.load(std::memory_order_relaxed);
+  const Nanos duration = began == kNever ? Nanos{0} : info.now - Nanos{began};
+  PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, names, stacks_);
+  return writer != nullptr &&
+         writer->write({info.wall_time - duration, duration, interval(), info.at_exit}, snapshot);
+}
+
+void Profiler::lock_all() {
+  live_.lock_all();
+  contexts_.lock().lock();
+  stacks_.lock().lock();
+}
+
+void Profiler::unlock_all() {
+  stacks_.lock().unlock();
+  contexts_.lock().unlock();
+  live_.unlock_all();
+}
+
+void Profiler::reset_locks_after_fork() {
+  stacks_.lock().reset();
+  contexts_.lock().reset();
+  live_.reset_locks_after_fork();
+}
+
+void Profiler::forget_all(Nanos now) {
+  live_.clear();
+  contexts_.clear();
+  samples_.store(0, std::memory_order_relaxed);
+  dropped_.store(0, std::memory_order_relaxed);
+  began_.store(on() ? now.n : kNever, std::memory_order_relaxed);
+}
+
+bool Profiler::is_consistent() {
+  return live_.is_consistent() && contexts_.is_consistent();
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profiler as the runtime sees it: what was sampled, what became of it, and the profile of it.
+//
+//   on_alloc --> StackTable --> LifetimeTable --> LiveSamples
+//                                     ^               |
+//   on_free  <------------------------+---------------+      dead: into the context's statistics
+//   write    --> Snapshot (all locked, milliseconds) --> PprofWriter (nothing locked)
+//
+// The runtime decides what is sampled (sampler.h) and remembers of each object whether it was, so
+// that on_free is called for sampled ones only. The same object serves as check sampler in a
+// predicting process: on_free then says what had been predicted for which context.
+// Lock order: shards of LiveSamples, LifetimeTable, StackTable; then the arena's.
+#pragma once
+
+#include <atomic>
+
+#include "base/stack_trace.h"
+#include "os/byte_sink.h"
+#include "profile/frame_names.h"
+#include "profile/lifetime_table.h"
+#include "profile/live_samples.h"
+#include "profile/stack_table.h"
+
+namespace llamalloc {
+
+class Profiler {
+ public:
+  // pages: where a write takes its scratch memory, given back at its end.
+  constexpr Profiler(MetadataArena& arena, PageSource& pages)
+      : pages_(pages), stacks_(arena), contexts_(arena), live_(arena) {}
+
+  // Samples from now on count for `interval` bytes (>= 1) each; also changes a running interval.
+  void start(size_t interval, Nanos now);
+  // No new samples; frees of sampled objects are still recorded.
+  void stop() { on_.store(false, std::memory_order_relaxed); }
+  bool on() const { return on_.load(std::memory_order_relaxed); }
+  size_t interval() const { return interval_.load(std::memory_order_relaxed); }
+
+  // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free
+  // must be called when it is freed. thread, cpu: any numbers that tell them apart.
+  bool on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
+                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu);
+
+  struct Freed {
+    bool found;  // false: not sampled by this process; the rest is then 0
+    Nanos lifetime;
+    uint64_t context_key;
+    LifetimeClass predicted;
+  };
+  Freed on_free(const void* p, Nanos now, uint32_t thread, uint32_t cpu);
+  // The object was resized in place: the same sample of another size.
+  void on_resize(const void* p, size_t new_size);
+
+  struct Live {
+    const void* address;
+    size_t size;
+    uint32_t stack;  // id in stacks()
+    Nanos age;
+    uint64_t context_key;
+    LifetimeClass predicted;
+  };
+  // Calls f(const Live&) for each sampled object alive, under a lock: f must not call back, malloc
+  // or wait.
+  template <typename F>
+  void for_each_live(Nanos now, F&& f) {
+    live_.for_each([&](const LiveSample& s) {
+      f(Live{reinterpret_cast<const void*>(s.address), s.size, contexts_.stack_of(s.context),
+             now - s.born, s.context_key, s.predicted});
+    });
+  }
+  const StackTable& stacks() const { return stacks_; }
+
+  struct WriteInfo {
+    Nanos now;        // monotonic clock, as above
+    Nanos wall_time;  // since the epoch, UTC
+    bool at_exit;     // the process is ending
+  };
+  // The profile so far (contracts/profile_format.md). False: the sink failed, or no memory for the
+  // scratch tables. Thread-safe; takes the time of naming every frame, with nothing locked.
+  bool write(ByteSink& sink, FrameNames& names, const WriteInfo& info);
+  // The same with any object that has frame_name and module_of (os/symbols.h: Symboliser).
+  template <typename Symboliser>
+  bool write(ByteSink& sink, Symboliser& symboliser, const WriteInfo& info) {
+    FrameNamesOf<Symboliser> names(symboliser);
+    return write(sink, static_cast<FrameNames&>(names), info);
+  }
+
+  uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+  // Around fork: lock_all before (then the arena's lock), unlock_all in the parent;
+  // reset_locks_after_fork in the child, and forget_all for an empty profile that starts there.
+  void lock_all();
+  void unlock_all();
+  void reset_locks_after_fork();
+  void forget_all(Nanos now);
+  bool is_consistent();
+
+ private:
+  static constexpr int64_t kNever = -1;
+
+  PageSource& pages_;
+  StackTable stacks_;
+  LifetimeTable contexts_;
+  LiveSamples live_;
+  std::atomic<bool> on_{false};
+  std::atomic<size_t> interval_{524288};
+  std::atomic<int64_t> began_{kNever};  // ns: the first start
+  std::atomic<uint64_t> samples_{0};
+  std::atomic<uint64_t> dropped_{0};
+};
+
+}  // namespace llamalloc

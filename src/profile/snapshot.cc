@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/snapshot.h"
+
+#include <algorithm>
+
+namespace llamalloc {
+
+bool Snapshot::copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live,
+                    Nanos now) {
+  const uint32_t rows = table.size();
+  const size_t room = live.size_locked();
+  contexts = scratch.make_array<LifetimeStats>(rows + 1);
+  survivors = scratch.make_array<Survivor>(room + 1);
+  if (contexts == nullptr || survivors == nullptr) return false;
+  for (uint32_t i = 0; i < rows; ++i) {
+    contexts[i] = table.row(i);
+    if (!table.row(i).lifetimes.copy(scratch, &contexts[i].lifetimes)) return false;
+  }
+  context_count = rows;
+  live.for_each_locked([&](const LiveSample& s) {
+    survivors[survivor_count++] = {s.context, s.size, s.weight, now - s.born};
+  });
+  return true;
+}
+
+void Snapshot::sort_survivors() {
+  std::sort(survivors, survivors + survivor_count,
+            [](const Survivor& a, const Survivor& b) { return a.context < b.context; });
+}
+
+}  // namespace llamalloc

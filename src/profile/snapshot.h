@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the profiler knew at one instant, copied so that it can be written with nothing locked.
+#pragma once
+
+#include "profile/lifetime_table.h"
+#include "profile/live_samples.h"
+
+namespace llamalloc {
+
+// A sampled object that was alive.
+struct Survivor {
+  uint32_t context;
+  size_t size;
+  double weight;
+  Nanos age;
+};
+
+struct Snapshot {
+  LifetimeStats* contexts = nullptr;  // [context_count], histograms of their own
+  uint32_t context_count = 0;
+  Survivor* survivors = nullptr;  // [survivor_count], by context
+  size_t survivor_count = 0;
+
+  // The caller holds every lock of both tables. False: no memory.
+  bool copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live, Nanos now);
+  // Afterwards, unlocked.
+  void sort_survivors();
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interned calling contexts: one id per distinct stack, one id per distinct return address.
+//
+//   stack id --> [ depth | frame id, frame id, ... ]   4 bytes a frame, innermost first
+//   frame id --> return address
+//
+// intern() takes the table's lock; everything else reads without one: an id that was handed out
+// stays valid for the life of the table. Nothing is ever removed.
+#pragma once
+
+#include <cstdint>
+
+#include "base/stack_trace.h"
+#include "os/arena.h"
+#include "os/lock.h"
+#include "profile/chunked_array.h"
+#include "profile/id_index.h"
+
+namespace llamalloc {
+
+class StackTable {
+ public:
+  static constexpr uint32_t kNone = IdIndex::kNone;
+
+  constexpr explicit StackTable(MetadataArena& arena) : arena_(arena) {}
+
+  // The id of the stack, a new one if it was not seen before; kNone: full, or no memory.
+  uint32_t intern(const StackTrace& trace);
+
+  uint32_t stacks() const { return stacks_.size(); }
+  uint32_t depth(uint32_t stack) const { return stacks_[stack]->depth; }
+  // i < depth(stack); 0 is the allocation site.
+  uint32_t frame(uint32_t stack, uint32_t i) const { return stacks_[stack]->frames[i]; }
+
+  uint32_t frames() const { return frames_.size(); }
+  uintptr_t address(uint32_t frame) const { return frames_[frame]; }
+
+  Lock& lock() { return lock_; }  // for fork; below it only the arena's
+
+ private:
+  struct Stack {
+    uint32_t depth;
+    uint32_t frames[];
+  };
+
+  bool equals(uint32_t stack, const StackTrace& trace) const;
+  uint32_t intern_frame(uintptr_t address);
+  uint32_t add(const StackTrace& trace);
+
+  MetadataArena& arena_;
+  Lock lock_;
+  IdIndex stack_index_;                          // guarded by lock_
+  IdIndex frame_index_;                          // guarded by lock_
+  ChunkedArray<const Stack*, 10, 4096> stacks_;  // 4 Mi stacks; written under lock_
+  ChunkedArray<uintptr_t, 10, 4096> frames_;     // 4 Mi addresses; written under lock_
+};
+
+}  // namespace llamalloc
