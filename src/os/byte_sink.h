@@ -24,6 +24,8 @@ class FileSink final : public ByteSink {
   // Flushes, syncs nothing, renames. On any failure removes the temporary file and returns false.
   bool commit();
   void abandon();
+  // In a forked child: the parent goes on with the file.
+  void abandon_in_child();
   int error() const { return error_; }  // errno of the first failure
 
  private:

@@ -28,14 +28,27 @@ class PageSource {
   virtual bool unmap(void* address, size_t bytes) = 0;
   // Changes the size of a mapping of its own, moving it if need be; null: unchanged.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
-  // The monotonic clock.
+  // The monotonic clock; the coarse one is cheaper and up to 4 ms behind.
   virtual Nanos now() = 0;
+  virtual Nanos now_coarse() = 0;
 
  protected:
   ~PageSource() = default;
 };
 
-// The Linux system. One for the process; constant-initialised.
-PageSource& system_pages();
+// The system that we run on. One object for the process, constant-initialised.
+class SystemPages final : public PageSource {
+ public:
+  void* reserve(size_t bytes, size_t alignment) override;
+  bool commit(void* address, size_t bytes) override;
+  void advise_huge(void* address, size_t bytes, bool huge) override;
+  bool discard(void* address, size_t bytes) override;
+  void* map(size_t bytes, size_t alignment) override;
+  bool unmap(void* address, size_t bytes) override;
+  void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
+  Nanos now() override;
+  Nanos now_coarse() override;
+};
+extern SystemPages system_pages;
 
 }  // namespace llamalloc

@@ -67,6 +67,10 @@ void unwind_cache_clear();
 // The start of the function around pc by its unwind table, or 0 where no row covers pc.
 uintptr_t unwind_function_start(uintptr_t pc);
 
+// Bytes from the stack pointer at return_address to just above the return address of the function
+// around it, where its row is relative to the stack pointer; else 0.
+uint32_t unwind_frame_bytes(uintptr_t return_address);
+
 #if defined(__x86_64__)
 // The registers of the function this is written in.
 [[gnu::always_inline]] inline Registers capture_registers() {

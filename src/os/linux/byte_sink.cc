@@ -66,6 +66,11 @@ void FileSink::abandon() {
   unlink(temporary_);
 }
 
+void FileSink::abandon_in_child() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
 bool FileSink::fail(int error) {
   if (error_ == 0) error_ = error;
   abandon();

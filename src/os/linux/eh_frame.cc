@@ -85,21 +85,19 @@ bool mix_build_id(const uint8_t* at, const uint8_t* end, Mixer* mixer) {
 // Mixes in what the ELF header and the notes say of the file, as far as they lie in the module's
 // first page (linkers put them there).
 void mix_first_page(const uint8_t* page, Mixer* mixer) {
-  ElfW(Ehdr) header;
-  memcpy(&header, page, sizeof(header));
+  const ElfW(Ehdr)& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
   if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
   mixer->add(header.e_shoff);
-  if (header.e_phoff > kFirstPage || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  if (header.e_phoff > kFirstPage || header.e_phoff % 8 != 0 || header.e_phentsize != sizeof(ElfW(Phdr))) return;
   const uint8_t* end = page + kFirstPage;
   const uint8_t* at = page + header.e_phoff;
   for (int i = 0; i < header.e_phnum && end - at >= (ptrdiff_t)sizeof(ElfW(Phdr)); ++i) {
-    ElfW(Phdr) segment;
-    memcpy(&segment, at, sizeof(segment));
-    at += sizeof(segment);
-    if (segment.p_type != PT_NOTE || segment.p_offset > kFirstPage) continue;
-    const uint64_t room = kFirstPage - segment.p_offset;
-    const uint64_t bytes = segment.p_filesz < room ? segment.p_filesz : room;
-    const uint8_t* note = page + segment.p_offset;
+    const ElfW(Phdr)* segment = reinterpret_cast<const ElfW(Phdr)*>(at);
+    at += sizeof(*segment);
+    if (segment->p_type != PT_NOTE || segment->p_offset > kFirstPage) continue;
+    const uint64_t room = kFirstPage - segment->p_offset;
+    const uint64_t bytes = segment->p_filesz < room ? segment->p_filesz : room;
+    const uint8_t* note = page + segment->p_offset;
     if (mix_build_id(note, note + bytes, mixer)) return;
   }
 }
@@ -175,8 +173,7 @@ bool read_entry(const UnwindModule& module, uintptr_t at, FrameEntry* out) {
 
 uint64_t module_identity(const UnwindModule& module) {
   Mixer mixer;
-  mixer.add(module.start);
-  mixer.add(module.limit);
+  mixer.add(module.start ^ module.limit << 20);
   mixer.add(reinterpret_cast<uintptr_t>(module.index));
   if (module.limit - module.start >= kFirstPage)
     mix_first_page(reinterpret_cast<const uint8_t*>(module.start), &mixer);

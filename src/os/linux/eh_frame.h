@@ -59,14 +59,15 @@ enum class RuleKind : uint8_t {
   kExpression,       // in memory at the expression's value
   kValueExpression,  // is the expression's value
 };
-struct Rule {
-  RuleKind kind = RuleKind::kSame;
-  uint8_t reg = 0;
-  union {
-    int64_t offset = 0;
-    const uint8_t* expression;  // a ULEB length, then that many bytes
-  };
+struct Rule {  // all zero: kSame
+  RuleKind kind : 8;
+  uint8_t reg : 8;
+  int64_t offset : 48;  // or the address of an expression: a ULEB length, then that many bytes
+
+  const uint8_t* expression() const { return reinterpret_cast<const uint8_t*>(offset); }
+  void set_expression(const uint8_t* at) { offset = reinterpret_cast<intptr_t>(at); }
 };
+static_assert(sizeof(Rule) == 8);
 struct FrameRules {
   Rule cfa;  // kRegister: reg + offset; kValueExpression
   Rule of[kFrameRegisters];

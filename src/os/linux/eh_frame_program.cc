@@ -88,7 +88,7 @@ class Program {
     Rule& cfa = rules_.cfa;
     if (opcode == 0x0f) {
       cfa.kind = RuleKind::kValueExpression;
-      cfa.expression = reader->at();
+      cfa.set_expression(reader->at());
       reader->skip(reader->uleb());
       return true;
     }
@@ -129,7 +129,7 @@ class Program {
     reader->skip(reader->uleb());
     if (reg >= kFrameRegisters) return true;
     rules_.of[reg].kind = kind;
-    rules_.of[reg].expression = expression;
+    rules_.of[reg].set_expression(expression);
     return true;
   }
   bool restore(uint64_t reg) {

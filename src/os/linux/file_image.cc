@@ -30,7 +30,7 @@ FileImage::Fault FileImage::read_whole(int fd, size_t limit) {
   if (bytes > limit) return Fault::too_large;
   if (bytes == 0) return Fault::none;
   mapped_ = align_up(bytes, 4096);
-  data_ = static_cast<char*>(system_pages().map(mapped_, 4096));
+  data_ = static_cast<char*>(system_pages.map(mapped_, 4096));
   if (data_ == nullptr) return Fault::out_of_memory;
   while (size_ < bytes) {
     const ssize_t n = ::read(fd, data_ + size_, bytes - size_);
@@ -43,7 +43,7 @@ FileImage::Fault FileImage::read_whole(int fd, size_t limit) {
 }
 
 void FileImage::close() {
-  if (data_ != nullptr) system_pages().unmap(data_, mapped_);
+  if (data_ != nullptr) system_pages.unmap(data_, mapped_);
   data_ = nullptr;
   size_ = mapped_ = 0;
 }

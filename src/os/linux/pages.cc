@@ -35,51 +35,56 @@ void* map_aligned(size_t bytes, size_t alignment, int protection) {
   return reinterpret_cast<void*>(aligned);
 }
 
-class LinuxPages final : public PageSource {
- public:
-  void* reserve(size_t bytes, size_t alignment) override {
-    KeepErrno keep;
-    return map_aligned(bytes, alignment, PROT_NONE);
-  }
-  bool commit(void* address, size_t bytes) override {
-    KeepErrno keep;
-    return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
-  }
-  void advise_huge(void* address, size_t bytes, bool huge) override {
-    KeepErrno keep;
-    madvise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  }
-  bool discard(void* address, size_t bytes) override {
-    KeepErrno keep;
-    int result;
-    do result = madvise(address, bytes, MADV_DONTNEED);
-    while (result != 0 && errno == EAGAIN);
-    return result == 0;
-  }
-  void* map(size_t bytes, size_t alignment) override {
-    KeepErrno keep;
-    return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE);
-  }
-  bool unmap(void* address, size_t bytes) override {
-    KeepErrno keep;
-    return munmap(address, bytes) == 0;
-  }
-  void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
-    KeepErrno keep;
-    void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
-    return moved == MAP_FAILED ? nullptr : moved;
-  }
-  Nanos now() override {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
-  }
-};
-
-constinit LinuxPages linux_pages;
+Nanos read_clock(clockid_t clock) {
+  timespec time;
+  clock_gettime(clock, &time);
+  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
+}
 
 }  // namespace
 
-PageSource& system_pages() { return linux_pages; }
+constinit SystemPages system_pages;
+
+void* SystemPages::reserve(size_t bytes, size_t alignment) {
+  KeepErrno keep;
+  return map_aligned(bytes, alignment, PROT_NONE);
+}
+
+bool SystemPages::commit(void* address, size_t bytes) {
+  KeepErrno keep;
+  return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
+  KeepErrno keep;
+  madvise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+bool SystemPages::discard(void* address, size_t bytes) {
+  KeepErrno keep;
+  int result;
+  do result = madvise(address, bytes, MADV_DONTNEED);
+  while (result != 0 && errno == EAGAIN);
+  return result == 0;
+}
+
+void* SystemPages::map(size_t bytes, size_t alignment) {
+  KeepErrno keep;
+  return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE);
+}
+
+bool SystemPages::unmap(void* address, size_t bytes) {
+  KeepErrno keep;
+  return munmap(address, bytes) == 0;
+}
+
+void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
+  KeepErrno keep;
+  void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  return moved == MAP_FAILED ? nullptr : moved;
+}
+
+Nanos SystemPages::now() { return read_clock(CLOCK_MONOTONIC); }
+Nanos SystemPages::now_coarse() { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 }  // namespace llamalloc

@@ -57,10 +57,10 @@ bool apply_rule(const Rule& rule, int reg, const RegisterFile& callee, const Sta
     case RuleKind::kValueOffset: *value = address; return true;
     case RuleKind::kRegister: *value = callee.of[rule.reg]; return callee.known >> rule.reg & 1;
     case RuleKind::kExpression:
-      return evaluate_expression(rule.expression, callee, window, &cfa, &address) &&
+      return evaluate_expression(rule.expression(), callee, window, &cfa, &address) &&
              read_stack(window, address, value);
     case RuleKind::kValueExpression:
-      return evaluate_expression(rule.expression, callee, window, &cfa, value);
+      return evaluate_expression(rule.expression(), callee, window, &cfa, value);
   }
   return false;
 }
@@ -68,7 +68,7 @@ bool apply_rule(const Rule& rule, int reg, const RegisterFile& callee, const Sta
 bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow& window,
                  uint64_t* cfa) {
   if (rule.kind == RuleKind::kValueExpression)
-    return evaluate_expression(rule.expression, callee, window, nullptr, cfa);
+    return evaluate_expression(rule.expression(), callee, window, nullptr, cfa);
   if (rule.kind != RuleKind::kRegister || !(callee.known >> rule.reg & 1)) return false;
   *cfa = callee.of[rule.reg] + static_cast<uint64_t>(rule.offset);
   return true;
@@ -238,6 +238,15 @@ uintptr_t unwind_function_start(uintptr_t pc) {
   return entry.begin;
 }
 
+uint32_t unwind_frame_bytes(uintptr_t return_address) {
+  UnwindModule module;
+  if (!find_unwind_module(return_address - 1, &module)) return 0;
+  const uint64_t key = module.identity ^ (return_address - 1);
+  const Row row = compute_row(module, return_address - 1, key);
+  return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
+                                                            : 0;
+}
+
 #else  // other processors: the first frame only
 
 void unwind(const Registers& start, const StackWindow&, StackTrace* out) {
@@ -254,6 +263,7 @@ void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
 }
 void unwind_cache_clear() {}
 uintptr_t unwind_function_start(uintptr_t) { return 0; }
+uint32_t unwind_frame_bytes(uintptr_t) { return 0; }
 
 #endif
 

@@ -52,7 +52,7 @@ bool pack_saved(const Rule& rule, bool at_rbp, Saved* out) {
   if (rule.kind == RuleKind::kOffset && !at_rbp) {
     out->offset = rule.offset;
   } else if (rule.kind != RuleKind::kExpression || !at_rbp ||
-             !is_rbp_offset(rule.expression, false, &out->offset)) {
+             !is_rbp_offset(rule.expression(), false, &out->offset)) {
     return false;
   }
   return out->offset % 8 == 0 && fits(out->offset / 8, 12);
@@ -60,7 +60,7 @@ bool pack_saved(const Rule& rule, bool at_rbp, Saved* out) {
 
 bool pack_cfa(const Rule& cfa, RowKind* kind, int64_t* offset) {
   *kind = RowKind::kRealigned;
-  if (cfa.kind == RuleKind::kValueExpression) return is_rbp_offset(cfa.expression, true, offset);
+  if (cfa.kind == RuleKind::kValueExpression) return is_rbp_offset(cfa.expression(), true, offset);
   if (cfa.kind != RuleKind::kRegister) return false;
   *offset = cfa.offset;
   *kind = cfa.reg == kRsp   ? RowKind::kFromSp

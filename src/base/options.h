@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of contracts/options.def and the parser of `key:value,key:value`.
+//
+// Values: bytes "64MiB", "512KiB", "1GiB", "4096" (K, M, G and KB, MB, GB mean the same powers of
+// 1024); times "10s", "250ms", "5us", "3ns", "2m", "1h", a bare number is seconds; flags on/off,
+// true/false, yes/no, 1/0. A comma ends a value, so paths cannot hold one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace llamalloc {
+
+inline constexpr size_t kOptionText = 1024;
+
+struct OptionText {
+  constexpr OptionText(const char (&)[1]) {}  // from "", the default of every text option
+  char text[kOptionText] = {};
+};
+
+struct Options {
+  using bytes = uint64_t;
+  using nanos = uint64_t;
+  using count = uint64_t;
+  using flag = bool;
+  using text = OptionText;
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
+  kind name{default_value};
+#include "contracts/options.def"
+
+  // What a parser does with a fault: a message without newline.
+  using Warn = void (*)(const char* message);
+
+  // Applies a configuration string; faulty parts warn and leave the option as it was.
+  // secure: the process has raised privileges, path options are ignored (with a warning).
+  void parse(const char* configuration, bool secure, Warn warn);
+  // Sets one option; false, with `error` pointing to a constant text, if name or value is unknown.
+  bool set(const char* name, size_t name_length, const char* value, size_t value_length,
+           bool secure, const char** error);
+  // Calls f("name", "value as text") for every option.
+  void print(void (*f)(const char* name, const char* value)) const;
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of a set by address, lowest first: an intrusive pairing heap (Fredman et al. 1986).
+// min is O(1), insert O(1), remove O(log n) amortised. T has a field `AddressLinks<T> links` and a
+// function `address()`. The owner's lock guards all of it.
+//
+//        root        children form a list through `next`; `previous` is the left sibling, or the
+//       /            parent for the first child; null at the root and outside of a heap.
+//      c1 - c2 - c3
+#pragma once
+
+#include "base/check.h"
+
+namespace llamalloc {
+
+template <typename T>
+struct AddressLinks {
+  T* child = nullptr;
+  T* next = nullptr;
+  T* previous = nullptr;
+};
+
+template <typename T>
+class AddressHeap {
+ public:
+  T* min() const { return root_; }
+  bool empty() const { return root_ == nullptr; }
+
+  void insert(T* node) {
+    node->links = {};
+    root_ = root_ ? meld(root_, node) : node;
+  }
+
+  void remove(T* node) {
+    if (node == root_) {
+      root_ = merge_children(node);
+    } else {
+      unlink(node);
+      if (T* rest = merge_children(node)) root_ = meld(root_, rest);
+    }
+    if (root_) root_->links.previous = root_->links.next = nullptr;
+    node->links = {};
+  }
+
+  // Visits every member, in no order; f must not change the heap.
+  template <typename F>
+  void for_each(F&& f) const {
+    for (T* node = root_; node != nullptr; node = successor(node)) f(node);
+  }
+
+  bool is_consistent() const {
+    bool good = true;
+    for_each([&](T* node) {
+      for (T* c = node->links.child; c; c = c->links.next) good &= node->address() < c->address();
+    });
+    return good;
+  }
+
+ private:
+  // The member after node in depth-first order.
+  static T* successor(T* node) {
+    if (node->links.child) return node->links.child;
+    while (node && node->links.next == nullptr) node = parent(node);
+    return node ? node->links.next : nullptr;
+  }
+  static T* parent(T* node) {
+    while (node->links.previous && node->links.previous->links.child != node)
+      node = node->links.previous;
+    return node->links.previous;
+  }
+
+  // a and b are roots; returns the lower one with the other as its first child.
+  static T* meld(T* a, T* b) {
+    if (b->address() < a->address()) {
+      T* t = a;
+      a = b;
+      b = t;
+    }
+    b->links.next = a->links.child;
+    if (b->links.next) b->links.next->links.previous = b;
+    b->links.previous = a;
+    a->links.child = b;
+    a->links.next = a->links.previous = nullptr;
+    return a;
+  }
+
+  static void unlink(T* node) {
+    T* previous = node->links.previous;
+    if (previous->links.child == node)
+      previous->links.child = node->links.next;
+    else
+      previous->links.next = node->links.next;
+    if (node->links.next) node->links.next->links.previous = previous;
+  }
+
+  // Two passes: meld neighbours left to right, then the pairs right to left.
+  static T* merge_children(T* node) {
+    T* pairs = nullptr;
+    for (T* a = node->links.child; a != nullptr;) {
+      T* b = a->links.next;
+      T* rest = b ? b->links.next : nullptr;
+      T* pair = b ? meld(a, b) : a;
+      pair->links.next = pairs;
+      pairs = pair;
+      a = rest;
+    }
+    T* root = nullptr;
+    while (pairs != nullptr) {
+      T* rest = pairs->links.next;
+      pairs->links.next = pairs->links.previous = nullptr;
+      root = root ? meld(root, pairs) : pairs;
+      pairs = rest;
+    }
+    return root;
+  }
+
+  T* root_ = nullptr;
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/heap.h"
+
+#include "base/check.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kSmallPage = 4096;
+
+bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
+
+uint32_t first_block(const HugePage* page, const char* start) {
+  return static_cast<uint32_t>(start - page->base) >> kBlockShift;
+}
+
+}  // namespace
+
+// ----- Slots -----
+
+Claim Heap::claim(int bin_index, int most) {
+  Bin& bin = bins_[bin_index];
+  LockGuard guard(bin.lock);
+  Span* span = bin.partial.min();
+  if (span == nullptr) {
+    span = new_span(bin_index);
+    if (span == nullptr) return {};
+    bin.partial.insert(span);
+  }
+  SLOW_DCHECK(span->is_consistent());
+  int w = 0;
+  while (span->words[w] == 0) ++w;
+  uint64_t mask = span->words[w];
+  while (std::popcount(mask) > most) mask &= ~(uint64_t{1} << (63 - std::countl_zero(mask)));
+  span->words[w] &= ~mask;
+  span->free_slots = static_cast<uint16_t>(span->free_slots - std::popcount(mask));
+  if (span->free_slots == 0) bin.partial.remove(span);
+  if (has_deadline(span->page->group))
+    span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+  return {span, &span->words[w], mask};
+}
+
+uint64_t Heap::give_back(Span* span, uint64_t* word, uint64_t mask) {
+  Bin& bin = bins_[span->bin];
+  LockGuard guard(bin.lock);
+  const uint64_t twice = *word & mask;
+  mask &= ~twice;
+  if (mask == 0) return twice;
+  *word |= mask;
+  const uint16_t before = span->free_slots;
+  span->free_slots = static_cast<uint16_t>(before + std::popcount(mask));
+  SLOW_DCHECK(span->is_consistent());
+  if (span->free_slots == span->slots) {
+    if (before != 0) bin.partial.remove(span);
+    free_span(span);
+  } else if (before == 0) {
+    bin.partial.insert(span);
+  }
+  return twice;
+}
+
+Span* Heap::new_span(int bin_index) {
+  const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
+  const int words = (shape.slots + 63) / 64;
+  Span* span = new_record(words);
+  if (span == nullptr) return nullptr;
+  const Blocks blocks{shape.blocks};
+  const PageSet::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
+  if (place.page == nullptr) {
+    free_record(span, words);
+    return nullptr;
+  }
+  span->base = place.page->base + place.first * kBlockSize;
+  span->magic = shape.magic;
+  span->slot_size = shape.size;
+  span->bin = static_cast<uint16_t>(bin_index);
+  span->local_bin = static_cast<uint16_t>(bin_index % kLocalBins);
+  span->kind = SpanKind::slots;
+  span->sampled = bin_index >= kLocalBins;
+  span->fresh = place.fresh;
+  span->word_count = static_cast<uint8_t>(words);
+  span->slots = span->free_slots = shape.slots;
+  span->page = place.page;
+  for (int w = 0; w < words; ++w) {
+    const int left = shape.slots - w * 64;
+    span->words[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+  }
+  map_.set(span->base, blocks, span);
+  return span;
+}
+
+void Heap::free_span(Span* span) {
+  const Blocks blocks{kSizeClassRows[span->bin % kSizeClasses].blocks};
+  map_.set(span->base, blocks, nullptr);
+  give_blocks(span->page, span->base, blocks);
+  free_record(span, span->word_count);
+}
+
+// ----- Blocks -----
+
+PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+  const auto try_set = [&](PageSet& set) {
+    LockGuard guard(set.lock());
+    PageSet::Place place = set.take(blocks, alignment);
+    if (place.page && has_deadline(place.page->group))
+      place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+    return place;
+  };
+  PageSet::Place place = try_set(set_of(group, false));
+  for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
+    place = try_set(set_of(static_cast<PageGroup>(g), true));
+  return place.page ? place : open_page(group, blocks);
+}
+
+PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
+  HugePage* page = pool_.acquire();
+  if (page == nullptr) return {};
+  page->group = group;
+  page->opened = system_.now_coarse();
+  page->last_taken.store(page->opened.n, std::memory_order_relaxed);
+  PageSet& set = set_of(group, false);
+  LockGuard guard(set.lock());
+  return set.take_first(page, blocks);
+}
+
+// A page may be promoted to another set while we wait for the lock of the one it was in.
+void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
+  while (true) {
+    PageSet* set = page->set.load(std::memory_order_acquire);
+    LockGuard guard(set->lock());
+    if (page->set.load(std::memory_order_relaxed) != set) continue;
+    if (set->give_back(page, first_block(page, start), blocks))
+      pool_.put_empty(page, system_.now_coarse());
+    return;
+  }
+}
+
+void Heap::promote(HugePage* page, Nanos now) {
+  PageSet* from = page->set.load(std::memory_order_relaxed);
+  page->group = static_cast<PageGroup>(static_cast<int>(page->group) + 1);
+  page->promoted = true;
+  page->last_taken.store(now.n, std::memory_order_relaxed);
+  PageSet& to = set_of(page->group, true);
+  from->remove(page);
+  LockGuard guard(to.lock());
+  to.add(page);
+}
+
+// Only one thread sweeps at a time, so that two sets are locked in no conflicting order: towards
+// the longer-lived groups, native before promoted.
+size_t Heap::promote_expired(Nanos now) {
+  size_t promoted = 0;
+  for (int g = kPageGroups - 2; g >= 0; --g) {
+    const PageGroup group = static_cast<PageGroup>(g);
+    if (!has_deadline(group)) continue;
+    for (bool was_promoted : {false, true}) {
+      PageSet& set = set_of(group, was_promoted);
+      LockGuard guard(set.lock());
+      while (HugePage* page = set.find([&](HugePage* p) {
+        return now.n - p->last_taken.load(std::memory_order_relaxed) > row(group).deadline.n;
+      })) {
+        promote(page, now);
+        ++promoted;
+      }
+    }
+  }
+  return promoted;
+}
+
+// ----- Runs and direct mappings -----
+
+Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
+  if (bytes > kRunMax || alignment > kRunMax) return allocate_direct(bytes, alignment, sampled);
+  Span* span = new_record(0);
+  if (span == nullptr) return nullptr;
+  const Blocks blocks = Blocks::covering(bytes ? bytes : 1);
+  const uint32_t align_blocks =
+      alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
+  const PageSet::Place place = take_blocks(group, blocks, align_blocks);
+  if (place.page == nullptr) {
+    free_record(span, 0);
+    return nullptr;
+  }
+  span->kind = SpanKind::run;
+  span->base = place.page->base + place.first * kBlockSize;
+  span->page = place.page;
+  span->sampled = sampled;
+  span->fresh = place.fresh;
+  span->bytes = blocks.bytes();
+  map_.set(span->base, {1}, span);
+  return span;
+}
+
+Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
+  const size_t size = align_up(bytes, kSmallPage);
+  Span* span = new_record(0);
+  if (span == nullptr) return nullptr;
+  if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
+  if (alignment < kBlockSize) alignment = kBlockSize;
+  void* start = system_.map(size, alignment);
+  if (start == nullptr || !map_.cover(start, 1, arena_)) {
+    if (start) system_.unmap(start, size);
+    free_record(span, 0);
+    return nullptr;
+  }
+  if (size >= kHugePageSize && pool_.wants_huge_pages()) system_.advise_huge(start, size, true);
+  span->kind = SpanKind::direct;
+  span->base = static_cast<char*>(start);
+  span->sampled = sampled;
+  span->fresh = true;
+  span->bytes = size;
+  map_.set(start, {1}, span);
+  link_direct(span);
+  return span;
+}
+
+void Heap::deallocate(Span* span) {
+  map_.set(span->base, {1}, nullptr);
+  if (span->kind == SpanKind::direct) {
+    unlink_direct(span);
+    system_.unmap(span->base, span->bytes);
+  } else {
+    give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+  }
+  free_record(span, 0);
+}
+
+void* Heap::resize(Span* span, size_t bytes) {
+  if (span->kind == SpanKind::direct) return resize_direct(span, bytes);
+  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kSmallMax) return nullptr;
+  const Blocks have = Blocks::covering(span->bytes);
+  const Blocks want = Blocks::covering(bytes);
+  if (want > have && !extend_run(span, have, want)) return nullptr;
+  if (want < have) give_blocks(span->page, span->base + want.bytes(), {have.n - want.n});
+  span->bytes = want.bytes();
+  return span->base;
+}
+
+bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
+  HugePage* page = span->page;
+  while (true) {
+    PageSet* set = page->set.load(std::memory_order_acquire);
+    LockGuard guard(set->lock());
+    if (page->set.load(std::memory_order_relaxed) != set) continue;
+    return set->extend(page, first_block(page, span->base), have, want);
+  }
+}
+
+void* Heap::resize_direct(Span* span, size_t bytes) {
+  if (bytes <= kRunMax) return nullptr;
+  const size_t size = align_up(bytes, kSmallPage);
+  if (size == span->bytes) return span->base;
+  unlink_direct(span);
+  map_.set(span->base, {1}, nullptr);
+  void* moved = system_.remap(span->base, span->bytes, size);
+  if (moved != nullptr && !map_.cover(moved, 1, arena_)) {
+    moved = system_.remap(moved, size, span->bytes);
+    CHECK(moved != nullptr && map_.cover(moved, 1, arena_));
+    span->base = static_cast<char*>(moved);
+    moved = nullptr;
+  }
+  if (moved != nullptr) {
+    span->base = static_cast<char*>(moved);
+    span->bytes = size;
+  }
+  map_.set(span->base, {1}, span);
+  link_direct(span);
+  return moved;
+}
+
+void Heap::link_direct(Span* span) {
+  LockGuard guard(direct_lock_);
+  span->previous_direct = nullptr;
+  span->next_direct = direct_;
+  if (direct_) direct_->previous_direct = span;
+  direct_ = span;
+  direct_bytes_.fetch_add(span->bytes, std::memory_order_relaxed);
+}
+
+void Heap::unlink_direct(Span* span) {
+  LockGuard guard(direct_lock_);
+  if (span->previous_direct)
+    span->previous_direct->next_direct = span->next_direct;
+  else
+    direct_ = span->next_direct;
+  if (span->next_direct) span->next_direct->previous_direct = span->previous_direct;
+  direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
+}
+
+// ----- Records -----
+
+namespace {
+int record_class(int words) { return words == 0 ? 0 : words <= 8 ? 1 : 2; }
+}  // namespace
+
+Span* Heap::new_record(int words) {
+  const int c = record_class(words);
+  {
+    LockGuard guard(record_lock_);
+    if (Span* span = free_records_[c]) {
+      free_records_[c] = span->links.next;
+      span->magic = 0;
+      span->slot_size = 0;
+      span->bin = span->local_bin = 0;
+      span->page = nullptr;
+      span->links = {};
+      return span;
+    }
+  }
+  return static_cast<Span*>(arena_.allocate(kCacheLine * (1 + c), kCacheLine));
+}
+
+void Heap::free_record(Span* span, int words) {
+  LockGuard guard(record_lock_);
+  Span*& head = free_records_[record_class(words)];
+  span->links.next = head;
+  head = span;
+}
+
+// ----- Looking at the whole -----
+
+GroupCounts Heap::count(PageGroup group) {
+  GroupCounts counts;
+  for (bool promoted : {false, true}) {
+    PageSet& set = set_of(group, promoted);
+    LockGuard guard(set.lock());
+    set.for_each([&](HugePage* page) {
+      ++counts.pages;
+      counts.free_blocks += (kBlocksPerHugePage - page->used_blocks) * kBlockSize;
+      counts.allocated += page->used_blocks * kBlockSize;
+      for_each_span(*page, [&](const Span& span) {
+        if (span.kind != SpanKind::slots) return;
+        const size_t free = size_t{span.count_free()} * span.slot_size;
+        const size_t rest =
+            kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize - span.slots * span.slot_size;
+        counts.free_slots += free + rest;
+        counts.allocated -= free + rest;
+      });
+    });
+  }
+  return counts;
+}
+
+void Heap::lock_all() {
+  for (Bin& bin : bins_) bin.lock.lock();
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) set.lock().lock();
+  pool_.lock().lock();
+  record_lock_.lock();
+  direct_lock_.lock();
+  arena_.lock().lock();
+}
+
+void Heap::unlock_all() {
+  arena_.lock().unlock();
+  direct_lock_.unlock();
+  record_lock_.unlock();
+  pool_.lock().unlock();
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) set.lock().unlock();
+  for (Bin& bin : bins_) bin.lock.unlock();
+}
+
+void Heap::reset_locks_after_fork() {
+  arena_.lock().reset();
+  direct_lock_.reset();
+  record_lock_.reset();
+  pool_.lock().reset();
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) set.lock().reset();
+  for (Bin& bin : bins_) bin.lock.reset();
+}
+
+bool Heap::is_consistent() {
+  bool good = pool_.is_consistent();
+  for (Bin& bin : bins_) {
+    LockGuard guard(bin.lock);
+    good &= bin.partial.is_consistent();
+    bin.partial.for_each([&](Span* span) {
+      good &= span->is_consistent() && span->free_slots > 0 && map_.find(span->base) == span;
+    });
+  }
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) {
+      LockGuard guard(set.lock());
+      good &= set.is_consistent();
+    }
+  return good;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap: slots, runs and direct mappings, placed by page group. It knows groups and predicts
+// nothing; threads, clocks and options belong to the layers above.
+//
+//   claim / give_back        slots of a bin = (page group, size class, sampled or not)
+//   allocate / deallocate    runs of blocks above 32 KiB, direct mappings above 1 MiB
+//
+//   bin --span--> page set of the group --huge page--> pool --> system
+//
+// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group;
+// promoted pages of the longer-lived groups (they are pinned already); a new page.
+// Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
+#pragma once
+
+#include <cstddef>
+
+#include "heap/page_pool.h"
+#include "heap/page_set.h"
+#include "heap/span.h"
+#include "heap/span_map.h"
+
+namespace llamalloc {
+
+inline constexpr size_t kRunMax = size_t{1} << 20;
+inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
+inline constexpr int kBins = 2 * kLocalBins;  // the second half holds the sampled objects
+
+constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
+  return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
+}
+constexpr PageGroup group_of_bin(int bin) {
+  return static_cast<PageGroup>(bin / kSizeClasses % kPageGroups);
+}
+
+struct GroupCounts {
+  size_t pages = 0;
+  size_t allocated = 0;    // bytes in slots and runs that are not free (threads' claims included)
+  size_t free_slots = 0;   // bytes
+  size_t free_blocks = 0;  // bytes
+};
+
+struct alignas(kCacheLine) Bin {
+  Lock lock;
+  AddressHeap<Span> partial;  // spans with free slots
+};
+
+// The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
+struct HeapTables {
+  SpanMap map;
+  Bin bins[kBins];
+  PageSet sets[kPageGroups][2];  // [group][promoted]
+};
+
+class Heap {
+ public:
+  constexpr Heap(PageSource& system, MetadataArena& arena, HeapTables& tables)
+      : system_(system),
+        arena_(arena),
+        map_(tables.map),
+        bins_(tables.bins),
+        sets_(tables.sets),
+        pool_(system, arena, tables.map) {}
+
+  void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
+
+  Span* find(const void* pointer) const { return map_.find(pointer); }
+
+  // Up to `most` free slots of one word, lowest address first; mask 0: no memory.
+  Claim claim(int bin, int most);
+  // Returns slots. The result holds those that were free already (a double free), and changes
+  // nothing for them.
+  uint64_t give_back(Span* span, uint64_t* word, uint64_t mask);
+
+  // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
+  // null: no memory. Whether it reads as zero: span->fresh.
+  Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
+  void deallocate(Span* span);
+  // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
+  // A direct mapping may move: the result is the address.
+  void* resize(Span* span, size_t bytes);
+
+  // Moves pages past their deadline to the next longer-lived group; returns how many.
+  size_t promote_expired(Nanos now);
+  size_t release(Nanos before, size_t retain_pages) { return pool_.release(before, retain_pages); }
+
+  PoolCounts pool_counts() { return pool_.counts(); }
+  // Empty huge pages that still have memory behind them: something to release.
+  bool has_empty_pages() const { return pool_.has_empty(); }
+  size_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
+  GroupCounts count(PageGroup group);
+  // f(const HugePage&) for every page in use, under its set's lock.
+  template <typename F>
+  void for_each_page(F&& f) {
+    for (auto& row : sets_)
+      for (auto& set : row) {
+        LockGuard guard(set.lock());
+        set.for_each([&](HugePage* page) { f(*page); });
+      }
+  }
+
+  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
+  template <typename F>
+  void for_each_span(const HugePage& page, F&& f) const {
+    for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
+      const Span* span = map_.find(page.base + block * kBlockSize);
+      uint32_t blocks = 1;
+      if (span != nullptr) {
+        blocks = span->kind == SpanKind::slots ? kSizeClassRows[span->bin % kSizeClasses].blocks
+                                               : Blocks::covering(span->bytes).n;
+        f(*span);
+      }
+      block = page.used.next(block + blocks, true);
+    }
+  }
+
+  void lock_all();
+  void unlock_all();
+  void reset_locks_after_fork();
+  bool is_consistent();
+
+ private:
+  static constexpr int kSpanSizes = 3;  // records with room for 0, 8 and 16 words
+
+  Span* new_span(int bin);
+  void free_span(Span* span);
+  Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
+  bool extend_run(Span* span, Blocks have, Blocks want);
+  void* resize_direct(Span* span, size_t bytes);
+  PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageSet::Place open_page(PageGroup group, Blocks blocks);
+  void give_blocks(HugePage* page, char* start, Blocks blocks);
+  PageSet& set_of(PageGroup group, bool promoted) {
+    return sets_[static_cast<int>(group)][promoted];
+  }
+  void promote(HugePage* page, Nanos now);
+  void link_direct(Span* span);
+  void unlink_direct(Span* span);
+
+  Span* new_record(int words);
+  void free_record(Span* span, int words);
+
+  PageSource& system_;
+  MetadataArena& arena_;
+  SpanMap& map_;
+  Bin (&bins_)[kBins];
+  PageSet (&sets_)[kPageGroups][2];
+  PagePool pool_;
+  Lock record_lock_;
+  Span* free_records_[kSpanSizes] = {};  // guarded by record_lock_
+  Lock direct_lock_;
+  Span* direct_ = nullptr;  // guarded by direct_lock_
+  std::atomic<size_t> direct_bytes_{0};
+};
+
+}  // namespace llamalloc

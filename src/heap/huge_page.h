@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of one huge page: which blocks are used, for which group, since when.
+//
+//   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
+//
+// Invariants: used_blocks == set bits of `used`; longest_run == longest run of clear bits;
+// `dirty` holds every block used since the page was last given back, hence used is part of dirty.
+// Guarded by the lock of the set that holds the page, or of the pool when it is empty.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "base/lifetime_class.h"
+#include "base/units.h"
+#include "heap/address_heap.h"
+
+namespace llamalloc {
+
+class PageSet;
+
+struct BlockBits {
+  static constexpr int kWords = 4;
+  uint64_t words[kWords] = {};
+
+  bool test(uint32_t i) const { return words[i >> 6] >> (i & 63) & 1; }
+  void set(uint32_t first, uint32_t n) { change(first, n, true); }
+  void clear(uint32_t first, uint32_t n) { change(first, n, false); }
+  bool any(uint32_t first, uint32_t n) const;
+  uint32_t count() const;
+  // First index >= from whose bit equals value; 256 if there is none.
+  uint32_t next(uint32_t from, bool value) const;
+  // Start of the lowest run of n clear bits at a multiple of alignment; 256 if there is none.
+  uint32_t find_clear(uint32_t n, uint32_t alignment) const;
+  uint32_t longest_clear() const;
+
+ private:
+  void change(uint32_t first, uint32_t n, bool value);
+};
+
+struct HugePage {
+  char* base = nullptr;
+  // Null while the page is empty. Changed under the old set's lock; readers lock and look again.
+  std::atomic<PageSet*> set{nullptr};
+  AddressLinks<HugePage> links;
+  BlockBits used;
+  BlockBits dirty;
+  uint16_t used_blocks = 0;
+  uint16_t longest_run = kBlocksPerHugePage;
+  PageGroup group = PageGroup::unknown;
+  bool promoted = false;  // outlived the deadline of the group it was opened for
+  bool backed = false;    // has, or may have, memory behind it
+  bool small_pages = false;  // left to small pages while the process is small
+  Nanos opened{};            // when it took its first span
+  Nanos emptied{};           // when it lost its last span
+  // When somebody last took slots or blocks in it; kept for groups with a deadline. Written under
+  // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
+  std::atomic<int64_t> last_taken{0};
+
+  const char* address() const { return base; }
+  bool is_consistent() const {
+    return used_blocks == used.count() && longest_run == used.longest_clear();
+  }
+};
+
+}  // namespace llamalloc

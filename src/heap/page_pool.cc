@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/page_pool.h"
+
+#include "heap/span_map.h"
+
+namespace llamalloc {
+
+HugePage* PagePool::acquire() {
+  LockGuard guard(lock_);
+  HugePage* page = backed_.min();
+  if (page) {
+    backed_.remove(page);
+    count_empty(-1);
+    return page;
+  }
+  page = given_back_.min();
+  if (page)
+    given_back_.remove(page);
+  else
+    page = take_new();
+  if (page == nullptr) return nullptr;
+  page->backed = true;
+  ++counts_.acquired;
+  return page;
+}
+
+void PagePool::put_empty(HugePage* page, Nanos now) {
+  LockGuard guard(lock_);
+  DCHECK(page->used_blocks == 0);
+  page->set = nullptr;
+  page->promoted = false;
+  page->emptied = now;
+  backed_.insert(page);
+  count_empty(1);
+}
+
+size_t PagePool::release(Nanos before, size_t retain) {
+  size_t released = 0;
+  while (true) {
+    HugePage* victim = nullptr;
+    {
+      LockGuard guard(lock_);
+      if (counts_.empty_backed <= retain) return released;
+      backed_.for_each([&](HugePage* page) {
+        if (page->emptied <= before && (victim == nullptr || page->base > victim->base))
+          victim = page;
+      });
+      if (victim == nullptr) return released;
+      backed_.remove(victim);
+      count_empty(-1);
+    }
+    const bool done = system_.discard(victim->base, kHugePageSize);
+    LockGuard guard(lock_);
+    if (!done) {
+      backed_.insert(victim);
+      count_empty(1);
+      return released;
+    }
+    victim->backed = false;
+    victim->dirty = {};
+    given_back_.insert(victim);
+    ++counts_.released;
+    ++released;
+  }
+}
+
+void PagePool::count_empty(ptrdiff_t change) {
+  counts_.empty_backed += static_cast<size_t>(change);
+  empty_hint_.store(counts_.empty_backed, std::memory_order_relaxed);
+}
+
+HugePage* PagePool::take_new() {
+  if (cursor_ == committed_ && !commit_more()) return nullptr;
+  HugePage* page = arena_.make<HugePage>();
+  if (page == nullptr) return nullptr;
+  page->base = cursor_;
+  cursor_ += kHugePageSize;
+  ++pages_made_;
+  if (first_page_ == nullptr) {
+    first_page_ = page;
+    page->small_pages = true;
+    system_.advise_huge(page->base, kHugePageSize, false);
+  } else if (pages_made_ == kSmallPagesUntil) {
+    leave_small_pages();
+  }
+  return page;
+}
+
+void PagePool::leave_small_pages() {
+  if (!want_huge_) return;
+  first_page_->small_pages = false;
+  system_.advise_huge(first_page_->base, kHugePageSize, true);
+}
+
+bool PagePool::commit_more() {
+  if (cursor_ == limit_ && !reserve_chunk()) return false;
+  size_t step = static_cast<size_t>(limit_ - committed_);
+  if (step > kCommitStep) step = kCommitStep;
+  while (!system_.commit(committed_, step)) {
+    if (step == kHugePageSize) return false;
+    step = align_up(step / 2, kHugePageSize);
+  }
+  system_.advise_huge(committed_, step, want_huge_);
+  committed_ += step;
+  counts_.committed_bytes += step;
+  return true;
+}
+
+bool PagePool::reserve_chunk() {
+  while (true) {
+    void* chunk = system_.reserve(next_chunk_, kHugePageSize);
+    if (chunk && map_.cover(chunk, next_chunk_, arena_)) {
+      cursor_ = committed_ = static_cast<char*>(chunk);
+      limit_ = cursor_ + next_chunk_;
+      counts_.reserved_bytes += next_chunk_;
+      if (next_chunk_ < kLargestChunk) next_chunk_ *= 2;
+      return true;
+    }
+    if (chunk) system_.unmap(chunk, next_chunk_);
+    if (next_chunk_ == kHugePageSize) return false;
+    next_chunk_ /= 2;
+  }
+}
+
+PoolCounts PagePool::counts() {
+  LockGuard guard(lock_);
+  return counts_;
+}
+
+bool PagePool::is_consistent() {
+  LockGuard guard(lock_);
+  size_t empty = 0;
+  bool good = backed_.is_consistent() && given_back_.is_consistent();
+  backed_.for_each([&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
+  given_back_.for_each([&](HugePage* page) { good &= !page->backed && page->used_blocks == 0; });
+  return good && empty == counts_.empty_backed;
+}
+
+}  // namespace llamalloc

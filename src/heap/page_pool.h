@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where huge pages come from and go to: space reserved in growing chunks, and the empty pages.
+//
+//   chunk (64 MiB, doubling to 1 GiB, halved when the system refuses) -> page -> set -> empty
+//   empty and backed: reused first, lowest address first; given back after a while
+//   empty and given back: reused before new space is taken
+//
+// The first page of a process stays on small pages until the heap has grown, so that a short
+// command does not pay for 2 MiB of zeroes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "heap/address_heap.h"
+#include "heap/huge_page.h"
+#include "os/arena.h"
+#include "os/lock.h"
+#include "os/pages.h"
+
+namespace llamalloc {
+
+class SpanMap;
+
+struct PoolCounts {
+  size_t reserved_bytes = 0;
+  size_t committed_bytes = 0;
+  size_t empty_backed = 0;  // pages
+  size_t acquired = 0;      // pages taken from the system, counting every time
+  size_t released = 0;      // pages given back
+};
+
+class PagePool {
+ public:
+  constexpr PagePool(PageSource& system, MetadataArena& arena, SpanMap& map)
+      : system_(system), arena_(arena), map_(map) {}
+
+  void use_huge_pages(bool yes) { want_huge_ = yes; }
+  bool wants_huge_pages() const { return want_huge_; }
+
+  // An empty page, or null when the system has no memory.
+  HugePage* acquire();
+  void put_empty(HugePage* page, Nanos now);
+
+  // Gives back empty pages that were emptied before `before`, except for `retain` of them (those
+  // at the lowest addresses). No system call happens under the lock. Returns the pages given back.
+  size_t release(Nanos before, size_t retain);
+
+  PoolCounts counts();
+  // A hint, read without the lock.
+  bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
+  Lock& lock() { return lock_; }
+  bool is_consistent();
+
+ private:
+  static constexpr size_t kFirstChunk = 64 << 20;
+  static constexpr size_t kLargestChunk = 1 << 30;
+  static constexpr size_t kCommitStep = 32 << 20;
+  static constexpr size_t kSmallPagesUntil = 4;  // pages; then all of the heap wants huge ones
+
+  HugePage* take_new();
+  bool commit_more();
+  bool reserve_chunk();
+  void leave_small_pages();
+
+  PageSource& system_;
+  MetadataArena& arena_;
+  SpanMap& map_;
+  Lock lock_;
+  bool want_huge_ = true;
+  size_t next_chunk_ = kFirstChunk;
+  char* cursor_ = nullptr;     // next page never used
+  char* committed_ = nullptr;  // end of what is committed of the chunk
+  char* limit_ = nullptr;      // end of the chunk
+  HugePage* first_page_ = nullptr;
+  size_t pages_made_ = 0;
+  AddressHeap<HugePage> backed_;
+  AddressHeap<HugePage> given_back_;
+  void count_empty(ptrdiff_t change);
+
+  PoolCounts counts_;
+  std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
+};
+
+}  // namespace llamalloc

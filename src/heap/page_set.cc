@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/page_set.h"
+
+#include <bit>
+
+namespace llamalloc {
+
+int PageSet::bucket_of(uint32_t longest_run) { return std::bit_width(longest_run); }
+
+void PageSet::add(HugePage* page) {
+  page->set = this;
+  buckets_[bucket_of(page->longest_run)].insert(page);
+}
+
+void PageSet::remove(HugePage* page) {
+  buckets_[bucket_of(page->longest_run)].remove(page);
+  page->set = nullptr;
+}
+
+// Every page in a bucket above that of n fits; of n's own bucket only the lowest page is tried.
+HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment) const {
+  HugePage* best = nullptr;
+  for (int b = bucket_of(blocks.n); b < kBuckets; ++b) {
+    HugePage* page = buckets_[b].min();
+    if (page == nullptr || (best && best->base < page->base)) continue;
+    if (page->longest_run < blocks.n) continue;
+    if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
+    best = page;
+  }
+  return best;
+}
+
+PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment) {
+  HugePage* page = lowest_fit(blocks, alignment);
+  if (page == nullptr) return {};
+  buckets_[bucket_of(page->longest_run)].remove(page);
+  return take_from(page, blocks, alignment);
+}
+
+PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
+  page->set = this;
+  return take_from(page, blocks, 1);
+}
+
+// The page is in no bucket when this starts.
+PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment) {
+  const uint32_t first = page->used.find_clear(blocks.n, alignment);
+  DCHECK(first < kBlocksPerHugePage);
+  Place place{page, first, !page->dirty.any(first, blocks.n)};
+  page->used.set(first, blocks.n);
+  page->dirty.set(first, blocks.n);
+  page->used_blocks = static_cast<uint16_t>(page->used_blocks + blocks.n);
+  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
+  buckets_[bucket_of(page->longest_run)].insert(page);
+  return place;
+}
+
+bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
+  buckets_[bucket_of(page->longest_run)].remove(page);
+  page->used.clear(first, blocks.n);
+  page->used_blocks = static_cast<uint16_t>(page->used_blocks - blocks.n);
+  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
+  if (page->used_blocks == 0) return true;
+  buckets_[bucket_of(page->longest_run)].insert(page);
+  return false;
+}
+
+bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) {
+  const uint32_t from = first + old_blocks.n;
+  const uint32_t more = new_blocks.n - old_blocks.n;
+  if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
+  buckets_[bucket_of(page->longest_run)].remove(page);
+  page->used.set(from, more);
+  page->dirty.set(from, more);
+  page->used_blocks = static_cast<uint16_t>(page->used_blocks + more);
+  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
+  buckets_[bucket_of(page->longest_run)].insert(page);
+  return true;
+}
+
+bool PageSet::is_consistent() {
+  bool good = true;
+  for (int b = 0; b < kBuckets; ++b) {
+    good &= buckets_[b].is_consistent();
+    buckets_[b].for_each([&](HugePage* page) {
+      good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
+              bucket_of(page->longest_run) == b;
+    });
+  }
+  return good;
+}
+
+}  // namespace llamalloc

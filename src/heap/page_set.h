@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The huge pages in use for one page group, and the choice of blocks in them.
+//
+//   buckets_[b]: pages whose longest run of free blocks is in [2^b, 2^(b+1)), lowest address first
+//   full_: pages without a free block
+//
+// A request for n blocks takes the lowest-addressed page that is sure to fit it, so that high pages
+// empty out (DESIGN.md H3); inside the page the lowest blocks.
+// Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
+#pragma once
+
+#include "heap/address_heap.h"
+#include "heap/huge_page.h"
+#include "os/lock.h"
+
+namespace llamalloc {
+
+class PageSet {
+ public:
+  // Blocks in one of the set's pages; null page if none fits.
+  struct Place {
+    HugePage* page = nullptr;
+    uint32_t first = 0;
+    bool fresh = false;  // no block of it was used since the page was backed: it reads as zero
+  };
+
+  // The caller holds lock() for all of these.
+  Place take(Blocks blocks, uint32_t alignment);
+  // Takes blocks of a page that is not in a set yet, and adds it.
+  Place take_first(HugePage* page, Blocks blocks);
+  // True if the page is now empty and no longer in the set.
+  bool give_back(HugePage* page, uint32_t first, Blocks blocks);
+  // Extends a used run in place; false if the blocks behind it are not free.
+  bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks);
+  void add(HugePage* page);
+  void remove(HugePage* page);
+
+  template <typename F>
+  void for_each(F&& f) {
+    for (auto& bucket : buckets_) bucket.for_each(f);
+  }
+
+  // Any page for which f(page) holds, or null.
+  template <typename F>
+  HugePage* find(F&& f) {
+    HugePage* found = nullptr;
+    for_each([&](HugePage* page) {
+      if (found == nullptr && f(page)) found = page;
+    });
+    return found;
+  }
+
+  Lock& lock() { return lock_; }
+  bool is_consistent();
+
+ private:
+  static constexpr int kBuckets = 10;  // 0: full; 1 + log2 of the longest run else
+  static int bucket_of(uint32_t longest_run);
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment) const;
+  Place take_from(HugePage* page, Blocks blocks, uint32_t alignment);
+
+  Lock lock_;
+  AddressHeap<HugePage> buckets_[kBuckets];
+};
+
+}  // namespace llamalloc

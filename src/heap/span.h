@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A span: consecutive blocks of one huge page that hold slots of one size and one page group.
+// A run is a span with one object of whole blocks; a direct mapping is a run outside the heap's pages.
+//
+//   blocks   [ slot 0 | slot 1 | slot 2 | ...            | rest ]
+//   words    bit = 1: the slot is free and nobody's        64 slots a word
+//
+// A thread claims bits of a word (clears them) and from then on hands them out itself; it returns
+// bits with give_back. So a clear bit is a slot that the program or some thread holds.
+// Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
+// Nothing is ever written into the slots: a program that writes to freed memory cannot hurt us.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lifetime_class.h"
+#include "heap/address_heap.h"
+#include "heap/size_class.h"
+
+namespace llamalloc {
+
+struct HugePage;
+
+enum class SpanKind : uint8_t { slots, run, direct };
+
+struct alignas(kCacheLine) Span {
+  char* base;
+  uint64_t magic;      // slots: offset * magic >> 40 is the slot; others 0
+  uint32_t slot_size;  // slots only; others 0
+  uint16_t bin;        // central bin
+  uint16_t local_bin;  // the bin of a thread that may hold a word of it
+  SpanKind kind;
+  bool sampled;         // every object in it is a sample
+  bool fresh;           // a direct mapping, or a run of blocks never used: reads as zero
+  uint8_t word_count;
+  uint16_t slots;
+  uint16_t free_slots;
+  HugePage* page;          // null for direct mappings
+  union {
+    AddressLinks<Span> links;  // among the spans of the bin that have free slots
+    struct {
+      size_t bytes;       // run, direct: size as asked, rounded up to blocks or small pages
+      Span* next_direct;  // list of all direct mappings
+      Span* previous_direct;
+    };
+  };
+  uint64_t words[0];
+
+  const char* address() const { return base; }
+  size_t object_size() const { return kind == SpanKind::slots ? slot_size : bytes; }
+  uint32_t count_free() const {
+    uint32_t n = 0;
+    for (int w = 0; w < word_count; ++w) n += static_cast<uint32_t>(std::popcount(words[w]));
+    return n;
+  }
+  bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
+};
+static_assert(sizeof(Span) == 128 || sizeof(Span) == 64);
+
+// Bits of one word of the free map, held by a thread.
+struct Claim {
+  Span* span = nullptr;
+  uint64_t* word = nullptr;
+  uint64_t mask = 0;
+
+  // Address of the slot of bit 0.
+  char* word_base() const {
+    return span->base + static_cast<size_t>(word - span->words) * 64 * span->slot_size;
+  }
+};
+
+}  // namespace llamalloc

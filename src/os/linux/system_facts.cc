@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/system_facts.h"
+
+#include <fcntl.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+
+namespace llamalloc {
+
+const char* transparent_huge_pages() {
+  const int saved = errno;
+  char text[64] = "";
+  const int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+  if (fd >= 0) close(fd);
+  errno = saved;
+  if (n <= 0) return "unknown";
+  for (const char* name : {"always", "madvise", "never"}) {
+    const char* found = strstr(text, name);
+    if (found != nullptr && found > text && found[-1] == '[') return name;
+  }
+  return "unknown";
+}
+
+bool has_raised_privileges() { return getauxval(AT_SECURE) != 0; }
+
+}  // namespace llamalloc

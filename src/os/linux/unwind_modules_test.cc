@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules that come and go: their rows must not outlive them. Plugins are compiled by the test.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "os/linux/eh_frame.h"
+#include "os/linux/unwind_agreement.h"
+
+namespace llamalloc {
+namespace {
+
+using Callback = void (*)();
+
+std::string join(std::initializer_list<std::string> parts) {
+  std::string all;
+  for (const std::string& part : parts) all.append(part);
+  return all;
+}
+
+class UnwindModules : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/llamalloc-unwind-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { EXPECT_EQ(system(join({"rm -r ", folder_}).c_str()), 0); }
+
+  // A shared object with `call(f)`, whose frame holds `bytes` more than another's, and nothing else
+  // differs.
+  std::string plugin(const std::string& name, int bytes, const std::string& flags) {
+    return compile(name,
+                   join({"void call(void (*f)(void)) {\n  volatile char memory[",
+                         std::to_string(bytes), "];\n  memory[0] = 1; f(); memory[1] = 1; }\n"}),
+                   flags);
+  }
+  std::string compile(const std::string& name, const std::string& code, const std::string& flags) {
+    const std::string source = join({folder_, "/", name, ".c"});
+    const std::string object = join({folder_, "/", name, ".so"});
+    std::ofstream(source) << code;
+    const std::string command =
+        join({"cc -O2 -fPIC -shared ", flags, " -o ", object, " ", source});
+    EXPECT_EQ(system(command.c_str()), 0) << command;
+    return object;
+  }
+
+  std::string folder_;
+};
+
+// Loads, calls back through the plugin, unloads. Returns where `call` was.
+void* visit(const std::string& path) {
+  void* plugin = dlopen(path.c_str(), RTLD_NOW);
+  if (plugin == nullptr) {
+    ADD_FAILURE() << dlerror();
+    return nullptr;
+  }
+  void* call = dlsym(plugin, "call");
+  reinterpret_cast<void (*)(Callback)>(call)(check_here);
+  EXPECT_EQ(dlclose(plugin), 0);
+  return call;
+}
+
+TEST_F(UnwindModules, ARowDoesNotOutliveItsModule) {
+  const std::string small = plugin("small", 1000, "-Wl,--build-id=sha1");
+  const std::string large = plugin("large", 3000, "-Wl,--build-id=sha1");
+  int same_place = 0;
+  for (int i = 0; i < 50; ++i) same_place += visit(small) == visit(large);
+  EXPECT_GT(same_place, 0);  // else the test shows nothing
+  EXPECT_EQ(agreement.wrong, 0);
+}
+
+TEST_F(UnwindModules, WithoutABuildIdClearingTheCacheIsEnough) {
+  const std::string small = plugin("small", 1000, "-Wl,--build-id=none");
+  const std::string large = plugin("large", 3000, "-Wl,--build-id=none");
+  int same_place = 0;
+  for (int i = 0; i < 50; ++i) {
+    void* before = visit(small);
+    unwind_cache_clear();
+    same_place += before == visit(large);
+    unwind_cache_clear();
+  }
+  EXPECT_GT(same_place, 0);
+  EXPECT_EQ(agreement.wrong, 0);
+}
+
+TEST_F(UnwindModules, ThreadsUnwindWhileOthersLoadAndUnload) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < 4; ++i)
+    paths.push_back(plugin(join({"p", std::to_string(i)}), 1000 + 512 * i, "-Wl,--build-id=sha1"));
+  const int before = agreement.captures;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) visit(paths[(t + i) % paths.size()]);
+    });
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([] {
+      std::vector<int> values(3000);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * 7919 % 3001);
+      std::sort(values.begin(), values.end(), [](int a, int b) { return check_here(), a < b; });
+    });
+  for (auto& thread : threads) thread.join();
+  printf("  %d captures between loads and unloads\n", agreement.captures - before);
+  EXPECT_GT(agreement.captures - before, 5000);
+  EXPECT_EQ(agreement.wrong, 0);
+}
+
+// Lazy binding runs the resolver of an indirect function under the linkage table, whose rows are
+// expressions, and the dynamic loader's trampoline, whose frame hangs on rbx.
+TEST_F(UnwindModules, AgreesUnderTheDynamicLoader) {
+  const std::string path = compile("indirect",
+                                   "void (*hook)(void);\n"
+                                   "static void nothing(void) {}\n"
+                                   "static void* resolve(void) { if (hook) hook();\n"
+                                   "  return (void*)nothing; }\n"
+                                   "void target(void) __attribute__((ifunc(\"resolve\")));\n"
+                                   "void call(void (*f)(void)) { hook = f; target();\n"
+                                   "  __asm__ volatile(\"\"); }\n",
+                                   "-Wl,-z,lazy");
+  const int captures = agreement.captures, truncated = agreement.truncated;
+  void* plugin = dlopen(path.c_str(), RTLD_LAZY);
+  ASSERT_NE(plugin, nullptr) << dlerror();
+  reinterpret_cast<void (*)(Callback)>(dlsym(plugin, "call"))(check_here);
+  EXPECT_EQ(agreement.captures - captures, 1);
+  EXPECT_EQ(agreement.wrong, 0);
+  EXPECT_EQ(agreement.truncated, truncated);
+  dlclose(plugin);
+}
+
+TEST_F(UnwindModules, IdentityFollowsTheBuildId) {
+  uint64_t identities[2];
+  for (int i = 0; i < 2; ++i) {
+    void* handle = dlopen(plugin("p", 1000 + i * 512, "-Wl,--build-id=sha1").c_str(), RTLD_NOW);
+    ASSERT_NE(handle, nullptr);
+    UnwindModule module;
+    ASSERT_TRUE(find_unwind_module(reinterpret_cast<uintptr_t>(dlsym(handle, "call")), &module));
+    identities[i] = module.identity;
+    EXPECT_EQ(module_identity(module), module.identity);
+    dlclose(handle);
+  }
+  EXPECT_NE(identities[0], identities[1]);
+}
+
+}  // namespace
+}  // namespace llamalloc

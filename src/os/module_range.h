@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an address lies in the C library or the dynamic loader: code that may call malloc or free
+// while it holds locks of its own.
+#pragma once
+
+#include <cstdint>
+
+namespace llamalloc {
+
+// Once, before the other.
+void find_system_libraries();
+bool is_in_system_library(uintptr_t address);
+
+}  // namespace llamalloc

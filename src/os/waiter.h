@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread that sleeps until somebody has work for it or a time is over. wake() costs one load when
+// the thread is awake already or was woken; no file descriptor is held, which a program that closes
+// all of its own would take from us.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace llamalloc {
+
+class Waiter {
+ public:
+  // By the one waiting thread.
+  void wait(Nanos at_most);
+  // By anybody.
+  void wake() {
+    if (state_.load(std::memory_order_acquire) == kAsleep) wake_slow();
+  }
+
+ private:
+  static constexpr uint32_t kAwake = 0, kAsleep = 1;
+  void wake_slow();
+  std::atomic<uint32_t> state_{kAwake};
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/placement.h"
+
+namespace llamalloc {
+
+static_assert(LifetimeClass::never < LifetimeClass::mixed);
+
+void Placement::choose_by_site(CallSite site, int size_class, Choice* choice) const {
+  const Prediction prior = cache_.find(PredictionCache::site_key(site, size_class));
+  if (prior.found) {
+    choice->lifetime = prior.lifetime;
+    choice->group = prior.group;
+  }
+  choice->miss = cache_.begin(choice->key, choice->lifetime);
+}
+
+void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck) {
+  if (recheck) {
+    counters_.add(Stat::predict_rechecks);
+    const Prediction old = cache_.find(key);
+    if (old.found && !old.pending && old.lifetime != lifetime) {
+      counters_.add(Stat::predict_disagreements);
+      lifetime = longer(old.lifetime, lifetime);
+    }
+  }
+  cache_.publish(key, lifetime);
+  if (site_key != 0) cache_.publish(site_key, lifetime);
+}
+
+bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime) {
+  const Nanos bound = row(predicted).bound;
+  if (bound.n == 0 || lifetime <= bound) return false;
+  counters_.add(Stat::outlivers);
+  const LifetimeClass seen = class_of_lifetime(lifetime);
+  if (group_of(seen) == group_of(predicted)) return true;
+  const Prediction now = cache_.find(key);
+  if (!now.found || now.pending) return true;
+  const bool again = now.lifetime != predicted && group_of(now.lifetime) != group_of(predicted);
+  counters_.add(Stat::demotions);
+  cache_.publish(key, again ? LifetimeClass::mixed : longer(now.lifetime, seen));
+  return true;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an allocation goes: context key -> class -> page group, and what is learned when the class
+// was wrong.
+//
+//   hit      the cached class
+//   miss     the prior of the site (the class last published for the same return address and size)
+//            until the worker publishes the context's own class
+//   outliver a sampled object that lived longer than its class allows: the context's class becomes
+//            the observed one; if that crossed a page group, the context is no longer trusted and
+//            becomes `mixed` when it happens a second time
+//
+// Re-evaluation keeps the longer of the old and the new class (papers/000 section 7).
+#pragma once
+
+#include "base/counters.h"
+#include "predict/prediction_cache.h"
+
+namespace llamalloc {
+
+class Placement {
+ public:
+  constexpr Placement(PredictionCache& cache, Counters& counters)
+      : cache_(cache), counters_(counters) {}
+
+  struct Choice {
+    uint64_t key = 0;
+    LifetimeClass lifetime = LifetimeClass::mixed;
+    PageGroup group = PageGroup::unknown;
+    bool miss = false;  // the caller hands the context to the worker
+  };
+  Choice choose(CallSite site, uintptr_t stack_high, int size_class) const {
+    Choice choice;
+    choice.key = cache_.context_key(site, stack_high, size_class);
+    const Prediction p = cache_.find(choice.key);
+    if (__builtin_expect(p.found, 1)) {
+      choice.lifetime = p.lifetime;
+      choice.group = p.group;
+    } else {
+      choose_by_site(site, size_class, &choice);
+    }
+    return choice;
+  }
+
+  // The worker's verdict on a context. recheck: it had a class already.
+  void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck);
+  // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
+  // is longer than its predicted class.
+  bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
+  // The worker could not take the context in: it counts as unseen again.
+  void abandon(uint64_t key) { cache_.forget(key); }
+
+  PredictionCache& cache() { return cache_; }
+
+ private:
+  void choose_by_site(CallSite site, int size_class, Choice* choice) const;
+
+  PredictionCache& cache_;
+  Counters& counters_;
+};
+
+// The longer-lived of two classes; `mixed` beats all.
+constexpr LifetimeClass longer(LifetimeClass a, LifetimeClass b) { return a < b ? b : a; }
+
+}  // namespace llamalloc

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/prediction_cache.h"
+
+namespace llamalloc {
+
+// The slot of the key if it has one, else a free one, else the one that a bit of the key names.
+bool PredictionCache::write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite) {
+  const uint64_t value = (key & kTag) | (pending ? kPending : 0) |
+                         static_cast<uint64_t>(group_of(lifetime)) << 4 |
+                         static_cast<uint64_t>(lifetime);
+  const size_t set = set_of(key);
+  size_t victim = set + (key >> kShift & 1);
+  for (size_t way = 0; way < 2; ++way) {
+    const uint64_t slot = slots_[set + way].load(std::memory_order_relaxed);
+    if (((slot ^ key) & kTag) == 0) {
+      if (!overwrite) return false;
+      victim = set + way;
+      break;
+    }
+    if (slot == 0) victim = set + way;
+  }
+  uint64_t expected = slots_[victim].load(std::memory_order_relaxed);
+  if (!overwrite && ((expected ^ key) & kTag) == 0) return false;
+  // Nothing else is published with the slot, so no order is needed.
+  return slots_[victim].compare_exchange_strong(expected, value, std::memory_order_relaxed) ||
+         overwrite;
+}
+
+void PredictionCache::forget(uint64_t key) {
+  for (size_t way = 0; way < 2; ++way) {
+    auto& slot = slots_[set_of(key) + way];
+    uint64_t value = slot.load(std::memory_order_relaxed);
+    if (((value ^ key) & kTag) == 0)
+      slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+  }
+}
+
+void PredictionCache::clear() {
+  for (auto& slot : slots_) slot.store(0, std::memory_order_relaxed);
+  sites.clear();
+}
+
+}  // namespace llamalloc

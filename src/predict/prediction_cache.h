@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a context key to a lifetime class: what an allocation asks, in a few loads.
+//
+//   key  = hash of (return address, stack height, size class), deepened through wrappers
+//   slot = [ tag: 48 bits of the key | spare | pending:1 | group:3 | class:4 ]    2 slots a set
+//
+// One table for the process, written by the worker, read by everybody: a first-seen context costs
+// one miss for the process and not one a thread. A slot is one atomic word, so a reader sees an old
+// or a new slot and nothing between. Tags collide with probability 2^-48 a lookup.
+//
+// `sites` knows which return addresses belong to wrappers (zmalloc, operator new) and how far above
+// the stack pointer their own return address lies, so that the key can look past them: one load for
+// each level. A site becomes a wrapper when the worker has seen two callers of it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lifetime_class.h"
+
+namespace llamalloc {
+
+// Where an allocation was asked for: the address it returns to, and the stack pointer after that.
+struct CallSite {
+  uintptr_t return_address;
+  uintptr_t stack_pointer;
+};
+
+class SiteTable {
+ public:
+  static constexpr int kShift = 12;
+  static constexpr int kDepth = 3;  // levels that a key looks past
+
+  // Bytes from the stack pointer at return_address to just above the return address of the function
+  // that it lies in; 0: not a wrapper.
+  uint32_t frame_bytes(uintptr_t return_address) const {
+    const uint64_t slot = slots_[index(return_address)].load(std::memory_order_relaxed);
+    return (slot & kAddress) == return_address ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
+  }
+  // bytes: a multiple of 8 below 512 KiB.
+  void add(uintptr_t return_address, uint32_t bytes) {
+    slots_[index(return_address)].store(return_address | uint64_t{bytes / 8} << 48,
+                                        std::memory_order_relaxed);
+  }
+  void clear() {
+    for (auto& slot : slots_) slot.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint64_t kAddress = (uint64_t{1} << 48) - 1;
+  static size_t index(uintptr_t address) {
+    return (address * 0x9E3779B97F4A7C15ull) >> (64 - kShift);
+  }
+  std::atomic<uint64_t> slots_[size_t{1} << kShift]{};
+};
+
+struct Prediction {
+  bool found = false;
+  bool pending = false;
+  LifetimeClass lifetime = LifetimeClass::mixed;
+  PageGroup group = PageGroup::unknown;
+};
+
+class PredictionCache {
+ public:
+  static constexpr int kShift = 14;  // sets of two slots: 256 KiB
+
+  static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
+    return hash ^ hash >> 29;
+  }
+
+  // The key of a site alone, for the prior of contexts not seen before.
+  static uint64_t site_key(CallSite site, int size_class) {
+    return mix(mix(0x5bd1e995, site.return_address), static_cast<uint64_t>(size_class) + 1) | kUsed;
+  }
+
+  // stack_high: an address above the thread's stack, so that heights agree between threads.
+  // Reads up to three words of the caller's stack, all above stack_pointer and below stack_high.
+  uint64_t context_key(CallSite site, uintptr_t stack_high, int size_class) const {
+    uint64_t hash = mix(site.return_address, stack_high - site.stack_pointer);
+    for (int depth = 0; depth < SiteTable::kDepth; ++depth) {
+      const uint32_t bytes = sites.frame_bytes(site.return_address);
+      if (bytes == 0 || site.stack_pointer + bytes > stack_high) break;
+      site.stack_pointer += bytes;
+      site.return_address = reinterpret_cast<const uintptr_t*>(site.stack_pointer)[-1];
+      hash = mix(hash, site.return_address);
+    }
+    return mix(hash, static_cast<uint64_t>(size_class)) | kUsed;
+  }
+
+  Prediction find(uint64_t key) const {
+    const size_t set = set_of(key);
+    for (size_t way = 0; way < 2; ++way) {
+      const uint64_t slot = slots_[set + way].load(std::memory_order_relaxed);
+      if (((slot ^ key) & kTag) == 0)
+        return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15),
+                static_cast<PageGroup>(slot >> 4 & 7)};
+    }
+    return {};
+  }
+
+  // Marks a first-seen key as under way, with the prior's class; false if somebody else just did.
+  bool begin(uint64_t key, LifetimeClass prior) { return write(key, prior, true, false); }
+  void publish(uint64_t key, LifetimeClass lifetime) { write(key, lifetime, false, true); }
+  // Makes a key unseen again.
+  void forget(uint64_t key);
+  void clear();
+
+  // f(class) for every slot with a prediction.
+  template <typename F>
+  void for_each(F&& f) const {
+    for (const auto& slot : slots_) {
+      const uint64_t value = slot.load(std::memory_order_relaxed);
+      if ((value & kTag) != 0 && (value & kPending) == 0) f(static_cast<LifetimeClass>(value & 15));
+    }
+  }
+
+  SiteTable sites;
+
+ private:
+  static constexpr uint64_t kTag = ~uint64_t{0xffff};
+  static constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no tag is zero
+  static constexpr uint64_t kPending = uint64_t{1} << 7;
+
+  static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }
+  bool write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite);
+
+  std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "os/module_range.h"
+#include "os/waiter.h"
+#include "runtime/background_state.h"
+#include "runtime/control.h"
+#include "runtime/output.h"
+#include "runtime/process.h"
+
+namespace llamalloc {
+
+constinit Background background;
+constinit std::atomic<bool> worker_start_due{false};
+
+namespace {
+
+constexpr Nanos kShortSleep = Nanos::millis(100);
+constexpr Nanos kLongSleep = Nanos::seconds(10);
+constexpr Nanos kStayAwake = Nanos::seconds(5);
+constexpr Nanos kHousekeeping = Nanos::seconds(1);
+constexpr size_t kWorkerStack = 512 * 1024;
+
+bool is_due(Nanos& last, Nanos interval, Nanos now) {
+  if (now - last < interval) return false;
+  last = now;
+  return true;
+}
+
+void look_at_outlivers(Nanos now, Nanos since) {
+  process.profiler.for_each_live(now, [&](const Profiler::Live& live) {
+    const Nanos bound = row(live.predicted).bound;
+    const bool just_passed = bound.n != 0 && live.age > bound && live.age - since <= bound;
+    if (live.context_key != 0 && just_passed)
+      process.placement.observe(live.context_key, live.predicted, live.age);
+  });
+}
+
+void keep_house(Nanos now) {
+  const Nanos since = now - background.last_house;
+  if (!is_due(background.last_house, kHousekeeping, now)) return;
+  process.threads.request_housekeeping();
+  const size_t promoted = process.heap.promote_expired(now);
+  process.counters.add(Stat::promotions, promoted);
+  if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
+}
+
+void give_memory_back(Nanos now) {
+  const Nanos delay{static_cast<int64_t>(process.options.release_delay)};
+  process.heap.release(now - delay, process.options.retain / kHugePageSize);
+}
+
+bool has_standing_work() {
+  return background.contexts.loaded() || process.profiler.on() || control_is_open();
+}
+
+void* worker_main(void*) {
+  prctl(PR_SET_NAME, "llamalloc");
+  while (true) {
+    const Nanos now = process.system.now();
+    {
+      LockGuard guard(background.work_lock);
+      do_background_work(now);
+    }
+    if (process.heap.has_empty_pages()) background.last_busy = now;
+    const bool awake = has_standing_work() || now - background.last_busy < kStayAwake;
+    background.waiter.wait(awake ? kShortSleep : kLongSleep);
+  }
+  return nullptr;
+}
+
+bool make_thread() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kWorkerStack);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool made = pthread_create(&thread, &attributes, worker_main, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return made;
+}
+
+}  // namespace
+
+void do_background_work(Nanos now) {
+  if (background.contexts.loaded() && background.ensure_symboliser())
+    background.contexts.work(process.placement, *background.symboliser, process.counters,
+                             process.system);
+  keep_house(now);
+  give_memory_back(now);
+  write_profile_if_due(now);
+  answer_control();
+}
+
+void want_worker() {
+  if (background.running.load(std::memory_order_relaxed))
+    background.waiter.wake();
+  else if (process.ready.load(std::memory_order_relaxed) && process.options.worker &&
+           !background.failed)
+    worker_start_due.store(true, std::memory_order_relaxed);
+}
+
+bool start_worker() {
+  bool expected = false;
+  worker_start_due.store(false, std::memory_order_relaxed);
+  if (!process.options.worker) return false;
+  if (!background.running.compare_exchange_strong(expected, true)) return true;
+  if (make_thread()) return true;
+  background.running.store(false);
+  background.failed = true;  // not again: the limit on threads is not likely to change
+  return false;
+}
+
+void start_worker_at_safe_point(uintptr_t return_address) {
+  if (current_heap == &empty_heap || current_heap->busy) return;
+  if (is_in_system_library(return_address)) return;
+  current_heap->busy = 1;
+  start_worker();
+  current_heap->busy = 0;
+}
+
+void worker_after_fork_in_child() {
+  background.running.store(false);
+  background.work_lock.reset();
+  background.contexts.queue().clear();
+  if (has_standing_work() && process.options.worker) worker_start_due.store(true);
+}
+
+void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site, bool recheck) {
+  Miss* miss = background.contexts.queue().reserve();
+  if (!recheck) process.counters.add(miss ? Stat::predict_misses : Stat::predict_dropped);
+  if (miss == nullptr) {
+    if (!recheck) process.placement.abandon(key);
+    return;
+  }
+  miss->key = key;
+  miss->site_key = site_key;
+  miss->size = size;
+  miss->recheck = recheck;
+  take_snapshot(site.return_address, miss->stack, Miss::kStackBytes, &miss->snapshot);
+  background.contexts.queue().submit(miss);
+  background.waiter.wake();
+}
+
+}  // namespace llamalloc

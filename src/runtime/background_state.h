@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the background thread works with; the rest of the runtime reaches it through background.h.
+#pragma once
+
+#include "os/symbols.h"
+#include "os/waiter.h"
+#include "runtime/context_worker.h"
+#include "runtime/process.h"
+
+namespace llamalloc {
+
+struct Background {
+  Lock work_lock;  // held during a round of work; first in the lock order, taken around fork
+  Waiter waiter;
+  std::atomic<bool> running{false};
+  bool failed = false;
+  Nanos last_house{};
+  Nanos last_busy{};
+  ContextWorker contexts;            // guarded by work_lock, but for its queue
+  Symboliser* symboliser = nullptr;  // guarded by work_lock; made when first needed
+
+  Symboliser* ensure_symboliser() {
+    if (symboliser == nullptr) symboliser = process.arena.make<Symboliser>(process.arena);
+    return symboliser;
+  }
+};
+
+extern Background background;
+
+}  // namespace llamalloc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the process, and how they start and end. Memory works before any of this ran.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "os/module_range.h"
+#include "os/system_facts.h"
+#include "runtime/background.h"
+#include "runtime/background_state.h"
+#include "runtime/control.h"
+#include "runtime/output.h"
+#include "runtime/thread_exit.h"
+
+// An options string compiled into the program; LLAMALLOC_CONF comes after it and wins.
+extern "C" __attribute__((weak)) const char* llamalloc_conf;
+
+namespace llamalloc {
+
+namespace {
+
+constinit HeapTables tables;
+constinit PredictionCache cache;
+
+void warn(const char* message) { print_line("%s", message); }
+
+void read_options() {
+  process.secure = has_raised_privileges();
+  if (&llamalloc_conf != nullptr && llamalloc_conf != nullptr)
+    process.options.parse(llamalloc_conf, process.secure, warn);
+  const char* from_environment = getenv("LLAMALLOC_CONF");
+  if (from_environment != nullptr)
+    process.options.parse(from_environment, process.secure, warn);
+  if (process.options.confirm_conf)
+    process.options.print([](const char* name, const char* value) {
+      print_line("option %s = %s", name, value);
+    });
+}
+
+// Without a usable model everything works as before, in one page group.
+bool load_model() {
+  if (process.options.model.text[0] == 0) return false;
+  static constinit char error[512] = "refused: ";
+  constexpr size_t kPrefix = 9;
+  if (background.contexts.load(process.options.model.text, process.arena, error + kPrefix,
+                               sizeof(error) - kPrefix)) {
+    process.model_state = "loaded";
+    return true;
+  }
+  process.model_state = error;
+  print_line("%s; running without a model", error + kPrefix);
+  return false;
+}
+
+void prepare_fork() {
+  background.work_lock.lock();
+  process.threads.lock().lock();
+  process.profiler.lock_all();
+  process.heap.lock_all();
+}
+
+void parent_after_fork() {
+  process.heap.unlock_all();
+  process.profiler.unlock_all();
+  process.threads.lock().unlock();
+  background.work_lock.unlock();
+}
+
+void child_after_fork() {
+  process.heap.reset_locks_after_fork();
+  process.profiler.reset_locks_after_fork();
+  process.profiler.forget_all(process.system.now());
+  process.threads.forget_others(current_heap == &empty_heap ? nullptr : current_heap);
+  control_after_fork_in_child();
+  output_after_fork_in_child();
+  worker_after_fork_in_child();
+}
+
+[[gnu::constructor(101)]] void start() {
+  process.started = process.system.now();
+  find_system_libraries();
+  read_options();
+  process.heap.use_huge_pages(process.options.hugepages);
+  prepare_thread_exit();
+  pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+  process.ready.store(true, std::memory_order_release);
+  const bool predict = load_model();
+  const bool profile = process.options.profile.text[0] != 0;
+  if (process.options.control.text[0] != 0) open_control(process.options.control.text);
+  if (predict || profile)
+    process.profiler.start(process.options.sample_interval, process.system.now());
+  if (!predict && !profile && !control_is_open()) return;
+  const bool working = start_worker();
+  if (predict && !working) {
+    process.model_state = "refused: no background thread";
+    print_line("model %s: no background thread could be made; running without a model",
+               process.options.model.text);
+  }
+  process.placement_on.store(predict && working, std::memory_order_release);
+  process.threads.wake_all();
+}
+
+[[gnu::destructor(101)]] void finish() {
+  remove_control_at_exit();
+  write_at_exit();
+  if (process.options.stats_print) print_summary();
+}
+
+}  // namespace
+
+constinit Process process(system_pages, tables, cache);
+
+}  // namespace llamalloc

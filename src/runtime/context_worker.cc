@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/context_worker.h"
+
+#include <cstdio>
+
+namespace llamalloc {
+
+bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, size_t room) {
+  Evaluator* evaluator = Evaluator::load(path, arena, error, room);
+  if (evaluator == nullptr) return false;
+  callers_ = arena.make_array<Caller>(kCallers);
+  names_ = static_cast<char(*)[kNameRoom]>(arena.allocate(kNamedFrames * kNameRoom));
+  if (callers_ == nullptr || names_ == nullptr || !queue_.open(arena)) {
+    snprintf(error, room, "model %s: no memory for the tables of the worker", path);
+    return false;
+  }
+  evaluator_ = evaluator;
+  return true;
+}
+
+int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& counters,
+                        PageSource& clock) {
+  return queue_.for_each_ready([&](Miss& miss) {
+    const Nanos start = clock.now();
+    StackTrace trace;
+    unwind_snapshot(miss.snapshot, &trace);
+    if (trace.truncated) counters.add(Stat::stacks_truncated);
+    find_wrappers(trace, placement.cache().sites);
+    const LifetimeClass lifetime = evaluate(trace, miss.size, symboliser);
+    placement.publish(miss.key, miss.site_key, lifetime, miss.recheck);
+    counters.add(Stat::predict_evaluated);
+    counters.add(Stat::predict_nanos, static_cast<uint64_t>((clock.now() - start).n));
+  });
+}
+
+LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
+                                      Symboliser& symboliser) {
+  const char* frames[kNamedFrames];
+  int depth = 0;
+  for (; depth < trace.depth && depth < kNamedFrames; ++depth) {
+    symboliser.frame_name(trace.frames[depth], names_[depth], kNameRoom);
+    frames[depth] = names_[depth];
+  }
+  return choose(evaluator_->evaluate(frames, depth, size));
+}
+
+// A site with two different callers is a wrapper; the next level matters only then.
+void ContextWorker::find_wrappers(const StackTrace& trace, SiteTable& sites) {
+  for (int level = 0; level < SiteTable::kDepth && level + 1 < trace.depth; ++level) {
+    const uintptr_t site = trace.frames[level];
+    const uintptr_t caller = trace.frames[level + 1];
+    if (sites.frame_bytes(site) != 0) continue;
+    Caller& seen = callers_[PredictionCache::mix(0, site) % kCallers];
+    if (seen.site != site) {
+      seen = {site, caller};
+      return;
+    }
+    const uint32_t bytes = seen.first_caller != caller ? unwind_frame_bytes(site) : 0;
+    if (bytes == 0 || bytes >= 512 * 1024) return;
+    sites.add(site, bytes);
+  }
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part in prediction: unwind the copied stack, name the frames, ask the model, publish
+// the class, and find out which sites are wrappers.
+#pragma once
+
+#include "os/symbols.h"
+#include "policy/placement.h"
+#include "predict/evaluator.h"
+#include "predict/miss_queue.h"
+
+namespace llamalloc {
+
+class ContextWorker {
+ public:
+  // False: the model cannot be used; `error` says why in one line.
+  bool load(const char* path, MetadataArena& arena, char* error, size_t room);
+  bool loaded() const { return evaluator_ != nullptr; }
+
+  MissQueue& queue() { return queue_; }
+  // Evaluates what is waiting; returns how many contexts.
+  int work(Placement& placement, Symboliser& symboliser, Counters& counters, PageSource& clock);
+
+ private:
+  static constexpr int kNamedFrames = 32;  // as many as the model reads
+  static constexpr size_t kNameRoom = 512;
+  static constexpr size_t kCallers = 4096;
+
+  LifetimeClass evaluate(const StackTrace& trace, size_t size, Symboliser& symboliser);
+  void find_wrappers(const StackTrace& trace, SiteTable& sites);
+
+  struct Caller {
+    uintptr_t site;
+    uintptr_t first_caller;
+  };
+  Evaluator* evaluator_ = nullptr;
+  MissQueue queue_;
+  Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
+  char (*names_)[kNameRoom] = nullptr;
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/control.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/background_state.h"
+#include "runtime/output.h"
+
+namespace llamalloc {
+namespace {
+
+struct ControlState {
+  int fd = -1;
+  ino_t inode = 0;  // of the socket: a program may close our descriptor and reuse the number
+  char path[sizeof(sockaddr_un::sun_path)] = "";
+};
+constinit ControlState control;
+
+bool still_ours() {
+  struct stat status;
+  return control.fd >= 0 && fstat(control.fd, &status) == 0 && status.st_ino == control.inode &&
+         S_ISSOCK(status.st_mode);
+}
+
+class SocketSink final : public ByteSink {
+ public:
+  explicit SocketSink(int fd) : fd_(fd) {}
+  bool write(const void* data, size_t bytes) override {
+    const char* from = static_cast<const char*>(data);
+    while (bytes > 0 && good_) {
+      const size_t room = sizeof(buffer_) - used_;
+      const size_t part = bytes < room ? bytes : room;
+      memcpy(buffer_ + used_, from, part);
+      used_ += part;
+      from += part;
+      bytes -= part;
+      if (used_ == sizeof(buffer_)) flush();
+    }
+    return good_;
+  }
+  void flush() {
+    for (size_t done = 0; good_ && done < used_;) {
+      const ssize_t n = send(fd_, buffer_ + done, used_ - done, MSG_NOSIGNAL);
+      if (n <= 0) good_ = false;
+      if (n > 0) done += static_cast<size_t>(n);
+    }
+    used_ = 0;
+  }
+
+ private:
+  int fd_;
+  bool good_ = true;
+  size_t used_ = 0;
+  char buffer_[4096];
+};
+
+bool is_trusted(int fd) {
+  ucred peer;
+  socklen_t length = sizeof(peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         (peer.uid == 0 || peer.uid == geteuid());
+}
+
+// One line without its end; false: none came in time.
+bool read_line(int fd, char* line, size_t room) {
+  size_t used = 0;
+  while (used + 1 < room) {
+    const ssize_t n = recv(fd, line + used, room - 1 - used, 0);
+    if (n < 0) return false;
+    if (n == 0) break;
+    used += static_cast<size_t>(n);
+    if (memchr(line, '\n', used)) break;
+  }
+  line[used] = 0;
+  if (char* end = strpbrk(line, "\r\n")) *end = 0;
+  return used > 0;
+}
+
+void reply(SocketSink& sink, const char* text) { sink.write(text, strlen(text)); }
+
+void reply_result(SocketSink& sink, bool good, const char* fault) {
+  reply(sink, good ? "ok\n" : "error: ");
+  if (!good) reply(sink, fault);
+  if (!good) reply(sink, "\n");
+}
+
+void act_release(SocketSink& sink) {
+  process.threads.request_housekeeping();
+  const size_t pages = process.heap.release(process.system.now(), 0);
+  char text[64];
+  snprintf(text, sizeof(text), "ok\n%zu\n", pages * kHugePageSize);
+  reply(sink, text);
+}
+
+void act_set(SocketSink& sink, char* arguments) {
+  char* value = strchr(arguments, ' ');
+  if (value != nullptr) *value++ = 0;
+  reply_result(sink, value != nullptr && change_option(arguments, value),
+               "set NAME VALUE: sample_interval, release_delay or retain, with a value and unit");
+}
+
+void answer(int fd, SocketSink& sink) {
+  char line[4200];
+  if (!is_trusted(fd)) return reply(sink, "error: another user's process\n");
+  if (!read_line(fd, line, sizeof(line))) return reply(sink, "error: no command came\n");
+  char text[64];
+  if (strcmp(line, "ping") == 0) {
+    snprintf(text, sizeof(text), "ok\npid %d\n", getpid());
+    reply(sink, text);
+  } else if (strcmp(line, "stats") == 0) {
+    reply(sink, "ok\n");
+    write_stats_json(sink);
+  } else if (strncmp(line, "sampling ", 9) == 0) {
+    reply_result(sink, llamalloc::act_sampling(line + 9), "sampling on, or sampling off");
+  } else if (strncmp(line, "set ", 4) == 0) {
+    act_set(sink, line + 4);
+  } else if (strncmp(line, "profile ", 8) == 0) {
+    reply_result(sink, llamalloc::write_profile(line + 8, false), "could not write it; stderr says why");
+  } else if (strcmp(line, "release") == 0) {
+    act_release(sink);
+  } else {
+    reply(sink, "error: unknown command; known: ping stats sampling set profile release\n");
+  }
+}
+
+void complain(const char* what) {
+  print_line("control socket %s: %s: %s; going on without it", control.path, what,
+             strerrordesc_np(errno));
+}
+
+}  // namespace
+
+void open_control(const char* path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (strlen(path) >= sizeof(address.sun_path)) {
+    print_line("control socket %s: longer than %zu bytes; going on without it", path,
+               sizeof(address.sun_path) - 1);
+    return;
+  }
+  strcpy(address.sun_path, path);
+  strcpy(control.path, path);
+  control.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  struct stat status;
+  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path);  // a dead process left it
+  // The mode of the descriptor is what the name gets: there is no moment at which others may in.
+  if (control.fd < 0 || fchmod(control.fd, 0600) != 0 ||
+      bind(control.fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(path, 0600) != 0 || listen(control.fd, 8) != 0 || fstat(control.fd, &status) != 0) {
+    complain("cannot be opened");
+    if (control.fd >= 0) close(control.fd);
+    control.fd = -1;
+    return;
+  }
+  control.inode = status.st_ino;
+}
+
+bool control_is_open() { return control.fd >= 0; }
+
+void answer_control() {
+  if (control.fd < 0) return;
+  if (!still_ours()) {
+    control.fd = -1;
+    return;
+  }
+  while (true) {
+    const int fd = accept4(control.fd, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) return;
+    const timeval second{1, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second));
+    SocketSink sink(fd);
+    answer(fd, sink);
+    sink.flush();
+    close(fd);
+  }
+}
+
+void remove_control_at_exit() {
+  if (still_ours()) unlink(control.path);
+}
+
+void control_after_fork_in_child() {
+  if (still_ours()) close(control.fd);
+  control.fd = -1;
+}
+
+bool change_option(const char* name, const char* value) {
+  bool known = false;
+  for (const char* changeable : {"sample_interval", "release_delay", "retain"})
+    known |= strcmp(name, changeable) == 0;
+  const char* error = nullptr;
+  if (!known || !process.options.set(name, strlen(name), value, strlen(value), false, &error))
+    return false;
+  if (process.profiler.on())
+    process.profiler.start(process.options.sample_interval, process.system.now());
+  return true;
+}
+
+bool act_sampling(const char* on_or_off) {
+  const bool on = strcmp(on_or_off, "on") == 0;
+  if (!on && strcmp(on_or_off, "off") != 0) return false;
+  if (on)
+    process.profiler.start(process.options.sample_interval, process.system.now());
+  else
+    process.profiler.stop();
+  process.threads.wake_all();
+  return true;
+}
+
+bool act_profile(const char* path) {
+  LockGuard guard(background.work_lock);
+  return write_profile(path, false);
+}
+
+}  // namespace llamalloc

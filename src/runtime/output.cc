@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/output.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/background_state.h"
+
+namespace llamalloc {
+namespace {
+
+struct OutputState {
+  Nanos last_flush{};
+  bool finished = false;        // the recorded time is over
+  bool complained = false;      // about a fault; once
+  uint64_t samples_written = 0;
+  bool is_child = false;        // forked from the process that was started with these options
+  FileSink* sink = nullptr;     // guarded by work_lock; made when first needed
+};
+constinit OutputState state;
+
+Nanos wall_time() {
+  timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
+}
+
+bool owns_paths() {
+  const uint64_t owner = process.options.owner_pid;
+  return owner ? owner == static_cast<uint64_t>(getpid()) : !state.is_child;
+}
+
+// PATH for the process that was asked, PATH.PID for others that inherited the options.
+void own_path(const char* path, char* out, size_t room) {
+  if (owns_paths())
+    snprintf(out, room, "%s", path);
+  else
+    snprintf(out, room, "%s.%d", path, getpid());
+}
+
+bool open_sink(const char* path) {
+  if (state.sink == nullptr) state.sink = process.arena.make<FileSink>();
+  return state.sink != nullptr && state.sink->open(path);
+}
+
+int sink_error() { return state.sink ? state.sink->error() : 0; }
+
+bool complain(const char* what, const char* path, int error) {
+  if (!state.complained)
+    print_line("cannot write the %s %s: %s; the program goes on without it", what, path,
+               error ? strerrordesc_np(error) : "no memory");
+  state.complained = true;
+  return false;
+}
+
+}  // namespace
+
+bool write_profile(const char* path, bool at_exit) {
+  Symboliser* names = background.ensure_symboliser();
+  if (names == nullptr) return complain("profile", path, 0);
+  if (!open_sink(path)) return complain("profile", path, sink_error());
+  const Profiler::WriteInfo info{process.system.now(), wall_time(), at_exit};
+  const bool written = process.profiler.write(*state.sink, *names, info);
+  if (written && state.sink->commit()) return true;
+  state.sink->abandon();
+  return complain("profile", path, sink_error());
+}
+
+void write_profile_if_due(Nanos now) {
+  const Options& options = process.options;
+  if (options.profile.text[0] == 0 || state.finished || !process.ready.load()) return;
+  const Nanos duration{static_cast<int64_t>(options.profile_duration)};
+  const bool over = duration.n != 0 && now - process.started >= duration;
+  const bool flush = now - state.last_flush >= Nanos{static_cast<int64_t>(options.profile_flush)};
+  if (!over && !flush) return;
+  state.last_flush = now;
+  if (over) {
+    process.profiler.stop();
+    state.finished = true;
+  }
+  if (!over && process.profiler.samples() == state.samples_written) return;
+  state.samples_written = process.profiler.samples();
+  char path[kOptionText + 16];
+  own_path(options.profile.text, path, sizeof(path));
+  write_profile(path, false);
+}
+
+bool write_stats(const char* path) {
+  if (!open_sink(path)) return complain("statistics", path, sink_error());
+  write_stats_json(*state.sink);
+  if (state.sink->commit()) return true;
+  return complain("statistics", path, sink_error());
+}
+
+void write_at_exit() {
+  LockGuard guard(background.work_lock);
+  const Options& options = process.options;
+  char path[kOptionText + 16];
+  if (options.profile.text[0] != 0 && !state.finished &&
+      (owns_paths() || process.profiler.samples() > 0)) {
+    own_path(options.profile.text, path, sizeof(path));
+    write_profile(path, true);
+  }
+  if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
+    own_path(options.stats.text, path, sizeof(path));
+    write_stats(path);
+  }
+}
+
+void output_after_fork_in_child() {
+  state.is_child = true;
+  if (state.sink != nullptr) state.sink->abandon_in_child();
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that the library writes: profile and statistics. A fault (full disk, no permission) is
+// one line on stderr; the program goes on.
+#pragma once
+
+#include "base/units.h"
+#include "os/byte_sink.h"
+
+namespace llamalloc {
+
+// Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
+void write_profile_if_due(Nanos now);
+// The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
+bool write_profile(const char* path, bool at_exit);
+bool write_stats(const char* path);
+// contracts/control_protocol.md, "Statistics JSON".
+void write_stats_json(ByteSink& sink);
+// The counters as text on stderr.
+void print_summary();
+// At the end of the process: profile and statistics as configured.
+void write_at_exit();
+// In a forked child: its own profile, at a path with its pid.
+void output_after_fork_in_child();
+
+}  // namespace llamalloc

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The allocations that are more than a size: aligned, zeroed, resized.
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/allocator.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kLargestSize = PTRDIFF_MAX;
+
+void* out_of_memory() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+// Shrinking below half of the slot moves the object; above, it stays where it is.
+bool fits_in_place(size_t have, size_t want) {
+  return want <= have && (want >= have / 2 || have <= 64);
+}
+
+void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
+  void* moved = allocate(size, site);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, p, old_size < size ? old_size : size);
+  deallocate(p, site.return_address);
+  return moved;
+}
+
+// Address space far larger than any program's cannot be had; refuse before rounding overflows.
+bool is_absurd(size_t size, size_t alignment) {
+  return size > kLargestSize || alignment > kLargestSize / 2 || size > kLargestSize - alignment;
+}
+
+}  // namespace
+
+size_t usable_size(const void* p) {
+  if (p == nullptr) return 0;
+  const Span* span = process.heap.find(p);
+  return span ? span->object_size() : 0;
+}
+
+// Spans start at a multiple of the block size, so slots of a size that is a multiple of the
+// alignment are aligned.
+void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
+  if (is_absurd(size, alignment)) return out_of_memory();
+  if (alignment <= 16) return allocate(size, site);
+  if (alignment <= kBlockSize && size <= kSmallMax) {
+    int c = size_class_of(size < alignment ? alignment : size);
+    while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
+    if (c < kSizeClasses) return allocate(kSizeClassRows[c].size, site);
+  }
+  if (alignment <= kBlockSize) return allocate(size, site);
+  Span* span = process.heap.allocate(size, alignment, PageGroup::unknown, false);
+  return span ? span->base : out_of_memory();
+}
+
+void* allocate_zeroed(size_t size, CallSite site) {
+  void* p = allocate(size, site);
+  if (p == nullptr) return nullptr;
+  if (size > kSmallMax && process.heap.find(p)->fresh) return p;
+  return memset(p, 0, size);
+}
+
+void* reallocate(void* p, size_t size, CallSite site) {
+  if (p == nullptr) return allocate(size, site);
+  Span* span = process.heap.find(p);
+  if (LLAMALLOC_UNLIKELY(span == nullptr)) report_bad_free(p, "not allocated by llamalloc", span);
+  if (size > kLargestSize) return out_of_memory();
+  const size_t have = span->object_size();
+  if (fits_in_place(have, size)) {
+    if (span->kind == SpanKind::slots) return p;
+    if (span->fresh && size != have) span->fresh = false;
+  }
+  if (span->kind != SpanKind::slots) {
+    void* resized = process.heap.resize(span, size);
+    if (resized != nullptr) {
+      if (span->sampled) process.profiler.on_resize(p, size);
+      return resized;
+    }
+  }
+  return move_to_new(p, have, size, site);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_exit.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+#include "runtime/process.h"
+
+namespace llamalloc {
+namespace {
+
+constinit pthread_key_t exit_key{};
+constinit bool key_made = false;
+constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))) = 0;
+
+void thread_ends(void* value) {
+  ThreadHeap* heap = static_cast<ThreadHeap*>(value);
+  ++exit_rounds;
+  current_heap = &empty_heap;
+  process.threads.retire(heap, process.heap);
+}
+
+}  // namespace
+
+void prepare_thread_exit() { key_made = pthread_key_create(&exit_key, thread_ends) == 0; }
+
+void call_at_thread_exit() {
+  if (key_made) pthread_setspecific(exit_key, current_heap);
+}
+
+// One round less than the system calls: the last heap must be taken back.
+bool thread_is_past_exit() { return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1; }
+
+}  // namespace llamalloc

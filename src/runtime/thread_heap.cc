@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_heap.h"
+
+#include "base/check.h"
+
+namespace llamalloc {
+namespace {
+
+// Bytes of the slots that one word stands for.
+uint32_t word_bytes(const Span* span) {
+  const uint32_t slots = span->slots < 64 ? span->slots : 64;
+  return slots * span->slot_size;
+}
+
+}  // namespace
+
+void ThreadHeap::initialise() {
+  for (int b = 0; b < kLocalBins; ++b) bins[b] = {0, nullptr, nullptr, 0, 0};
+  for (int b = 0; b < kLocalBins; ++b) bins[b].size = kSizeClassRows[b % kSizeClasses].size;
+  for (HeldWord& h : held) h = {};
+  held_bytes = 0;
+}
+
+bool ThreadHeap::refill(Heap& heap, int bin) {
+  LocalBin& local = bins[bin];
+  DCHECK(local.mask == 0);
+  if (adopt_held(bin)) return true;
+  const Claim claim = heap.claim(bin, kSizeClassRows[bin % kSizeClasses].claim);
+  if (claim.mask == 0) return false;
+  local.mask = claim.mask;
+  local.base = claim.word_base();
+  local.word = claim.word;
+  return true;
+}
+
+bool ThreadHeap::adopt_held(int bin) {
+  LocalBin& local = bins[bin];
+  if (local.held == 0) return false;
+  const uint32_t index = local.held - 1u;
+  HeldWord& h = held[index];
+  local.held = held_next[index];
+  local.mask = h.mask;
+  local.base = Claim{h.span, h.word, h.mask}.word_base();
+  local.word = h.word;
+  held_bytes -= word_bytes(h.span);
+  h = {};
+  return true;
+}
+
+uint64_t ThreadHeap::take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bit) {
+  LocalBin& local = bins[span->local_bin];
+  if (local.mask == 0) {  // the bin's word is used up: go on with this one, still warm
+    local = {bit, Claim{span, word, bit}.word_base(), word, local.size, local.held};
+    return 0;
+  }
+  const uint32_t index = held_index(word);
+  uint64_t twice = held[index].word ? evict(heap, index) : 0;
+  held_bytes += word_bytes(span);
+  held[index] = {word, bit, span};
+  held_next[index] = local.held;
+  local.held = static_cast<uint16_t>(index + 1);
+  if (held_bytes > kHeldLimit)
+    for (uint32_t i = 0; i < kHeldWords; ++i)
+      if (held[i].word) twice |= evict(heap, i);
+  return twice;
+}
+
+uint64_t ThreadHeap::evict(Heap& heap, uint32_t index) {
+  HeldWord& h = held[index];
+  uint16_t* link = &bins[h.span->local_bin].held;
+  while (*link != index + 1) link = &held_next[*link - 1];
+  *link = held_next[index];
+  held_bytes -= word_bytes(h.span);
+  const HeldWord gone = h;
+  h = {};
+  return heap.give_back(gone.span, gone.word, gone.mask);
+}
+
+void ThreadHeap::flush(Heap& heap) {
+  for (uint32_t i = 0; i < kHeldWords; ++i)
+    if (held[i].word) evict(heap, i);
+  for (LocalBin& local : bins) {
+    if (local.mask != 0) heap.give_back(heap.find(local.base), local.word, local.mask);
+    local.mask = 0;
+    local.word = nullptr;
+  }
+}
+
+bool ThreadHeap::is_consistent() const {
+  uint32_t bytes = 0;
+  for (const HeldWord& h : held)
+    if (h.word) bytes += word_bytes(h.span);
+  for (const LocalBin& local : bins)
+    if (local.mask != 0 && local.word == nullptr) return false;
+  return bytes == held_bytes && bytes <= kHeldLimit;
+}
+
+}  // namespace llamalloc
