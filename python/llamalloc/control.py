@@ -40,7 +40,7 @@ def _exchange(path: Path, line: str, timeout: float) -> str:
                 return stream.read().decode()
     except FileNotFoundError:
         raise ControlError(
-            f"{path}: no such socket. Start the program with `llamalloc run --control {path} -- ...`"
+            f"{path}: no such socket; start the program by llamalloc run --control {path}"
         ) from None
     except ConnectionRefusedError:
         raise ControlError(f"{path}: nobody listens; the process has ended") from None

@@ -75,8 +75,9 @@ class _Reader:
         return struct.unpack_from(layout, self.data, offset)
 
     def _text(self, offset: int) -> str:
-        end = self.data.find(b"\0", offset)
-        if not 0 <= offset < len(self.data) or end < 0:
+        inside = 0 <= offset < len(self.data)
+        end = self.data.find(b"\0", offset) if inside else -1
+        if end < 0:
             raise IndexError(f"text at {offset} is outside the file")
         return self.data[offset:end].decode("utf-8", "replace")
 
@@ -108,7 +109,8 @@ class _Reader:
         """(kinds of symbol tables present, functions that any of them defines)."""
         (start,) = self._unpack("<Q", 40)
         size, count = self._unpack("<HH", 58)
-        sections = [self._unpack("<IIQQQQII", start + i * size) for i in range(count if start else 0)]
+        count = count if start else 0
+        sections = [self._unpack("<IIQQQQII", start + i * size) for i in range(count)]
         kinds, names = set(), set()
         for _, kind, _, _, offset, length, link, _ in sections:
             if kind in (_SYMTAB, _DYNSYM):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The system's transparent huge page setting: read it, and borrow it for a measurement.
 
-    always [madvise] never        the word in brackets is in force
+always [madvise] never        the word in brackets is in force
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def checked(program: str) -> Path:
 
 
 def parse_conf(text: str) -> dict[str, str]:
-    """"key:value,key:value" as a dict. Raises LaunchError for a key that options.def lacks."""
+    """ "key:value,key:value" as a dict. Raises LaunchError for a key that options.def lacks."""
     pairs = dict(_pair(item) for item in text.split(",") if item.strip())
     known = {option.name for option in contracts.options()}
     if unknown := [key for key in pairs if key not in known]:

@@ -55,7 +55,9 @@ def _print_page(findings: list[Finding]) -> None:
     view.add_column(no_wrap=True)
     view.add_column(overflow="fold")
     for finding in findings:
-        facts = escape(finding.found) + (f" [dim]- {escape(finding.meaning)}[/]" if finding.meaning else "")
+        facts = escape(finding.found) + (
+            f" [dim]- {escape(finding.meaning)}[/]" if finding.meaning else ""
+        )
         cure = f"\n-> {escape(finding.cure)}" if finding.cure else ""
         view.add_row(_MARKS[finding.level], escape(finding.subject), facts + cure)
     console = Console(highlight=False)

@@ -17,7 +17,7 @@ _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc record -o 
 
 def record(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", show_default=False)
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="P.pb.gz", help="Profile to write.")
@@ -114,7 +114,7 @@ def _finish(profile: Path) -> bool:
     from llamalloc.profile import ProfileError
 
     if not profile.exists():
-        _say(f"{profile}: nothing was recorded; see what the library said above, or llamalloc doctor")
+        _say(f"{profile}: nothing was recorded; see the messages above, or llamalloc doctor")
         return False
     try:
         _say(recording.finish(profile))

@@ -11,12 +11,13 @@ import typer
 
 from llamalloc import launch
 
+LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc run -- ./server --port 1"
 
 
 def run(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", show_default=False)
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Model file of `llamalloc train`: place by lifetime.")
@@ -58,7 +59,7 @@ def paths_of(**files: Path | None) -> dict[str, str]:
     for name, file in files.items():
         if file is not None:
             _check(name, file)
-    return {name: os.path.abspath(file) for name, file in files.items() if file is not None}
+    return {name: str(file.absolute()) for name, file in files.items() if file is not None}
 
 
 def _check(name: str, file: Path) -> None:
@@ -67,5 +68,7 @@ def _check(name: str, file: Path) -> None:
             raise launch.LaunchError(f"{file}: no such model; make one: llamalloc train -o {file}")
         if not os.access(file, os.R_OK):
             raise launch.LaunchError(f"{file}: the model is not readable by this user")
+    elif len(os.fsencode(file.absolute())) > LONGEST_PATH[name]:
+        raise launch.LaunchError(f"{file}: longer than the {LONGEST_PATH[name]} bytes that fit")
     elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
         raise launch.LaunchError(f"{file}: cannot be written, {file.parent} is no writable folder")

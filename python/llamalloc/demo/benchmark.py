@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs redis-benchmark and reads its CSV, which Redis 6.2 and later print.
 
-    "test","rps","avg_latency_ms",...
-    "SET","37188.55","82.268",...
+"test","rps","avg_latency_ms",...
+"SET","37188.55","82.268",...
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BenchmarkError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class TestRate:
+class Rate:
     """Requests per second of one test; `end` is seconds since the run began."""
 
     name: str
@@ -59,16 +59,16 @@ def command(workload: Workload, port: int) -> list[str]:
 
 def run(
     workload: Workload, port: int, seconds: Callable[[], float], say: Callable[[str], None]
-) -> list[TestRate]:
+) -> list[Rate]:
     """Runs all tests; `seconds` is the run's clock, `say` hears each test as it ends."""
-    rates: list[TestRate] = []
+    rates: list[Rate] = []
     with subprocess.Popen(
         command(workload, port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             for line in process.stdout or ():
                 if (parsed := parse_line(line.strip())) is not None:
-                    rates.append(TestRate(*parsed, end=seconds()))
+                    rates.append(Rate(*parsed, end=seconds()))
                     say(f"{parsed[0]} {parsed[1]:,.0f}/s")
         except BaseException:
             process.kill()

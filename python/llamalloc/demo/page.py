@@ -13,7 +13,7 @@ from llamalloc.reporting import html, profile_summary, stats_summary
 from llamalloc.reporting.page import Page
 from llamalloc.units import bytes_text
 
-_PREDICTORS = {"model": "the model", "exact context": "table of exact contexts", "site": "table of sites"}
+_PREDICTORS = {"model": "the model", "exact context": "context table", "site": "site table"}
 
 
 def write(results: Results, out: Path) -> None:
@@ -109,7 +109,7 @@ def _accuracy(page: Page, training: dict) -> None:
     scores = training["scores"]
     parts = (("learned", "the run it learned from"), ("measured", "another run"))
     page.table(
-        ("measured on", "predictor", "by allocations", "by contexts", "off by one", "page group", "known"),
+        ("measured on", "predictor", "allocations", "contexts", "off by one", "page group", "known"),
         [
             (title, _PREDICTORS[name], *(f"{score[k]:.1%}" for k in
              ("weighted", "unweighted", "off_by_one", "page_group", "coverage")))

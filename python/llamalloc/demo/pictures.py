@@ -54,7 +54,12 @@ def _panel(axes: Axes, run: Run) -> None:
     axes.fill_between(series.memory_at, _mib(series.rss), color="#b9bec4", label="RSS", linewidth=0)
     huge = _mib(series.anon_huge_pages)
     axes.fill_between(
-        series.memory_at, huge, color="#4f9d8f", alpha=0.75, label="of it on huge pages", linewidth=0
+        series.memory_at,
+        huge,
+        color="#4f9d8f",
+        alpha=0.75,
+        label="of it on huge pages",
+        linewidth=0,
     )
     _live(axes, run, 1.0, "live")
     axes.axvline(run.dropped_at, color=SOFT, linewidth=0.8, linestyle=":")

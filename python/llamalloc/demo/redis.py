@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import subprocess
@@ -102,10 +103,8 @@ class Server:
 
     def stop(self, patience: float = 60.0) -> list[str]:
         """Ends the server and returns what was wrong with it: empty if nothing."""
-        try:
+        with contextlib.suppress(OSError):
             self.client.shutdown()
-        except OSError:
-            pass
         self.client.close()
         try:
             status = self.process.wait(patience)

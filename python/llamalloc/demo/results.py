@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from llamalloc.demo.benchmark import TestRate
+from llamalloc.demo.benchmark import Rate
 from llamalloc.demo.sampler import Series
 
 LIVE_MEANS = (
@@ -29,7 +29,7 @@ class Run:
     anon_huge_pages: int
     used_memory: int
     dropped_at: float
-    tests: list[TestRate]
+    tests: list[Rate]
     series: Series
     peak_rss: int
     faults: list[str] = field(default_factory=list)
@@ -97,8 +97,8 @@ class Results:
     def _figures(self, runs: list[Run]) -> Figures:
         median = statistics.median
         by_name = {
-            test.name: median(t.requests_per_second for r in runs for t in r.tests if t.name == test.name)
-            for test in runs[0].tests
+            name: median(t.requests_per_second for r in runs for t in r.tests if t.name == name)
+            for name in dict.fromkeys(test.name for test in runs[0].tests)
         }
         return Figures(
             allocator=runs[0].allocator,
@@ -138,5 +138,5 @@ def read(path: Path) -> Results:
 
 
 def _run(fields: dict[str, Any]) -> Run:
-    tests = [TestRate(**test) for test in fields["tests"]]
+    tests = [Rate(**test) for test in fields["tests"]]
     return Run(**{**fields, "tests": tests, "series": Series(**fields["series"])})

@@ -17,7 +17,7 @@ def table(results: Results) -> Table:
     """A row for every allocator: memory after the drop, huge pages, requests per second."""
     view = Table(title="redis-server six seconds after the load dropped", title_justify="left")
     view.add_column("allocator")
-    for head in ("RSS MiB", "RSS / live", "on huge pages", "peak RSS MiB", "requests/s", "of shipped"):
+    for head in ("RSS MiB", "RSS/live", "on huge", "peak MiB", "requests/s", "of shipped"):
         view.add_column(head, justify="right")
     rows = results.rows()
     shipped = next((r.requests_per_second for r in rows if r.allocator == "jemalloc"), None)

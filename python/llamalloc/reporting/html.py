@@ -101,7 +101,10 @@ def add_memory(page: Page, summary: StatsSummary) -> None:
     if summary.pins:
         page.table(
             ("what pins pages", "objects", "pinned pages"),
-            [(f"{bytes_text(p.size)} in {p.group}", f"{p.objects:,}", p.pages) for p in summary.pins],
+            [
+                (f"{bytes_text(p.size)} in {p.group}", f"{p.objects:,}", p.pages)
+                for p in summary.pins
+            ],
             caption="Objects of this size that sit on pinned pages, by how many pages they hold.",
         )
     else:

@@ -49,7 +49,8 @@ class Page:
 
     def paragraph(self, words: str, kind: str = "") -> None:
         """`kind`: soft, note, or nothing."""
-        self.parts.append(f'<p class="{kind}">{text(words)}</p>' if kind else f"<p>{text(words)}</p>")
+        start = f'<p class="{kind}">' if kind else "<p>"
+        self.parts.append(f"{start}{text(words)}</p>")
 
     def table(
         self,
@@ -61,9 +62,7 @@ class Page:
     ) -> None:
         """`marked`: numbers of rows to stress; `code`: the first column is code."""
         head = "".join(f"<th>{text(h)}</th>" for h in heads)
-        body = "".join(
-            self._row(row, number in marked, code) for number, row in enumerate(rows)
-        )
+        body = "".join(self._row(row, number in marked, code) for number, row in enumerate(rows))
         below = f"<caption>{text(caption)}</caption>" if caption else ""
         self.parts.append(
             f'<div class="scroll"><table>{below}<thead><tr>{head}</tr></thead>'

@@ -119,7 +119,8 @@ def _occupancy(axes: Axes, summary: StatsSummary) -> None:
         pages = [i / len(shares) for i in range(len(shares) + 1)]
         colour = GROUP_COLOURS.get(group, INK)
         axes.step(pages, [*shares, shares[-1]], where="post", color=colour, label=group)
-    axes.set(xlabel="pages of the group, emptiest first", ylabel="in use", ylim=(0, 1.03), xlim=(0, 1))
+    axes.set(xlabel="pages of the group, emptiest first", ylabel="in use")
+    axes.set(ylim=(0, 1.03), xlim=(0, 1))
     axes.set_title("how full its huge pages are")
     axes.grid(axis="y")
     if summary.occupancy:

@@ -121,13 +121,14 @@ def _dead_by_bucket(contexts: list[Context]) -> dict[int, list[float]]:
 
 def _lifetimes(contexts: list[Context]) -> list[LifetimeRow]:
     timed = [k for k in lifetime_classes() if k.upper_bound_ns or k.name.startswith("gt_")]
-    sums = {k.name: [0.0, 0.0] for k in timed}
+    sums = {name: [0.0, 0.0] for name in [*(k.name for k in timed), ALIVE]}
     for bucket, (objects, size) in _dead_by_bucket(contexts).items():
         life = histogram.middle_ns(bucket)
         name = next(k.name for k in timed if not k.upper_bound_ns or life <= k.upper_bound_ns)
         sums[name][0] += objects
         sums[name][1] += size
-    sums[ALIVE] = [sum(c.censored_objects for c in contexts), sum(c.censored_bytes for c in contexts)]
+    sums[ALIVE][0] = sum(c.censored_objects for c in contexts)
+    sums[ALIVE][1] = sum(c.censored_bytes for c in contexts)
     meanings = {k.name: k.meaning for k in timed} | {ALIVE: "still alive at the end"}
     all_objects, all_bytes = (sum(v[i] for v in sums.values()) or 1.0 for i in (0, 1))
     return [

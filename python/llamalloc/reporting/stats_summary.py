@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's statistics summed up: where the memory is, what pins huge pages, what prediction did.
+"""The library's statistics summed up: where memory is, what pins it, what prediction did.
 
 A huge page is pinned when it holds little: what its spans hold keeps 2 MiB from going back.
 Source: contracts/control_protocol.md, contracts/stats.def.
@@ -24,7 +24,7 @@ class StatisticsError(ValueError):
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One page group: bytes by what they are. `pinned`: pages with less than PINNED_BELOW in use."""
+    """One page group: its bytes, and `pinned`: pages with less than PINNED_BELOW in use."""
 
     name: str
     pages: int

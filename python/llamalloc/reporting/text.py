@@ -81,12 +81,13 @@ def print_stats(summary: StatsSummary, console: Console) -> None:
     )
     if warning := without_huge_pages(summary):
         console.print(f"[yellow]{warning}[/]")
-    view = _table("\nWhere the memory is", "pages", "allocated", "free slots", "free blocks", "pinned")
+    heads = ("pages", "allocated", "free slots", "free blocks", "pinned")
+    view = _table("\nWhere the memory is", *heads)
     for g in summary.groups:
         cells = (bytes_text(b) for b in (g.allocated, g.free_slots, g.free_blocks))
         view.add_row(g.name, str(g.pages), *cells, str(g.pinned))
     console.print(view)
-    pins = _table(f"\nWhat pins pages that are less than {PINNED_BELOW:.0%} in use", "objects", "pages")
+    pins = _table(f"\nWhat pins pages less than {PINNED_BELOW:.0%} in use", "objects", "pages")
     for pin in summary.pins:
         pins.add_row(f"{bytes_text(pin.size)} in {pin.group}", f"{pin.objects:,}", str(pin.pages))
     console.print(pins if summary.pins else "\nNo page is pinned by a few objects.")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parent of a recorded program: its pid in the environment, signals, exit codes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from llamalloc import child
+
+SHELL = Path("/bin/sh")
+
+
+def status_of(script: str) -> int:
+    def environment(pid: int) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "OWNER": str(pid)}
+
+    return os.waitstatus_to_exitcode(child.run(SHELL, ["sh", "-c", script], environment))
+
+
+def test_exit_codes_and_deaths_come_through() -> None:
+    assert status_of("exit 0") == 0
+    assert status_of("exit 7") == 7
+    assert status_of("kill -SEGV $$") == -signal.SIGSEGV
+
+
+def test_the_child_knows_its_own_pid_and_has_no_blocked_or_ignored_signals() -> None:
+    assert status_of('[ "$OWNER" = $$ ]') == 0
+    mask = r"grep -E '^Sig(Blk|Ign):\s*0000000000000000$' /proc/self/status | wc -l | grep -q 2"
+    assert status_of(mask) == 0
+
+
+def test_a_program_that_cannot_be_executed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"\x7fELF nonsense")
+    (tmp_path / "p").chmod(0o755)
+    with pytest.raises(OSError, match="Exec format"):
+        child.run(tmp_path / "p", ["p"], lambda pid: {})
+
+
+PARENT = textwrap.dedent("""
+    import os, sys
+    from pathlib import Path
+    from llamalloc import child
+    s = "trap 'echo got; exit 9' %s; echo ready; while :; do sleep 0.02; done"
+    code = child.run(Path("/bin/sh"), ["sh", "-c", s % sys.argv[1]], lambda pid: dict(os.environ))
+    sys.exit(os.waitstatus_to_exitcode(code))
+""")
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1", "USR2"])
+def test_signals_are_passed_on(name: str) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, name], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n"
+    parent.send_signal(getattr(signal, f"SIG{name}"))
+    assert parent.communicate(timeout=10)[0] == "got\n"
+    assert parent.returncode == 9
+
+
+def test_the_clock_ticks_while_the_child_runs() -> None:
+    ticks: list[float] = []
+    start = time.monotonic()
+    child.run(
+        SHELL,
+        ["sh", "-c", "sleep 0.5"],
+        lambda pid: dict(os.environ),
+        every=0.1,
+        tick=lambda: ticks.append(time.monotonic() - start),
+    )
+    assert 2 <= len(ticks) <= 6

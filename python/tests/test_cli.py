@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: every wrong use is one line that names cause and cure, with exit code 2."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.programs import compiled
+
+from llamalloc import launch, units
+from llamalloc.cli import call
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A loadable library in the place of ours: the command must not care what is in it."""
+    path = compiled(tmp_path / launch.LIBRARY, "int x;", "-shared", "-fPIC")
+    monkeypatch.setenv("LLAMALLOC_LIBRARY", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "behind --"),
+        (["run", "--modell", "m"], "--modell"),
+        (["run", "--", "surely-no-such-program"], "not found in PATH"),
+        (["run", "--model", "/none.model", "--", "true"], "llamalloc train"),
+        (["run", "--conf", "retane:1", "--", "true"], "no option 'retane'"),
+        (["run", "--stats", "/none/s.json", "--", "true"], "no writable folder"),
+        (["run", "--control", "/tmp/" + "x" * 120, "--", "true"], "107 bytes"),
+        (["record", "--", "true"], "-o FILE is missing"),
+        (["record", "-o", "/tmp/p.pb.gz"], "behind --"),
+        (["record", "-o", "/none/p.pb.gz", "--", "true"], "no writable folder"),
+        (["record", "-o", "/tmp/p.pb.gz", "--interval", "64K", "--", "true"], "64KiB"),
+        (["record", "-o", "/tmp/p.pb.gz", "--control", "/tmp/none"], "--seconds"),
+        (["report"], "FILE"),
+        (["recrod"], "recrod"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    library: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert call(arguments) == 2
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1 and err.startswith("llamalloc: ")
+
+
+@pytest.mark.parametrize("verb", ["record", "train", "run", "report", "doctor"])
+def test_help_teaches_by_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call([verb, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text and f"llamalloc {verb}" in text
+
+
+def test_a_missing_library_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("LLAMALLOC_LIBRARY", raising=False)
+    monkeypatch.setattr(launch, "_PLACES", (Path("/none"),))
+    assert call(["run", "--", "true"]) == 2
+    assert "make build" in capsys.readouterr().err
+
+
+def test_run_becomes_the_program(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "m").touch()
+    script = 'echo "$$ $LD_PRELOAD $LLAMALLOC_CONF $1"; exit 5'
+    words = ["--model", str(tmp_path / "m"), "--conf", "retain:1MiB", "--", "sh", "-c", script]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "llamalloc.cli", "run", *words, "x", "--model"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 5
+    assert out == f"{process.pid} {library} retain:1MiB,model:{tmp_path / 'm'} --model\n"
+
+
+def test_record_says_when_nothing_was_recorded(
+    library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    profile = tmp_path / "p.pb.gz"
+    profile.write_bytes(b"of an earlier run")
+    assert call(["record", "-o", str(profile), "--", "true"]) == 1
+    assert "nothing was recorded" in capfd.readouterr().err
+    assert not profile.exists()
+    assert call(["record", "-o", str(profile), "--", "sh", "-c", "exit 4"]) == 4
+    assert call(["record", "-o", str(profile), "--", "sh", "-c", "kill -9 $$"]) == 137
+    assert "signal 9" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "value"), [("64KiB", 65536), ("4096", 4096), ("1 MiB", 1 << 20)])
+def test_sizes(text: str, value: int) -> None:
+    assert units.parse_bytes(text) == value
+    assert units.bytes_text(1.5 * (1 << 20)) == "1.5 MiB"
+    assert units.seconds_text(0.0123) == "12.3 ms"
+    assert units.seconds_text(300) == "5 min"

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's parts that need no server: reading its tools' output, judging logs, sums, page."""
+
+from pathlib import Path
+
+import pytest
+
+from llamalloc import procmem
+from llamalloc.demo import allocators, benchmark, page, redis, results
+from llamalloc.demo.benchmark import BenchmarkError, Rate
+from llamalloc.demo.sampler import Series
+
+# What redis-benchmark 7.0.15 prints with --csv.
+CSV = """"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms"
+"SET","37188.55","82.268","22.432","61.439","124.095"
+"LPUSH (needed to benchmark LRANGE)","40469.45","73.334","26.944","53.823","238.719"
+"LRANGE_100 (first 100 elements)","5697.03","258.227","55.040","137.343","507.391"
+"""
+
+
+def test_benchmark_lines_are_read() -> None:
+    parsed = [benchmark.parse_line(line) for line in CSV.splitlines()]
+    assert parsed == [None, ("SET", 37188.55), ("LPUSH 2", 40469.45), ("LRANGE_100", 5697.03)]
+
+
+@pytest.mark.parametrize("line", ["WARNING: Could not fetch server CONFIG", '"SET"', '"SET","x"'])
+def test_other_lines_are_faults(line: str) -> None:
+    with pytest.raises(BenchmarkError, match="cannot read"):
+        benchmark.parse_line(line)
+
+
+def test_smaps_rollup_is_summed_in_bytes() -> None:
+    text = """5569 ---p 00000000 00:00 0      [rollup]
+Rss:              316980 kB
+Pss_Anon:         307452 kB
+Anonymous:        307452 kB
+AnonHugePages:    106496 kB
+"""
+    memory = procmem.parse_smaps_rollup(text)
+    assert memory == procmem.Memory(316980 << 10, 307452 << 10, 106496 << 10)
+    assert memory.coverage == pytest.approx(0.33597, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("line", "bad"),
+    [
+        ("1:M 21 Nov 2026 01:40:50.496 # Redis is now ready to exit, bye bye...", False),
+        ("1:M 21 Nov 2026 01:40:50.496 * Ready to accept connections", False),
+        ("1:M 21 Nov 2026 01:40:50.496 # WARNING Memory overcommit must be enabled!", False),
+        ("1:M 21 Nov 2026 01:40:50.496 # Out Of Memory allocating 64 bytes!", True),
+        ("=== REDIS BUG REPORT START: Cut & paste starting from here ===", True),
+        ("llamalloc: free of a pointer that was not allocated", True),
+    ],
+)
+def test_only_error_lines_count_as_errors(line: str, bad: bool) -> None:
+    assert redis.is_error(line) is bad
+
+
+def a_run(name: str, rss: int, used: int, rates: tuple[float, ...] = (100.0, 50.0)) -> results.Run:
+    tests = [Rate(f"T{i}", rate, end=float(i)) for i, rate in enumerate(rates)]
+    series = Series([0.0, 1.0], [10, rss], [0, rss // 2], [0.1, 1.1], [5, used])
+    row = next(row for row in allocators.ROWS if row.name == name)
+    return results.Run(name, row.title, rss, rss // 2, used, 1.0, tests, series, rss + 1)
+
+
+def test_rows_are_medians_over_one_common_live() -> None:
+    found = results.Results("always", "m")
+    found.runs = [a_run("learned", rss, 110) for rss in (130, 120, 500)]
+    found.runs.append(a_run("glibc", 300, 100))
+    learned, glibc = found.rows()
+    assert (found.live(), learned.runs, learned.rss) == (100, 3, 130)
+    assert (learned.ratio, glibc.ratio, learned.coverage) == (1.3, 3.0, 0.5)
+    assert learned.requests_per_second == pytest.approx(200 / 3)
+    assert (chosen := found.one_run("learned")) is not None and chosen.rss == 130
+
+
+def test_the_sampler_costs_what_recording_takes_from_the_plain_rate() -> None:
+    found = results.Results("always", "m", runs=[a_run("plain", 1, 1, (100.0,))])
+    assert found.sampler_cost() is None
+    found.recorded = [a_run("plain", 1, 1, (99.0,))]
+    assert found.sampler_cost() == pytest.approx(0.01)
+
+
+def test_results_come_back_from_their_file_and_make_a_page(tmp_path: Path) -> None:
+    found = results.Results("always", "a & b")
+    found.runs = [a_run("jemalloc", 3 << 20, 2 << 20), a_run("learned", 2 << 20, 2 << 20)]
+    found.write(tmp_path / "r.json")
+    again = results.read(tmp_path / "r.json")
+    assert again == found
+    page.write(again, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "a &amp; b" in text and "RSS / live" in text and "1.50" in text
+    assert 'src="data:image/png;base64,' in text and "http" not in text
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_rows_are_named() -> None:
+    rows = allocators.chosen(["learned", "jemalloc"])
+    assert [row.name for row in rows] == ["jemalloc", "learned"]
+    with pytest.raises(ValueError, match="no allocator named ptmalloc"):
+        allocators.chosen(["ptmalloc"])

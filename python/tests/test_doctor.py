@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor on programs and settings made here: each fault must be found and bear a cure."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.programs import OWN_MALLOC, TRIVIAL, compiled
+
+from llamalloc import doctor, hugepages, launch
+from llamalloc.cli import call
+from llamalloc.doctor import NOTE, OK, PROBLEM, Finding
+
+
+def about(program: Path) -> dict[str, Finding]:
+    name = str(program)
+    return {f.subject.removeprefix(name): f for f in doctor._program(name)}
+
+
+def test_a_good_program_is_ok_and_a_stripped_one_noted(tmp_path: Path) -> None:
+    found = about(compiled(tmp_path / "good", TRIVIAL))
+    assert {f.level for f in found.values()} == {OK}
+    assert about(compiled(tmp_path / "bare", TRIVIAL, "-s"))[": symbols"].level == NOTE
+
+
+@pytest.mark.parametrize(
+    ("source", "flag", "words"),
+    [(TRIVIAL, "-static", "statically linked"), (OWN_MALLOC, "-O1", "malloc of its own")],
+)
+def test_what_cannot_be_preloaded_is_a_problem(
+    tmp_path: Path, source: str, flag: str, words: str
+) -> None:
+    (finding,) = about(compiled(tmp_path / "p", source, flag)).values()
+    assert finding.level == PROBLEM and words in finding.found and finding.cure
+
+
+def test_another_malloc_library_is_named(tmp_path: Path) -> None:
+    soname = ("-shared", "-fPIC", "-Wl,-soname,libjemalloc.so.9")
+    other = compiled(tmp_path / "libjemalloc.so.9", "int je = 1;", *soname)
+    source = "extern int je; int main(void) { return je; }"
+    program = compiled(tmp_path / "p", source, libraries=[other])
+    finding = about(program)[": malloc"]
+    assert finding.level == OK and finding.found == "libjemalloc.so.9"
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "level"),
+    [
+        ("always [madvise] never", "madvise", OK),
+        ("[always] madvise never", "always", OK),
+        ("always madvise [never]", "never", PROBLEM),
+        ("", "unknown", PROBLEM),
+    ],
+)
+def test_huge_page_settings(tmp_path: Path, text: str, setting: str, level: str) -> None:
+    (tmp_path / "enabled").write_text(text)
+    assert hugepages.setting(tmp_path / "enabled") == setting
+    assert doctor._enabled(setting).level == level
+
+
+def test_a_borrowed_setting_is_put_back_after_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "enabled"
+    path.write_text("always [madvise] never")
+    with pytest.raises(KeyboardInterrupt), hugepages.borrowed("always", path):
+        assert path.read_text() == "always"
+        raise KeyboardInterrupt
+    assert path.read_text() == "madvise"
+    with hugepages.borrowed("madvise", path):
+        pass
+    assert path.read_text() == "madvise"
+
+
+def test_the_memory_limit_of_a_control_group_above_us_counts(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    assert doctor.cgroup_limit(tmp_path, "0::/a/b\n") is None
+    (tmp_path / "a" / "memory.max").write_text("1073741824\n")
+    assert doctor.cgroup_limit(tmp_path, "0::/a/b\n") == 1 << 30
+    old = tmp_path / "memory" / "c"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("4096\n")
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert doctor.cgroup_limit(tmp_path, "4:cpu,memory:/c\n3:pids:/c\n") == 4096
+
+
+def test_a_library_that_does_not_load_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "bad.so").write_text("not a library")
+    finding = doctor._loads(tmp_path / "bad.so")
+    assert finding.level == PROBLEM and "make build" in finding.cure
+    good = compiled(tmp_path / "good.so", "int x;", "-shared", "-fPIC")
+    assert doctor._loads(good).level == OK
+
+
+def test_the_verb_prints_json_and_tells_problems_by_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = compiled(tmp_path / launch.LIBRARY, "int x;", "-shared", "-fPIC")
+    monkeypatch.setenv("LLAMALLOC_LIBRARY", str(library))
+    monkeypatch.setattr(hugepages, "SETTING", tmp_path / "none")
+    program = compiled(tmp_path / "p", TRIVIAL, "-static")
+    assert call(["doctor", "--json", str(program)]) == 1
+    findings = json.loads(capsys.readouterr().out)
+    assert any(f["level"] == PROBLEM and "statically" in f["found"] for f in findings)
+    assert call(["doctor", str(tmp_path / "none")]) == 2
+    assert "no such file" in capsys.readouterr().err

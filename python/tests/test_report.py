@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc report` on the golden profile and on statistics that one can sum by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.statistics import document
+
+from llamalloc import contracts, profile
+from llamalloc.cli import call
+from llamalloc.reporting import profile_summary, stats_summary
+from llamalloc.reporting.frames import demangled, shortened
+
+GOLDEN = Path(str(contracts.folder())) / "golden" / "profile_v1.pb.gz"
+
+
+@pytest.fixture
+def stats_file(tmp_path: Path) -> Path:
+    (tmp_path / "s.json").write_text(json.dumps(document()))
+    return tmp_path / "s.json"
+
+
+def test_the_golden_profile_is_summed_up() -> None:
+    summary = profile_summary.summarise(profile.read(GOLDEN))
+    assert (summary.sampled, summary.contexts, summary.exiting) == (1259, 3, True)
+    assert summary.allocated_bytes == 6297600 + 10485760 + 589824
+    assert [row.size for row in summary.top] == [32, 1024, 65536]
+    assert [row.alive_bytes for row in summary.survivors] == [10485760, 5120]
+    by_name = {row.name: row for row in summary.lifetimes}
+    assert by_name["alive"].objects == 327685
+    assert by_name["le_10ms"].objects == pytest.approx(6145 + 1)
+    assert by_name["le_100s"].objects == pytest.approx(8)
+    assert sum(row.object_share for row in summary.lifetimes) == pytest.approx(1)
+    assert sum(row.byte_share for row in summary.lifetimes) == pytest.approx(1)
+    assert sum(share for _, share in summary.buckets) == pytest.approx(6154 / (6154 + 327685))
+    assert summary.top[1].median_lifetime == pytest.approx(2 ** (64.5 / 4))
+    assert summary.top[0].median_lifetime is None
+
+
+def test_statistics_are_summed_up() -> None:
+    summary = stats_summary.summarise(document(), "s.json")
+    assert [(g.name, g.pages, g.pinned) for g in summary.groups] == [
+        ("permanent", 1, 0),
+        ("transient", 2, 2),
+    ]
+    pins = [(p.group, p.size, p.objects, p.pages) for p in summary.pins]
+    assert pins == [("transient", 64, 4, 2), ("transient", 1024, 1, 1)]
+    assert summary.occupancy["transient"] == [192 / (2 << 20), 1088 / (2 << 20)]
+
+
+def test_the_text_shows_both(stats_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["report", str(GOLDEN), str(stats_file)]) == 0
+    text = capsys.readouterr().out
+    for words in ("How long objects lived", "still alive at the end", "Where the memory is"):
+        assert words in text
+    assert "64 B in transient" in text and "Huge pages were" not in text
+
+
+def test_missing_huge_pages_are_told_once(
+    stats_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stats_file.write_text(json.dumps(document("never")))
+    assert call(["report", str(stats_file)]) == 0
+    assert capsys.readouterr().out.count("Huge pages were never") == 1
+
+
+def test_json_is_for_scripts(stats_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["report", "--json", str(stats_file), str(GOLDEN)]) == 0
+    stats, lives = json.loads(capsys.readouterr().out)
+    assert stats["counters"]["predict_hits"] == 1000
+    assert lives["contexts"] == 3
+
+
+def test_the_page_stands_alone(stats_file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    assert call(["report", str(GOLDEN), str(stats_file), "--html", str(page)]) == 0
+    text = page.read_text()
+    assert text.count("data:image/png;base64,") == 2
+    assert "http" not in text and "<script" not in text
+    assert "std::vector&lt;int" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no such file"),
+        (b"", "empty"),
+        (b"hello", "not a pprof profile"),
+        (b"{", "not JSON"),
+        (b'{"version": 2}', "version 1"),
+        (b"{}", "--stats"),
+    ],
+)
+def test_bad_files_get_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, words: str
+) -> None:
+    path = tmp_path / "f"
+    if content is not None:
+        path.write_bytes(content)
+    assert call(["report", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert words in err and str(path) in err and err.count("\n") == 1
+
+
+def test_frames_are_readable() -> None:
+    assert demangled(["_Znwm", "main"]) == {"_Znwm": "operator new"}
+    frames = ("a", "?lib.so+0x10", "c", "d", "e", "f")
+    assert shortened(frames, {"a": "A"}) == "A < lib.so+0x10 < c < d < e < ..."
+    assert shortened((), {}) == "(no stack)"
