@@ -335,11 +335,18 @@ TEST(Unwind, NoReadLeavesTheWindow) {
   }
 }
 
-TEST(Unwind, KeepsErrno) {
-  errno = 77;
-  StackTrace trace;
-  unwind_from_here(reinterpret_cast<uintptr_t>(__builtin_return_address(0)), &trace);
-  EXPECT_EQ(errno, 77);
+// In a process of its own: the first walk of a thread asks the system for the size of stacks.
+TEST(UnwindDeathTest, KeepsErrno) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto body = [] {
+    std::thread([] {
+      errno = 77;
+      StackTrace trace;
+      unwind_from_here(reinterpret_cast<uintptr_t>(__builtin_return_address(0)), &trace);
+      _exit(errno == 77 && trace.depth > 0 ? 0 : 1);
+    }).join();
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Unwind, NamesFunctionStarts) {
