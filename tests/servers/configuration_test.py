@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLAMALLOC_CONF with values that cannot be meant: one warning line each, and the program runs."""
+
+import subprocess
+
+import pytest
+from preload import environment, run
+
+
+def complaints(conf: str) -> list[str]:
+    """Lines that the library wrote while `echo` ran with `conf`."""
+    done = subprocess.run(
+        ["/bin/echo", "alive"],
+        env=environment(conf),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n")
+    return [line for line in done.stderr.splitlines() if line.startswith("llamalloc:")]
+
+
+@pytest.mark.parametrize(
+    ("conf", "named"),
+    [
+        ("no_such_option:1", "no_such_option"),
+        ("sample_interval:lots", "sample_interval"),
+        ("release_delay:-5s", "release_delay"),
+        ("retain:99999999999999999999999", "retain"),
+        ("hugepages:maybe", "hugepages"),
+        ("garbage", "garbage"),
+        ("model:/nonexistent/x.model", "/nonexistent/x.model"),
+        ("model:/proc/self/exe", "/proc/self/exe"),
+        ("profile:/nonexistent/p.pb.gz", "/nonexistent/p.pb.gz"),
+        ("stats:/nonexistent/s.json", "/nonexistent/s.json"),
+        ("control:/nonexistent/socket", "/nonexistent/socket"),
+    ],
+)
+def test_bad_value_is_named_once(conf, named):
+    lines = complaints(conf)
+    assert len(lines) == 1, lines
+    assert named in lines[0]
+
+
+@pytest.mark.parametrize("conf", ["", "stats_print:off", "retain:16MiB,release_delay:250ms"])
+def test_good_values_are_silent(conf):
+    assert complaints(conf) == []
+
+
+def test_one_bad_value_does_not_hide_the_good_ones(tmp_path):
+    stats = tmp_path / "s.json"
+    assert len(complaints(f"bogus:1,stats:{stats}")) == 1
+    assert stats.stat().st_size > 0
+
+
+def test_full_disk_costs_one_line():
+    lines = complaints("profile:/dev/full")
+    assert len(lines) == 1, lines
+    assert "/dev/full" in lines[0]
+
+
+def test_very_long_configuration_is_harmless():
+    assert len(complaints("x" * 100_000)) <= 1
+
+
+def test_subprocesses_inherit_quietly(tmp_path):
+    run(["bash", "-c", "for i in 1 2 3; do /bin/true; done"], seconds=20,
+        conf=f"stats:{tmp_path}/s.json")  # fmt: skip

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs programs under the library and finds what went wrong.
+
+LLAMALLOC_TEST_LIBRARY names another allocator to preload, to try the tests themselves.
+Invariant: a program that fails, times out, is not preloaded or makes the library or the loader
+write a line to stderr fails its test.
+"""
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPLAINT = re.compile(r"^(llamalloc: .*|ERROR: ld\.so: .*)$", re.MULTILINE)
+
+
+def library() -> Path:
+    """The library under test; an error that says how to build it if it is not there."""
+    path = Path(os.environ.get("LLAMALLOC_TEST_LIBRARY", ROOT / "build/release/libllamalloc.so"))
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not built; run: make build")
+    return path
+
+
+def environment(conf: str = "", **extra: str) -> dict[str, str]:
+    """This process's environment with the library preloaded and LLAMALLOC_CONF set to `conf`."""
+    kept = {k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "LLAMALLOC_CONF"}}
+    settings = {"LLAMALLOC_CONF": conf} if conf else {}
+    return {**kept, "LD_PRELOAD": str(library()), **settings, **extra}
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    seconds: float,
+    conf: str = "",
+    cwd: Path | None = None,
+    text_in: str | None = None,
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs `command` under the library; asserts exit 0 within `seconds` and no complaint."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        env=environment(conf, **(env or {})),
+        cwd=cwd,
+        input=text_in if text_in is not None else "",
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-2000:]}"
+    assert_quiet(done.stderr)
+    return done
+
+
+def assert_quiet(stderr: str) -> None:
+    """No line of the library's or the loader's in `stderr`."""
+    assert not COMPLAINT.findall(stderr), COMPLAINT.findall(stderr)
+
+
+def compile_program(name: str, folder: Path | None = None) -> Path:
+    """build/tests/NAME from tests/servers/NAME.cc, compiled again only when older."""
+    folder = folder or ROOT / "build" / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    here, program = Path(__file__).parent, folder / name
+    sources = [here / f"{name}.cc", *here.glob("*.h")]
+    if not program.exists() or program.stat().st_mtime < max(s.stat().st_mtime for s in sources):
+        flags = ["-std=c++20", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        subprocess.run(["g++", *flags, here / f"{name}.cc", "-o", program], check=True, timeout=120)
+    return program
+
+
+def free_port() -> int:
+    """A loopback TCP port that nothing listens on at this moment."""
+    with closing(socket.socket()) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """A server process under the library: `with Server(command, port, folder) as server:`.
+
+    Leaving the block asks it to end by SIGTERM and asserts exit 0 and a quiet stderr.
+    `preloaded` False: as the system ships it, for reference.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], port: int, folder: Path, *, preloaded: bool = True
+    ):
+        self.command = [str(word) for word in command]
+        self.port, self.folder, self.preloaded = port, folder, preloaded
+        self.stderr = folder / "stderr.txt"
+
+    def __enter__(self) -> "Server":
+        with self.stderr.open("w") as errors, (self.folder / "stdout.txt").open("w") as output:
+            self.process = subprocess.Popen(
+                self.command,
+                env=environment() if self.preloaded else None,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+            )
+        try:
+            self.wait_until_listening(20)
+            if self.preloaded:
+                self.assert_preloaded()
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+        return self
+
+    def wait_until_listening(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.process.poll() is None, f"ended at once: {self.output()}"
+            with closing(socket.socket()) as s:
+                if s.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise TimeoutError(f"nothing listens on {self.port} after {seconds} s: {self.output()}")
+
+    def assert_preloaded(self) -> None:
+        maps = Path(f"/proc/{self.process.pid}/maps").read_text(encoding="utf-8")
+        assert library().resolve().name in maps
+
+    def output(self) -> str:
+        return (self.folder / "stdout.txt").read_text() + self.stderr.read_text()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.process.terminate()
+        try:
+            status = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        if kind is None:
+            assert status == 0, f"exit {status}: {self.output()[-2000:]}"
+            assert_quiet(self.stderr.read_text())
