@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLAMALLOC_CONF with values that cannot be meant: one warning line each, and the program runs."""
 
+import socket
 import subprocess
+from contextlib import closing
 
 import pytest
 from preload import environment, run
 
 
-def complaints(conf: str) -> list[str]:
-    """Lines that the library wrote while `echo` ran with `conf`."""
+def complaints(conf: str, program: str = "echo alive") -> list[str]:
+    """Lines that the library wrote while a shell ran `program` with `conf`."""
     done = subprocess.run(
-        ["/bin/echo", "alive"],
+        ["/bin/sh", "-c", program],
         env=environment(conf),
         capture_output=True,
         text=True,
@@ -54,10 +56,25 @@ def test_one_bad_value_does_not_hide_the_good_ones(tmp_path):
     assert stats.stat().st_size > 0
 
 
-def test_full_disk_costs_one_line():
-    lines = complaints("profile:/dev/full")
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_full_disk_costs_one_line(tmp_path, option):
+    """A file-size limit of 0 with its signal ignored: every write fails, as on a full disk."""
+    path = tmp_path / "out"
+    limited = f"trap '' XFSZ; ulimit -f 0; LLAMALLOC_CONF={option}:{path} exec sh -c 'echo alive'"
+    lines = complaints("", limited)
     assert len(lines) == 1, lines
-    assert "/dev/full" in lines[0]
+    assert str(path) in lines[0]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_path_that_is_no_file_stays_what_it_is(tmp_path, option):
+    """Renaming a finished file over /dev/null, as root, would take it from the whole system."""
+    path = tmp_path / "socket"
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(path))
+        complaints(f"{option}:{path}")
+        assert path.is_socket()
 
 
 def test_very_long_configuration_is_harmless():
