@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # llamalloc_layer(NAME DEPENDS layer...): one room of src/ as one static library, with the
-# *_test.cc twins beside its sources as one GoogleTest executable NAME_test.
+# *_test.cc twins beside its sources as one GoogleTest executable NAME_test. Each *_bench.cc and
+# (with LLAMALLOC_BUILD_FUZZERS, clang only) *_fuzz.cc is an executable built when asked for by name.
 
 set(LLAMALLOC_FLAGS
   -Wall -Wextra -Wundef -Wshadow -Wnon-virtual-dtor -fno-exceptions -fno-rtti
@@ -16,12 +17,29 @@ if(LLAMALLOC_SANITIZE)
   add_compile_options(-fsanitize=${LLAMALLOC_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LLAMALLOC_SANITIZE})
 endif()
+option(LLAMALLOC_BUILD_FUZZERS "Build the fuzzers (clang; best with LLAMALLOC_SANITIZE)" OFF)
+if(LLAMALLOC_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+function(llamalloc_extra_executables layer link_option)
+  foreach(source ${ARGN})
+    get_filename_component(executable ${source} NAME_WE)
+    add_executable(${executable} EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(${executable} PRIVATE llamalloc_${layer} ${link_option})
+    target_compile_options(${executable} PRIVATE -Wall -Wextra -Werror)
+  endforeach()
+endfunction()
 
 function(llamalloc_layer name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(benches ${sources})
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  set(fuzzers ${sources})
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cc$")
   if(sources)
     add_library(llamalloc_${name} STATIC ${sources})
@@ -38,6 +56,10 @@ function(llamalloc_layer name)
   foreach(dep ${ARG_DEPENDS})
     target_link_libraries(llamalloc_${name} ${scope} llamalloc_${dep})
   endforeach()
+  llamalloc_extra_executables(${name} "" ${benches})
+  if(LLAMALLOC_BUILD_FUZZERS)
+    llamalloc_extra_executables(${name} -fsanitize=fuzzer ${fuzzers})
+  endif()
   if(LLAMALLOC_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE llamalloc_${name} GTest::gtest_main)

@@ -30,7 +30,7 @@ class EvaluatorTest : public testing::Test {
       model->set_float("dense_bias", i, i == static_cast<int>(c) ? 5.0f : 0.0f);
   }
 
-  MetadataArena arena_{system_pages()};
+  MetadataArena arena_{system_pages};
   char error_[256];
   const char* frames_[2] = {"Foo", "main"};
 };

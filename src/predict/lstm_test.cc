@@ -70,7 +70,7 @@ class LstmTest : public testing::TestWithParam<std::pair<uint32_t, uint32_t>> {}
 TEST_P(LstmTest, EqualsTheReferenceInBothVariants) {
   const auto [E, H] = GetParam();
   RandomModel model(E, H, 9, 0.3f);
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   Lstm lstm;
   ASSERT_TRUE(lstm.init(model.config, model.weights, arena));
   for (int variant = lstm.uses_avx2() ? 0 : 1; variant < 2; ++variant) {
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Widths, LstmTest,
 
 TEST(Lstm, WorksAtTheLargestWidths) {
   RandomModel model(512, 512, 9, 0.05f);
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   Lstm lstm;
   ASSERT_TRUE(lstm.init(model.config, model.weights, arena));
   const std::vector<uint32_t> ids = model.sequence(3);

@@ -19,7 +19,7 @@ class ModelFileTest : public testing::Test {
  protected:
   // What the reader says about a file of these bytes; empty: it took it.
   std::string read(const std::string& bytes) {
-    MetadataArena arena(system_pages());
+    MetadataArena arena(system_pages);
     std::vector<uint64_t> aligned(bytes.size() / 8 + 1);
     memcpy(aligned.data(), bytes.data(), bytes.size());
     char message[1024];
@@ -208,7 +208,7 @@ TEST_F(ModelFileTest, SurvivesRandomDamage) {
 }
 
 TEST_F(ModelFileTest, OpensByPathAndNamesThePath) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   char message[256];
   const std::string path = testing::TempDir() + "model_file_test." + std::to_string(getpid());
   std::ofstream(path, std::ios::binary) << file_.bytes();
@@ -253,7 +253,7 @@ GoldenCase read_case(GoldenReader& golden) {
 
 // The trainer's file, ids and probabilities: what both languages must agree on.
 TEST(GoldenModel, GivesTheTrainersProbabilities) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   char message[256];
   ErrorText error(message, sizeof(message));
   ModelFile file;

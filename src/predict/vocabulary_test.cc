@@ -23,7 +23,7 @@ class VocabularyTest : public testing::Test {
     return vocabulary_.id({text.data(), static_cast<uint32_t>(text.size()), true});
   }
 
-  MetadataArena arena_{system_pages()};
+  MetadataArena arena_{system_pages};
   Vocabulary vocabulary_;
   std::string text_;
 };
