@@ -38,7 +38,7 @@ TEST(LifetimeBucket, HasTheValuesOfItsHeader) {
 }
 
 TEST(LifetimeStats, AgreesWithANaiveList) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LifetimeStats stats;
   EXPECT_TRUE(stats.is_consistent());
   std::vector<double> list;
@@ -71,7 +71,7 @@ TEST(LifetimeStats, AgreesWithANaiveList) {
 }
 
 TEST(LifetimeStats, CopiesOfAHistogramAreIndependent) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LifetimeHistogram a, b;
   ASSERT_TRUE(a.add(arena, {100}) && a.copy(arena, &b) && a.add(arena, {100}));
   EXPECT_EQ(a.count(lifetime_bucket({100})), 2u);
@@ -81,7 +81,7 @@ TEST(LifetimeStats, CopiesOfAHistogramAreIndependent) {
 }
 
 TEST(LifetimeTable, GivesOneRowPerStackAndBucket) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LifetimeTable table(arena);
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> oracle;
   std::mt19937 rng(2);

@@ -19,7 +19,7 @@ LiveSample sample_at(uintptr_t address, uint32_t context) {
 }
 
 TEST(LiveSamples, AgreesWithAHashMap) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LiveSamples live(arena);
   std::unordered_map<uintptr_t, uint32_t> oracle;
   std::mt19937 rng(3);
@@ -57,7 +57,7 @@ TEST(LiveSamples, AgreesWithAHashMap) {
 }
 
 TEST(LiveSamples, ResizeChangesTheSizeOnly) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LiveSamples live(arena);
   ASSERT_TRUE(live.insert(sample_at(64, 9)));
   EXPECT_TRUE(live.resize(64, 12345));
@@ -82,7 +82,7 @@ TEST(LiveSamples, RefusesWithoutMemoryAndKeepsWhatItHas) {
 }
 
 TEST(LiveSamples, ThreadsKeepTheirOwn) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   LiveSamples live(arena);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

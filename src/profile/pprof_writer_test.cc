@@ -69,8 +69,8 @@ class Golden {
             .found);
   }
 
-  MetadataArena arena_{system_pages()};
-  Profiler profiler_{arena_, system_pages()};
+  MetadataArena arena_{system_pages};
+  Profiler profiler_{arena_, system_pages};
   test::TableNames names_;
 };
 
@@ -112,8 +112,8 @@ TEST(PprofWriter, FrameNamesArePrintable) {
 
 // Larger than every buffer on the way, with names longer than a frame name may be.
 TEST(PprofWriter, WritesLargeProfiles) {
-  MetadataArena arena(system_pages());
-  Profiler profiler(arena, system_pages());
+  MetadataArena arena(system_pages);
+  Profiler profiler(arena, system_pages);
   test::TableNames names;
   profiler.start(64, {0});
   for (uintptr_t i = 1; i <= 3000; ++i) {

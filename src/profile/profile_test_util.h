@@ -3,6 +3,7 @@
 // that shares no code with the writer.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <stdexcept>
@@ -37,24 +38,24 @@ class LimitedPages final : public PageSource {
   explicit LimitedPages(size_t budget = SIZE_MAX) : budget(budget) {}
   void* map(size_t bytes, size_t alignment) override {
     if (bytes > budget) return nullptr;
-    void* p = system_pages().map(bytes, alignment);
+    void* p = system_pages.map(bytes, alignment);
     if (p != nullptr) budget -= bytes, mapped += bytes;
     return p;
   }
   bool unmap(void* p, size_t bytes) override {
     mapped -= bytes;
-    return system_pages().unmap(p, bytes);
+    return system_pages.unmap(p, bytes);
   }
-  Nanos now() override { return system_pages().now(); }
-  Nanos now_coarse() override { return system_pages().now_coarse(); }
+  Nanos now() override { return system_pages.now(); }
+  Nanos now_coarse() override { return system_pages.now_coarse(); }
   void* reserve(size_t, size_t) override { return nullptr; }
   bool commit(void*, size_t) override { return false; }
   void advise_huge(void*, size_t, bool) override {}
   bool discard(void*, size_t) override { return false; }
   void* remap(void*, size_t, size_t) override { return nullptr; }
 
-  size_t budget;
-  size_t mapped = 0;
+  std::atomic<size_t> budget;
+  std::atomic<size_t> mapped{0};
 };
 
 // Names and modules from tables; a return address in no module has the name "?".

@@ -65,7 +65,7 @@ TEST(ProtoWriter, NeverWritesBehindItsBuffer) {
 }
 
 TEST(StringTable, KeepsEachStringOnce) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   auto* table = arena.make<StringTable>(arena);
   EXPECT_EQ(table->id(""), 0u);
   for (int round = 0; round < 2; ++round)

@@ -71,7 +71,7 @@ TEST(StackTable, RefusesWithoutMemoryAndKeepsWhatItHas) {
 }
 
 TEST(StackTable, ThreadsAgreeOnIds) {
-  MetadataArena arena(system_pages());
+  MetadataArena arena(system_pages);
   StackTable table(arena);
   constexpr int kThreads = 4, kStacks = 3000;
   std::vector<std::vector<uint32_t>> ids(kThreads, std::vector<uint32_t>(kStacks));
