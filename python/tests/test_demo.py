@@ -74,11 +74,12 @@ def test_rows_are_medians_over_one_common_live() -> None:
     assert (chosen := found.one_run("learned")) is not None and chosen.rss == 130
 
 
-def test_the_sampler_costs_what_recording_takes_from_the_plain_rate() -> None:
+def test_the_sampler_is_judged_by_recorded_runs_beside_plain_ones() -> None:
     found = results.Results("always", "m", runs=[a_run("plain", 1, 1, (100.0,))])
-    assert found.sampler_cost() is None
+    assert page.sampling_text(found) == ""
     found.recorded = [a_run("plain", 1, 1, (99.0,))]
-    assert found.sampler_cost() == pytest.approx(0.01)
+    assert found.sampling() == (100.0, 99.0)
+    assert "(-1.0%)" in page.sampling_text(found)
 
 
 def test_results_come_back_from_their_file_and_make_a_page(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--soak", type=int, default=0, help="only so many learned runs")
     parser.add_argument("--reuse", action="store_true", help="take the model of the last demo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo", help="folder to write")
-    parser.add_argument("--json", type=Path, help="results file; default: results.json in --out")
+    parser.add_argument("--json", type=Path, help="write results to this file, and no page")
     return parser.parse_args(argv)
 
 
@@ -81,7 +81,7 @@ def _run(options: argparse.Namespace, say: Teller) -> int:
     with hugepages.borrowed("always") as setting:
         if setting != "always":
             say(f"huge pages stay at {setting!r}: only root may set them to always for the demo")
-        results = Results(hugepages=setting, machine=_machine())
+        results = Results(hugepages=setting, machine=_machine(), workload=workload)
         if any(row.learned for row in rows):
             learn.learn(results, workload, options.out, options.reuse, say)
         for turn in range(1, options.runs + 1):
@@ -104,6 +104,14 @@ def _one(
     say(f"    RSS {run.rss >> 20} MiB after the drop, live {run.used_memory >> 20} MiB")
     for fault in run.faults:
         say(f"    FAULT {fault}")
+    if run.faults:
+        _keep_logs(out / "logs", row.name, len(results.runs))
+
+
+def _keep_logs(folder: Path, name: str, number: int) -> None:
+    """Sets the logs of a faulty run aside, before the next run writes its own."""
+    for end in ("log", "stderr"):
+        (folder / f"{name}.{end}").rename(folder / f"{name}-fault-{number}.{end}")
 
 
 def _prepare(out: Path, rows: list[allocators.Allocator]) -> None:
@@ -137,14 +145,16 @@ def _machine() -> str:
 
 
 def _show(results: Results, options: argparse.Namespace, say: Teller) -> int:
+    Console().print(table(results))
+    faults = [fault for run in results.runs for fault in run.faults]
+    say(f"{len(results.runs)} measured runs, {len(faults)} faults")
+    if options.json or options.soak:
+        results.write(options.json or options.out / "soak.json")
+        return 1 if faults else 0
     from llamalloc.demo import page  # matplotlib: only where something is drawn
 
-    Console().print(table(results))
-    results.write(options.json or options.out / "results.json")
-    if not options.soak:
-        page.write(results, options.out)
-        say(f"report: {options.out / 'report.html'}")
-    faults = [fault for run in results.runs for fault in run.faults]
-    if options.soak:
-        say(f"{len(results.runs)} runs, {len(faults)} faults")
+    results.write(options.out / "results.json")
+    page.write(results, options.out)
+    print(page.sampling_text(results))
+    say(f"report: {options.out / 'report.html'}")
     return 1 if faults else 0

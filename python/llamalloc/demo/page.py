@@ -15,6 +15,14 @@ from llamalloc.units import bytes_text
 
 _PREDICTORS = {"model": "the model", "exact context": "context table", "site": "site table"}
 
+_SCORES = (
+    ("allocations", "weighted"),
+    ("contexts", "unweighted"),
+    ("off by one", "off_by_one"),
+    ("page group", "page_group"),
+    ("known", "coverage"),
+)
+
 
 def write(results: Results, out: Path) -> None:
     """Writes both files into `out`."""
@@ -39,7 +47,7 @@ def _summary(page: Page, results: Results) -> None:
     page.table(
         ("allocator", "RSS", "RSS / live", "on huge pages", "peak RSS", "requests/s", "of shipped"),
         [_cells(row, rows) for row in rows],
-        caption=f"Six seconds after the last of 5,000 connections closed. {LIVE_MEANS}",
+        caption=f"{results.workload.settle:.0f} seconds after the last connection closed. {LIVE_MEANS}",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
     )
 
@@ -95,30 +103,36 @@ def _speed(page: Page, results: Results) -> None:
         caption="The last column divides all requests by all their time.",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
     )
-    cost = results.sampler_cost()
-    if cost is not None:
-        page.paragraph(
-            f"Recording (a sample every {RECORD_INTERVAL} on average) took {cost:.1%} of the "
-            f"requests per second of the same heap without it.",
-            "soft",
-        )
+    if sampling := sampling_text(results):
+        page.paragraph(sampling, "soft")
+
+
+def sampling_text(results: Results) -> str:
+    """What recording costs, in words; empty if the runs for it are not there."""
+    rates = results.sampling()
+    if rates is None:
+        return ""
+    off, on = rates
+    return (
+        f"The sampler (a sample every {RECORD_INTERVAL} on average): {off:,.0f} requests/s while "
+        f"it is off, {on:,.0f} while it is on ({on / off - 1:+.1%})."
+    )
 
 
 def _accuracy(page: Page, training: dict) -> None:
     page.heading("How right the model is")
-    scores = training["scores"]
     parts = (("learned", "the run it learned from"), ("measured", "another run"))
     page.table(
-        ("measured on", "predictor", "allocations", "contexts", "off by one", "page group", "known"),
+        ("measured on", "predictor", *(head for head, _ in _SCORES)),
         [
-            (title, _PREDICTORS[name], *(f"{score[k]:.1%}" for k in
-             ("weighted", "unweighted", "off_by_one", "page_group", "coverage")))
+            (title, _PREDICTORS[name], *(f"{score[key]:.1%}" for _, key in _SCORES))
             for part, title in parts
-            for name, score in scores.get(part, {}).items() if score
+            for name, score in training["scores"].get(part, {}).items()
+            if score
         ],
         caption="Known: the share of allocations for which the predictor had an answer at all; "
         "the model always has one. Page group: right about the kind of page, which is what counts.",
-    )  # fmt: skip
+    )
     model = training["model"]
     page.paragraph(
         f"{training['dataset']['learned']['contexts']:,} contexts, a vocabulary of "
@@ -134,7 +148,9 @@ def _pinned(page: Page, results: Results) -> None:
         return
     summary = stats_summary.summarise(run.statistics, run.title)
     page.heading("Where the remaining memory is")
-    page.paragraph(f"{run.title}, six seconds after the load dropped.", "soft")
+    page.paragraph(
+        f"{run.title}, {results.workload.settle:.0f} seconds after the load dropped.", "soft"
+    )
     html.add_memory(page, summary)
     counters = summary.counters
     page.paragraph(
@@ -148,10 +164,11 @@ def _pinned(page: Page, results: Results) -> None:
 
 def _how(page: Page, results: Results) -> None:
     page.heading("How this was measured")
+    load = results.workload
     page.paragraph(
-        "redis-server as Debian ships it; redis-benchmark with 5,000 connections, 100,000 "
-        "operations a test, values of 1,000 bytes, tests set, get, lpush, lrange_100; no "
-        f"persistence; transparent huge pages {results.hugepages!r}. RSS is all resident memory "
+        f"redis-server as Debian ships it; redis-benchmark with {load.clients:,} connections, "
+        f"{load.operations:,} operations a test, values of {load.value:,} bytes, tests "
+        f"{load.tests}; no persistence; transparent huge pages {results.hugepages!r}. RSS is all resident memory "
         "of the process, its libraries included. The model learned from a recorded run other than "
         "the ones shown."
     )

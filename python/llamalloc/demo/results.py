@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llamalloc.demo.benchmark import Rate
+from llamalloc.demo.plan import PAPER, Workload
 from llamalloc.demo.sampler import Series
 
 LIVE_MEANS = (
@@ -68,6 +69,7 @@ class Results:
 
     hugepages: str
     machine: str
+    workload: Workload = PAPER
     runs: list[Run] = field(default_factory=list)
     recorded: list[Run] = field(default_factory=list)
     training: dict[str, Any] | None = None
@@ -81,13 +83,11 @@ class Results:
         names = dict.fromkeys(run.allocator for run in self.runs)
         return [self._figures([r for r in self.runs if r.allocator == name]) for name in names]
 
-    def sampler_cost(self) -> float | None:
-        """What recording took from requests/s, 0.01 for one per cent; None without both runs."""
-        plain = [r.requests_per_second for r in self.runs if r.allocator == "plain"]
-        sampled = [r.requests_per_second for r in self.recorded]
-        if not plain or not sampled:
-            return None
-        return 1 - statistics.median(sampled) / statistics.median(plain)
+    def sampling(self) -> tuple[float, float] | None:
+        """Median requests/s on llamalloc without a model: (sampler off, on); None without both."""
+        off = [r.requests_per_second for r in self.runs if r.allocator == "plain"]
+        on = [r.requests_per_second for r in self.recorded]
+        return (statistics.median(off), statistics.median(on)) if off and on else None
 
     def one_run(self, allocator: str) -> Run | None:
         """The run of an allocator whose RSS after the drop is the median: for the pictures."""
@@ -131,6 +131,7 @@ def read(path: Path) -> Results:
     return Results(
         hugepages=document["hugepages"],
         machine=document["machine"],
+        workload=Workload(**document["workload"]),
         runs=[_run(r) for r in document["runs"]],
         recorded=[_run(r) for r in document["recorded"]],
         training=document["training"],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.table import Table
 
 from llamalloc.demo.results import Results
@@ -15,10 +16,11 @@ def mib(value: float) -> str:
 
 def table(results: Results) -> Table:
     """A row for every allocator: memory after the drop, huge pages, requests per second."""
-    view = Table(title="redis-server six seconds after the load dropped", title_justify="left")
-    view.add_column("allocator")
-    for head in ("RSS MiB", "RSS/live", "on huge", "peak MiB", "requests/s", "of shipped"):
-        view.add_column(head, justify="right")
+    title = f"redis-server {results.workload.settle:.0f} seconds after the load dropped"
+    view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    view.add_column("allocator", no_wrap=True)
+    for head in ("RSS MiB", "RSS/live", "on huge", "peak MiB", "req/s", "of shipped"):
+        view.add_column(head, justify="right", no_wrap=True)
     rows = results.rows()
     shipped = next((r.requests_per_second for r in rows if r.allocator == "jemalloc"), None)
     for row in rows:

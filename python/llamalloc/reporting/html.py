@@ -34,7 +34,7 @@ def add_lifetimes(page: Page, summary: ProfileSummary) -> None:
         pictures.lifetimes(summary),
         "share of objects by lifetime",
         "Share of all objects by how long they lived, both axes logarithmic. The bands are the "
-        "lifetime classes; the red bar is what was never freed.",
+        "lifetime classes, coloured by the kind of page; the red bar is what was never freed.",
     )
     page.table(
         ("lifetime", "objects", "of all", "bytes", "of all"),

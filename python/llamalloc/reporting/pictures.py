@@ -43,6 +43,7 @@ _LOOK = {
     "legend.frameon": False,
     "figure.dpi": 150,
 }
+_SHORTEST = 1e-7  # seconds: the left edge of the picture of lifetimes
 
 
 @contextmanager
@@ -75,23 +76,25 @@ def lifetimes(summary: ProfileSummary) -> bytes:
         shares = [share for _, share in summary.buckets]
         axes.bar(times, shares, width=widths, color=INK, label="freed after this long")
         alive = next(r for r in summary.lifetimes if r.name == ALIVE).object_share
-        axes.bar([2e4], [alive], width=1.2e4, color=ACCENT, label="alive at the end")
-        axes.set(xscale="log", yscale="log", xlim=(1e-7, 6e4), ylim=(1e-6, 1.5))
+        axes.bar([2e4], [alive], width=1.6e4, color=ACCENT, label="alive at the end")
+        axes.set(xscale="log", yscale="log", xlim=(_SHORTEST, 6e4), ylim=(1e-6, 1.0))
         axes.set(xlabel="lifetime, seconds", ylabel="share of all objects")
+        axes.set_xticks([10.0**power for power in range(-7, 4)])
+        axes.minorticks_off()
         axes.grid(axis="y")
-        axes.legend(loc="upper right", bbox_to_anchor=(0.93, 1.0))
+        axes.legend(loc="upper right", bbox_to_anchor=(0.9, 1.0))
         return png(figure)
 
 
 def _class_bands(axes: Axes) -> None:
-    below = 1e-7
+    below = _SHORTEST
     for row in lifetime_classes():
         if not row.upper_bound_ns:
             continue
         above = row.upper_bound_ns / 1e9
         axes.axvspan(below, above, color=GROUP_COLOURS[row.page_group], alpha=0.13, linewidth=0)
-        middle = above / 3.2 if below > 1e-6 else 3e-5
-        axes.text(middle, 1.7e-6, row.name, ha="center", color=SOFT, fontsize=9)
+        label = row.name.removeprefix("le_")
+        axes.text((above * below) ** 0.5, 1.15, f"<= {label}", ha="center", color=SOFT, fontsize=9)
         below = above
 
 

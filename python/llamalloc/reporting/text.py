@@ -54,18 +54,19 @@ def print_profile(summary: ProfileSummary, console: Console) -> None:
 
 
 def _print_contexts(title: str, rows: list[ContextRow], console: Console) -> None:
-    view = _table(title, "size", "allocated", "still alive", "median life", "longest")
+    if not rows:
+        console.print(f"{title}: nothing")
+        return
+    view = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in ("size", "allocated", "alive", "median life", "longest"):
+        view.add_column(head, justify="right", no_wrap=True)
+    view.add_column("allocated by (innermost first)", overflow="fold")
     readable = demangled(name for row in rows for name in row.frames)
     for row in rows:
-        view.add_row(
-            escape(shortened(row.frames, readable)),
-            bytes_text(row.size),
-            bytes_text(row.allocated_bytes),
-            bytes_text(row.alive_bytes),
-            life(row.median_lifetime),
-            life(row.longest_lifetime),
-        )
-    console.print(view if rows else f"{title}: nothing")
+        sizes = (bytes_text(b) for b in (row.size, row.allocated_bytes, row.alive_bytes))
+        lives = (life(ns) for ns in (row.median_lifetime, row.longest_lifetime))
+        view.add_row(*sizes, *lives, escape(shortened(row.frames, readable)))
+    console.print(view)
 
 
 def life(nanoseconds: float | None) -> str:
