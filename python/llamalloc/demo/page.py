@@ -47,7 +47,7 @@ def _summary(page: Page, results: Results) -> None:
     page.table(
         ("allocator", "RSS", "RSS / live", "on huge pages", "peak RSS", "requests/s", "of shipped"),
         [_cells(row, rows) for row in rows],
-        caption=f"{results.workload.settle:.0f} seconds after the last connection closed. {LIVE_MEANS}",
+        caption=f"{results.workload.settle:.0f} s after the last connection closed. {LIVE_MEANS}",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
     )
 
@@ -168,8 +168,8 @@ def _how(page: Page, results: Results) -> None:
     page.paragraph(
         f"redis-server as Debian ships it; redis-benchmark with {load.clients:,} connections, "
         f"{load.operations:,} operations a test, values of {load.value:,} bytes, tests "
-        f"{load.tests}; no persistence; transparent huge pages {results.hugepages!r}. RSS is all resident memory "
-        "of the process, its libraries included. The model learned from a recorded run other than "
-        "the ones shown."
+        f"{load.tests}; no persistence; transparent huge pages {results.hugepages!r}. RSS is all "
+        "resident memory of the process, its libraries included. The model learned from a "
+        "recorded run other than the ones shown."
     )
     page.paragraph(f"Machine: {results.machine}.", "soft")
