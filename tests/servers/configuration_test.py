@@ -12,7 +12,7 @@ from preload import environment, run
 def complaints(conf: str, program: str = "echo alive") -> list[str]:
     """Lines that the library wrote while a shell ran `program` with `conf`."""
     done = subprocess.run(
-        ["/bin/sh", "-c", program],
+        ["/bin/bash", "-c", program],
         env=environment(conf),
         capture_output=True,
         text=True,
@@ -60,7 +60,7 @@ def test_one_bad_value_does_not_hide_the_good_ones(tmp_path):
 def test_full_disk_costs_one_line(tmp_path, option):
     """A file-size limit of 0 with its signal ignored: every write fails, as on a full disk."""
     path = tmp_path / "out"
-    limited = f"trap '' XFSZ; ulimit -f 0; LLAMALLOC_CONF={option}:{path} exec sh -c 'echo alive'"
+    limited = f"trap '' XFSZ; ulimit -f 0; LLAMALLOC_CONF={option}:{path} exec bash -c 'echo alive'"
     lines = complaints("", limited)
     assert len(lines) == 1, lines
     assert str(path) in lines[0]
