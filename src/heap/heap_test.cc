@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/heap.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageGroup::session,
+                                 PageGroup::permanent};
+
+class HeapTest : public testing::Test {
+ protected:
+  char* slot(const Claim& claim) {
+    return claim.word_base() + std::countr_zero(claim.mask) * claim.span->slot_size;
+  }
+  Claim one(PageGroup group, size_t size) {
+    return heap_.claim(bin_of(group, size_class_of(size), false), 1);
+  }
+  HugePage* page_of(const void* p) { return heap_.find(p)->page; }
+
+  FakePages system_;
+  MetadataArena arena_{system_};
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  Heap heap_{system_, arena_, *tables_};
+};
+
+TEST_F(HeapTest, ClaimsOfAGroupNeverShareAPageWithAnotherGroup) {
+  for (int i = 0; i < 3000; ++i)
+    for (PageGroup group : kGroups) {
+      const Claim claim = one(group, 100 + i % 3000);
+      ASSERT_NE(claim.mask, 0u);
+      ASSERT_EQ(claim.span->page->group, group);
+    }
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, TakesTheLowestSlotAndReusesItAtOnce) {
+  const Claim a = one(PageGroup::unknown, 64);
+  const Claim b = one(PageGroup::unknown, 64);
+  EXPECT_EQ(slot(a) + 64, slot(b));
+  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), 0u);
+  const Claim c = one(PageGroup::unknown, 64);
+  EXPECT_EQ(slot(c), slot(a));
+}
+
+TEST_F(HeapTest, FindsASlotThatIsGivenBackTwice) {
+  const Claim a = one(PageGroup::unknown, 64);
+  const Claim b = one(PageGroup::unknown, 64);
+  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), 0u);
+  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), a.mask);
+  EXPECT_EQ(heap_.give_back(b.span, b.word, b.mask), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
+  std::vector<Claim> claims;
+  for (int i = 0; i < 4 * 256; ++i) claims.push_back(one(PageGroup::unknown, 8192));
+  memset(slot(claims[0]), 0xab, 8192);
+  const size_t pages = heap_.pool_counts().acquired;
+  EXPECT_GE(pages, 4u);
+  for (const Claim& c : claims) heap_.give_back(c.span, c.word, c.mask);
+  EXPECT_EQ(heap_.pool_counts().empty_backed, pages);
+  EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 0u) << "too young";
+  system_.time = system_.time + Nanos::seconds(5);
+  EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 1), pages - 1);
+  EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 1u);
+  EXPECT_EQ(system_.discards, static_cast<int>(pages));
+  Span* run = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  ASSERT_TRUE(run->fresh);
+  for (size_t i = 0; i < run->bytes; ++i) ASSERT_EQ(run->base[i], 0);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
+  Span* first = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  Span* keeps_page = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  const char* base = first->base;
+  EXPECT_TRUE(first->fresh);
+  heap_.deallocate(first);
+  Span* second = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  EXPECT_EQ(second->base, base);
+  EXPECT_FALSE(second->fresh);
+  heap_.deallocate(second);
+  heap_.deallocate(keeps_page);
+}
+
+TEST_F(HeapTest, RunsGrowAndShrinkInPlace) {
+  Span* run = heap_.allocate(5 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.resize(run, 20 * kBlockSize), run->base);
+  EXPECT_EQ(run->bytes, 20 * kBlockSize);
+  Span* behind = heap_.allocate(5 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(behind->base, run->base + 20 * kBlockSize);
+  EXPECT_EQ(heap_.resize(run, 21 * kBlockSize), nullptr);
+  EXPECT_EQ(heap_.resize(run, 6 * kBlockSize), run->base);
+  Span* hole = heap_.allocate(14 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(hole->base, run->base + 6 * kBlockSize);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, AlignmentsUpToAGibibyte) {
+  for (size_t alignment = 16; alignment <= size_t{1} << 30; alignment *= 2) {
+    Span* span = heap_.allocate(40000, alignment, PageGroup::unknown, false);
+    ASSERT_NE(span, nullptr) << alignment;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(span->base) % alignment, 0u);
+    heap_.deallocate(span);
+  }
+}
+
+TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
+  Span* span = heap_.allocate(5 << 20, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.direct_bytes(), size_t{5} << 20);
+  span->base[(5 << 20) - 1] = 7;
+  ASSERT_NE(heap_.resize(span, 9 << 20), nullptr);
+  EXPECT_EQ(span->base[(5 << 20) - 1], 7);
+  EXPECT_EQ(heap_.find(span->base), span);
+  heap_.deallocate(span);
+  EXPECT_EQ(heap_.direct_bytes(), 0u);
+}
+
+// A page whose objects outlive the deadline serves the next longer group from then on.
+TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
+  const Claim stays = one(PageGroup::transient, 1000);
+  HugePage* page = page_of(stays.word_base());
+  system_.time = system_.time + Nanos::seconds(1);
+  EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
+  system_.time = system_.time + Nanos::seconds(2);
+  EXPECT_EQ(heap_.promote_expired(system_.time), 1u);
+  EXPECT_EQ(page->group, PageGroup::session);
+  EXPECT_TRUE(page->promoted);
+  const Claim session = one(PageGroup::session, 5000);
+  EXPECT_EQ(session.span->page, page) << "a promoted page is filled before a new one is opened";
+  heap_.give_back(session.span, session.word, session.mask);
+  heap_.give_back(stays.span, stays.word, stays.mask);
+  EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, APageInSteadyUseIsNotPromoted) {
+  const Claim stays = one(PageGroup::transient, 1000);
+  for (int i = 0; i < 10; ++i) {
+    const Claim c = one(PageGroup::transient, 1000);
+    heap_.give_back(c.span, c.word, c.mask);
+    system_.time = system_.time + Nanos::seconds(1);
+    EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
+  }
+  EXPECT_EQ(page_of(stays.word_base())->group, PageGroup::transient);
+}
+
+// Every call that can fail fails at some step: the heap says no and stays whole.
+TEST_F(HeapTest, SurvivesASystemWithoutMemory) {
+  for (int allowed = 0; allowed < 12; ++allowed) {
+    system_.calls_left = allowed;
+    const Claim claim = one(PageGroup::unknown, 20000);
+    Span* run = heap_.allocate(300000, 1, PageGroup::unknown, false);
+    Span* direct = heap_.allocate(3 << 20, 1, PageGroup::unknown, false);
+    system_.calls_left = INT64_MAX;
+    EXPECT_TRUE(heap_.is_consistent()) << allowed;
+    if (claim.mask) heap_.give_back(claim.span, claim.word, claim.mask);
+    if (run) heap_.deallocate(run);
+    if (direct) heap_.deallocate(direct);
+  }
+  EXPECT_NE(one(PageGroup::unknown, 100).mask, 0u);
+}
+
+struct Held {
+  char* start;
+  size_t bytes;
+  Claim claim;
+  Span* span;
+};
+
+// All operations in random order against a map of what is in use: no overlap, right alignment,
+// contents kept.
+TEST_F(HeapTest, AgreesWithANaiveOracle) {
+  std::mt19937_64 random(3);
+  std::map<char*, Held> used;
+  for (int step = 0; step < 60000; ++step) {
+    if (used.size() > 800 || (!used.empty() && random() % 2)) {
+      auto victim = used.lower_bound(reinterpret_cast<char*>(random() >> 17));
+      if (victim == used.end()) victim = used.begin();
+      const Held h = victim->second;
+      ASSERT_EQ(h.start[0], static_cast<char>(h.bytes));
+      ASSERT_EQ(h.start[h.bytes - 1], static_cast<char>(h.bytes));
+      used.erase(victim);
+      if (h.claim.mask) {
+        ASSERT_EQ(heap_.give_back(h.claim.span, h.claim.word, h.claim.mask), 0u);
+      } else {
+        heap_.deallocate(h.span);
+      }
+    } else {
+      const PageGroup group = kGroups[random() % 4];
+      const size_t bytes = 1 + random() % (size_t{1} << random() % 21);
+      Held h{nullptr, bytes, {}, nullptr};
+      if (bytes <= kSmallMax) {
+        h.claim = heap_.claim(bin_of(group, size_class_of(bytes), random() % 10 == 0), 1);
+        h.start = slot(h.claim);
+      } else {
+        h.span = heap_.allocate(bytes, 1, group, false);
+        h.start = h.span->base;
+      }
+      const auto next = used.lower_bound(h.start);
+      if (next != used.end()) { ASSERT_LE(h.start + bytes, next->first); }
+      if (next != used.begin()) {
+        const Held& before = std::prev(next)->second;
+        ASSERT_LE(before.start + before.bytes, h.start);
+      }
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(h.start) % 16, 0u);
+      h.start[0] = h.start[bytes - 1] = static_cast<char>(bytes);
+      used[h.start] = h;
+    }
+    if (step % 1000 == 0) {
+      ASSERT_TRUE(heap_.is_consistent()) << step;
+      heap_.release(system_.time, random() % 4);
+      system_.time = system_.time + Nanos::millis(700);
+      heap_.promote_expired(system_.time);
+    }
+  }
+  for (auto& [start, h] : used)
+    h.claim.mask ? void(heap_.give_back(h.claim.span, h.claim.word, h.claim.mask))
+                 : heap_.deallocate(h.span);
+  for (PageGroup group : kGroups) EXPECT_EQ(heap_.count(group).pages, 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+}  // namespace
+}  // namespace llamalloc

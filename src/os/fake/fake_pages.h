@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A system for tests and simulation: real memory, a clock that is set, and calls that fail on
+// order. Counts what it was asked.
+#pragma once
+
+#include <cstdint>
+
+#include "os/pages.h"
+
+namespace llamalloc {
+
+class FakePages final : public PageSource {
+ public:
+  void* reserve(size_t bytes, size_t alignment) override {
+    return allow() ? system_pages.reserve(bytes, alignment) : nullptr;
+  }
+  bool commit(void* address, size_t bytes) override {
+    return allow() && system_pages.commit(address, bytes);
+  }
+  void advise_huge(void*, size_t, bool huge) override { huge ? ++huge_advice : ++small_advice; }
+  bool discard(void* address, size_t bytes) override {
+    if (!allow()) return false;
+    ++discards;
+    return system_pages.discard(address, bytes);
+  }
+  void* map(size_t bytes, size_t alignment) override {
+    return allow() ? system_pages.map(bytes, alignment) : nullptr;
+  }
+  bool unmap(void* address, size_t bytes) override {
+    ++unmaps;
+    return system_pages.unmap(address, bytes);
+  }
+  void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
+    return allow() ? system_pages.remap(address, old_bytes, new_bytes) : nullptr;
+  }
+  Nanos now() override { return time; }
+  Nanos now_coarse() override { return time; }
+
+  Nanos time = Nanos::seconds(1000);
+  int64_t calls_left = INT64_MAX;  // after these every call that can fail does
+  int discards = 0;
+  int unmaps = 0;
+  int huge_advice = 0;
+  int small_advice = 0;
+
+ private:
+  bool allow() { return calls_left > 0 && calls_left-- > 0; }
+};
+
+}  // namespace llamalloc
