@@ -44,6 +44,7 @@ class Symboliser {
  private:
   Module* find_module(uintptr_t address);
   void refresh();
+  void forget_overlaid();  // modules that are gone, where others lie now
 
   MetadataArena& arena_;
   Module* modules_ = nullptr;     // a list; modules stay in it for good

@@ -55,7 +55,8 @@ StackWindow current_stack_window(uintptr_t sp);
 // As unwind_from_here, but only copies up to `room` bytes of the stack into buffer (which must
 // outlive the snapshot). Dearer than unwind_from_here unless the rows are cold. False: the frame
 // was not found; the snapshot then gives {return_address}, truncated.
-// The modules on the stack must stay loaded until unwind_snapshot has returned.
+// unwind_snapshot is not for use inside malloc: it takes the loader's lock, so that the modules it
+// meets cannot be unmapped meanwhile. One that is gone already truncates the trace.
 [[gnu::noinline]] bool take_snapshot(uintptr_t return_address, char* buffer, size_t room,
                                      StackSnapshot* out);
 void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out);
@@ -68,7 +69,8 @@ void unwind_cache_clear();
 uintptr_t unwind_function_start(uintptr_t pc);
 
 // Bytes from the stack pointer at return_address to just above the return address of the function
-// around it, where its row is relative to the stack pointer; else 0.
+// around it, where its row is relative to the stack pointer; else 0. Not inside malloc: like
+// unwind_snapshot it keeps modules loaded meanwhile.
 uint32_t unwind_frame_bytes(uintptr_t return_address);
 
 #if defined(__x86_64__)

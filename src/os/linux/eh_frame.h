@@ -8,6 +8,8 @@
 // bytes or halves a range.
 #pragma once
 
+#include <link.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -26,6 +28,18 @@ struct UnwindModule {
 
 // False where no module with an unwind table covers the address.
 bool find_unwind_module(uintptr_t address, UnwindModule* out);
+
+// Runs work() while no module can be unmapped: under the loader's lock, which dlclose holds when it
+// unmaps and which dl_iterate_phdr holds when it calls back. Not inside malloc.
+template <typename Work>
+void with_modules_held(Work& work) {
+  dl_iterate_phdr(
+      [](dl_phdr_info*, size_t, void* argument) {
+        (*static_cast<Work*>(argument))();
+        return 1;
+      },
+      &work);
+}
 
 // A hash over the module's place, its build-id and the shape of its table: another file mapped at
 // the same address after dlclose has another identity.

@@ -226,7 +226,8 @@ bool find_caller(const Registers& start, const StackWindow& window, uintptr_t re
 }
 
 void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
-  unwind(snapshot.registers, snapshot.window, out);
+  auto work = [&] { unwind(snapshot.registers, snapshot.window, out); };
+  with_modules_held(work);
 }
 
 void unwind_cache_clear() { generation.fetch_add(1, std::memory_order_relaxed); }
@@ -239,10 +240,13 @@ uintptr_t unwind_function_start(uintptr_t pc) {
 }
 
 uint32_t unwind_frame_bytes(uintptr_t return_address) {
-  UnwindModule module;
-  if (!find_unwind_module(return_address - 1, &module)) return 0;
-  const uint64_t key = module.identity ^ (return_address - 1);
-  const Row row = compute_row(module, return_address - 1, key);
+  Row row;
+  auto work = [&] {
+    UnwindModule module;
+    if (!find_unwind_module(return_address - 1, &module)) return;
+    row = compute_row(module, return_address - 1, module.identity ^ (return_address - 1));
+  };
+  with_modules_held(work);
   return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
                                                             : 0;
 }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Truncated and mutated files: every read stays in the bytes, every loop ends.
+#include "os/linux/elf_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "os/linux/symbols_index.h"
+
+namespace llamalloc {
+namespace {
+
+std::vector<char> own_file() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Bytes that end where unreadable memory begins.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(size_t size) : size_(size), mapped_((size + 4095) / 4096 * 4096 + 4096) {
+    base_ = static_cast<uint8_t*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + mapped_ - 4096, 4096, PROT_NONE);
+  }
+  ~GuardedBytes() { munmap(base_, mapped_); }
+  uint8_t* data() const { return base_ + mapped_ - 4096 - size_; }
+  ByteRange range() const { return {data(), size_}; }
+
+ private:
+  size_t size_;
+  size_t mapped_;
+  uint8_t* base_;
+};
+
+// Everything a symboliser asks of a file. Returns how many symbols are functions.
+uint32_t read_all(ByteRange bytes, MetadataArena& arena) {
+  const ElfFile file(bytes);
+  file.build_id();
+  const SymbolTable table = file.symbols();
+  SymbolIndex index;
+  EXPECT_TRUE(index.build(table, arena));
+  uint32_t functions = 0;
+  for (uint32_t i = 0; i < table.count(); ++i) {
+    if (!table.is_function(i)) continue;
+    ++functions;
+    EXPECT_TRUE(i % 16 != 0 || index.name_at(table.symbol(i).st_value).size != 0);
+  }
+  return functions;
+}
+
+TEST(ElfFile, ReadsThisProgram) {
+  const std::vector<char> bytes = own_file();
+  const ByteRange range{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+  MetadataArena arena(system_pages);
+  EXPECT_GT(read_all(range, arena), 1000u);
+  SymbolIndex index;
+  ASSERT_TRUE(index.build(ElfFile(range).symbols(), arena));
+  EXPECT_TRUE(index.is_consistent());
+  EXPECT_FALSE(ElfFile(ByteRange{range.data + 1, 100}).ok());
+  EXPECT_FALSE(ElfFile(ByteRange{}).ok());
+}
+
+TEST(ElfFile, SurvivesTruncation) {
+  const std::vector<char> bytes = own_file();
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 300; ++i) {
+    const size_t size = i < 100 ? static_cast<size_t>(i) : random() % bytes.size();
+    const GuardedBytes cut(size);
+    memcpy(cut.data(), bytes.data(), size);
+    MetadataArena arena(system_pages);
+    // The section headers stand last: without them there is no table.
+    EXPECT_EQ(read_all(cut.range(), arena), 0u);
+  }
+}
+
+// A small file of our own: 1 section of symbols, 1 of strings.
+std::vector<uint8_t> small_file() {
+  Elf64_Ehdr header{};
+  memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  const char strings[] = "\0outer\0inner\0inner2@@V1\0none";
+  Elf64_Sym symbols[5]{};
+  const unsigned char function = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  symbols[1] = {1, function, 0, 1, 100, 100};                                        // outer
+  symbols[2] = {7, ELF64_ST_INFO(STB_WEAK, STT_FUNC), 0, 1, 120, 10};                // inner
+  symbols[3] = {13, function, 0, 1, 120, 5};                                         // inner2
+  symbols[4] = {24, function, 0, 1, 150, 0};                                         // none
+  Elf64_Phdr note{};
+  note.p_type = PT_NOTE;
+  const struct {
+    Elf64_Nhdr head{4, 20, NT_GNU_BUILD_ID};
+    char name[4] = {'G', 'N', 'U', 0};
+    uint8_t id[20] = {1, 2, 3};
+  } build_id;
+  std::vector<uint8_t> file(sizeof(header));
+  const auto append = [&file](const void* data, size_t size) {
+    const size_t at = file.size();
+    file.resize(at + (size + 7) / 8 * 8);
+    memcpy(file.data() + at, data, size);
+    return at;
+  };
+  Elf64_Shdr sections[3]{};
+  sections[1].sh_type = SHT_SYMTAB;
+  sections[1].sh_link = 2;
+  sections[1].sh_entsize = sizeof(Elf64_Sym);
+  sections[1].sh_offset = append(symbols, sections[1].sh_size = sizeof(symbols));
+  sections[2].sh_type = SHT_STRTAB;
+  sections[2].sh_offset = append(strings, sections[2].sh_size = sizeof(strings));
+  note.p_offset = append(&build_id, note.p_filesz = sizeof(build_id));
+  header.e_phoff = append(&note, sizeof(note));
+  header.e_phnum = 1;
+  header.e_shoff = append(sections, sizeof(sections));
+  header.e_shnum = 3;
+  memcpy(file.data(), &header, sizeof(header));
+  return file;
+}
+
+std::string text(ByteRange bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data), bytes.size);
+}
+
+TEST(ElfFile, TheInnermostFunctionNamesAnAddress) {
+  const std::vector<uint8_t> file = small_file();
+  MetadataArena arena(system_pages);
+  SymbolIndex index;
+  ASSERT_TRUE(index.build(ElfFile({file.data(), file.size()}).symbols(), arena));
+  EXPECT_TRUE(index.is_consistent());
+  EXPECT_EQ(text(index.name_at(100)), "outer");
+  EXPECT_EQ(text(index.name_at(199)), "outer");
+  EXPECT_EQ(text(index.name_at(120)), "inner2");  // global before weak, without its version
+  EXPECT_EQ(text(index.name_at(125)), "inner");
+  EXPECT_EQ(text(index.name_at(130)), "outer");
+  EXPECT_EQ(text(index.name_at(150)), "outer");  // not `none`, which has no size
+  EXPECT_EQ(index.name_at(99).size, 0u);
+  EXPECT_EQ(index.name_at(200).size, 0u);
+  const ByteRange id = ElfFile({file.data(), file.size()}).build_id();
+  ASSERT_EQ(id.size, 20u);
+  EXPECT_EQ(id.data[2], 3);
+}
+
+TEST(ElfFile, SurvivesMutation) {
+  const std::vector<uint8_t> file = small_file();
+  std::mt19937_64 random(3);
+  int whole = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const GuardedBytes bytes(file.size());
+    memcpy(bytes.data(), file.data(), file.size());
+    for (int j = 0; j < i % 4; ++j) {
+      static constexpr uint8_t kEdges[] = {0, 1, 0x7f, 0x80, 0xff};
+      const uint64_t r = random();
+      bytes.data()[r % file.size()] = r >> 40 & 1 ? kEdges[(r >> 48) % 5] : r >> 56;
+    }
+    MetadataArena arena(system_pages);
+    const ElfFile elf(bytes.range());
+    elf.build_id();
+    SymbolIndex index;
+    EXPECT_TRUE(index.build(elf.symbols(), arena));
+    EXPECT_TRUE(index.is_consistent());
+    for (uint64_t address : {0ul, 120ul, 199ul, random()}) index.name_at(address);
+    whole += elf.symbols().count() == 5;
+  }
+  EXPECT_GT(whole, 5000);
+  EXPECT_LT(whole, 20000);
+}
+
+}  // namespace
+}  // namespace llamalloc
