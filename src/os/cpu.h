@@ -15,7 +15,9 @@ inline bool cpu_runs_avx2() {
 }
 #else
 #define LLAMALLOC_TARGET_AVX2
-inline bool cpu_runs_avx2() { return false; }
+inline bool cpu_runs_avx2() {
+  return false;
+}
 #endif
 
 }  // namespace llamalloc

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a prediction takes: evaluator_bench [MODEL]. Without a model: 5,000 tokens, E = 32, H = 64.
+// How long a prediction takes: evaluator_bench [MODEL]. Without a model: 5,000 tokens, E = 32, H
+// = 64.
 #include "predict/evaluator.h"
 
 #include <algorithm>

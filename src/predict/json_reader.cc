@@ -4,7 +4,9 @@
 namespace llamalloc {
 namespace {
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // Where decoded bytes go: a buffer, or nowhere.
 class Output {
@@ -91,7 +93,8 @@ bool JsonReader::escape(uint32_t* code_point) {
   *code_point = high;
   if (high < 0xD800 || high > 0xDFFF) return true;
   uint32_t low;  // the other half of a surrogate pair must follow
-  if (high > 0xDBFF || limit_ - cursor_ < 2 || cursor_[0] != '\\' || cursor_[1] != 'u') return false;
+  if (high > 0xDBFF || limit_ - cursor_ < 2 || cursor_[0] != '\\' || cursor_[1] != 'u')
+    return false;
   cursor_ += 2;
   if (!hex4(&low) || low < 0xDC00 || low > 0xDFFF) return false;
   *code_point = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);

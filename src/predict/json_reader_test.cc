@@ -25,14 +25,15 @@ bool reads_integer(const std::string& text, uint64_t expected) {
 
 TEST(JsonReader, DecodesStrings) {
   EXPECT_EQ(decoded(R"("a\"\\\/\b\f\n\r\tz")"), "a\"\\/\b\f\n\r\tz");
-  EXPECT_EQ(decoded(R"("\u0041\u00e9\u20AC\ud83d\ude00")"), "A\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
+  EXPECT_EQ(decoded(R"("\u0041\u00e9\u20AC\ud83d\ude00")"),
+            "A\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_EQ(decoded(R"("x\u0000y")"), std::string("x\0y", 3));
 }
 
 TEST(JsonReader, RefusesBadStrings) {
-  for (const char* text : {"", "a", "\"", "\"a", "\"\\", "\"\\\"", "\"\\x\"", "\"\\u12\"",
-                           "\"\\u12g4\"", "\"\\ud83d\"", "\"\\ud83dxx\"", "\"\\ud83d\\u0041\"",
-                           "\"\\udc00\"", "\"\n\""})
+  for (const char* text :
+       {"", "a", "\"", "\"a", "\"\\", "\"\\\"", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"",
+        "\"\\ud83d\"", "\"\\ud83dxx\"", "\"\\ud83d\\u0041\"", "\"\\udc00\"", "\"\n\""})
     EXPECT_EQ(decoded(text), "refused") << text;
 }
 

@@ -16,7 +16,8 @@ namespace {
 LLAMALLOC_INLINE void add_4_rows(float* __restrict z, const float* __restrict x,
                                  const float* __restrict rows, uint32_t n) {
   const float *r0 = rows, *r1 = rows + n, *r2 = rows + 2 * n, *r3 = rows + 3 * n;
-  for (uint32_t j = 0; j < n; ++j) z[j] += x[0] * r0[j] + x[1] * r1[j] + x[2] * r2[j] + x[3] * r3[j];
+  for (uint32_t j = 0; j < n; ++j)
+    z[j] += x[0] * r0[j] + x[1] * r1[j] + x[2] * r2[j] + x[3] * r3[j];
 }
 
 LLAMALLOC_INLINE void add_row(float* __restrict z, float x, const float* __restrict row,

@@ -37,9 +37,9 @@ struct LstmWeights {
 struct LstmState {
   static constexpr uint32_t kBatch = 8;
 
-  float* h = nullptr;          // [H]
-  float* c = nullptr;          // [H]
-  float* z = nullptr;          // [kBatch, 4H]
+  float* h = nullptr;  // [H]
+  float* c = nullptr;  // [H]
+  float* z = nullptr;  // [kBatch, 4H]
 };
 
 // One user at a time: the state is scratch memory.

@@ -37,7 +37,9 @@ struct RandomModel {
   std::vector<std::vector<float>> storage;
 };
 
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double logistic(double x) {
+  return 1 / (1 + std::exp(-x));
+}
 
 // The formulas of contracts/model_format.md, one sum at a time, in double precision.
 Doubles reference(const RandomModel& model, const std::vector<uint32_t>& ids) {
@@ -47,7 +49,8 @@ Doubles reference(const RandomModel& model, const std::vector<uint32_t>& ids) {
   for (uint32_t id : ids) {
     for (uint32_t j = 0; j < 4 * H; ++j) {
       z[j] = w.bias[j];
-      for (uint32_t k = 0; k < E; ++k) z[j] += double{w.embedding[id * E + k]} * w.kernel[k * 4 * H + j];
+      for (uint32_t k = 0; k < E; ++k)
+        z[j] += double{w.embedding[id * E + k]} * w.kernel[k * 4 * H + j];
       for (uint32_t k = 0; k < H; ++k) z[j] += h[k] * w.kernel[(E + k) * 4 * H + j];
     }
     for (uint32_t j = 0; j < H; ++j) {
@@ -86,8 +89,8 @@ TEST_P(LstmTest, EqualsTheReferenceInBothVariants) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, LstmTest,
-                         testing::Values(std::pair{32u, 64u}, std::pair{1u, 1u},
-                                         std::pair{5u, 3u}, std::pair{31u, 66u}));
+                         testing::Values(std::pair{32u, 64u}, std::pair{1u, 1u}, std::pair{5u, 3u},
+                                         std::pair{31u, 66u}));
 
 TEST(Lstm, WorksAtTheLargestWidths) {
   RandomModel model(512, 512, 9, 0.05f);

@@ -17,8 +17,8 @@ constexpr char kVersion[] = "1";
 struct Layout {
   SafetensorsMetadata metadata[3] = {{"format"}, {"version"}, {"classes"}};
   SafetensorsTensor tensors[6] = {
-      {"vocabulary", "U8", 1, 1},    {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
-      {"lstm_bias", "F32", 4, 1},    {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
+      {"vocabulary", "U8", 1, 1}, {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
+      {"lstm_bias", "F32", 4, 1}, {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
   };
 
   const SafetensorsMetadata& format() const { return metadata[0]; }

@@ -97,15 +97,15 @@ TEST_F(ModelFileTest, RefusesEveryTruncation) {
       ASSERT_TRUE(message.starts_with("truncated: header says ")) << message;
     }
   }
-  EXPECT_EQ(read(bytes.substr(0, bytes.size() - 1)),
-            "truncated: header says " + total + " bytes, file has " +
-                std::to_string(bytes.size() - 1));
+  EXPECT_EQ(
+      read(bytes.substr(0, bytes.size() - 1)),
+      "truncated: header says " + total + " bytes, file has " + std::to_string(bytes.size() - 1));
   EXPECT_EQ(read(bytes + "xy"), "2 bytes behind the last tensor");
 }
 
 TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {
-  for (const char* name : {"vocabulary", "embedding", "lstm_kernel", "lstm_bias", "dense_kernel",
-                           "dense_bias"}) {
+  for (const char* name :
+       {"vocabulary", "embedding", "lstm_kernel", "lstm_bias", "dense_kernel", "dense_bias"}) {
     TestModel model;
     model.remove(name);
     EXPECT_EQ(read(model), std::string("tensor `") + name + "` is missing");
@@ -143,8 +143,8 @@ TEST_F(ModelFileTest, RefusesHugeNumbers) {
   EXPECT_EQ(read_with("[5,3]", "[4611686018427387919,1]"),
             "tensor `embedding`: its shape is too large");
   EXPECT_TRUE(read_with("[5,3]", "[99999999999999999999,3]").starts_with("malformed JSON header"));
-  EXPECT_EQ(read_with("[0,60]", "[18446744073709551556,18446744073709551615]")
-                .substr(0, 50), "tensor `embedding`: its shape needs 60 bytes, data");
+  EXPECT_EQ(read_with("[0,60]", "[18446744073709551556,18446744073709551615]").substr(0, 50),
+            "tensor `embedding`: its shape needs 60 bytes, data");
 }
 
 TEST_F(ModelFileTest, RefusesOverlapsGapsAndMisalignment) {
@@ -160,13 +160,26 @@ TEST_F(ModelFileTest, RefusesOverlapsGapsAndMisalignment) {
 
 TEST_F(ModelFileTest, RefusesMalformedHeaders) {
   const std::pair<const char*, const char*> edits[] = {
-      {"\"shape\"", "\"shap\""},    {"\"shape\":", "\"shape\""},  {"\"dtype\":\"F32\",", ""},
-      {"[5,3]", "[5,3,]"},          {"[5,3]", "[5 3]"},           {"[5,3]", "[5,-3]"},
-      {"[5,3]", "[5,3.0]"},         {"[5,3]", "[05,3]"},          {"[5,3]", "[1,1,1,5,3]"},
-      {"[5,3]", "[[5,3]]"},         {"\"F32\"", "32"},            {"\"F32\"", "\"F32\\q\""},
-      {"}}", "}"},                  {"}}", "}}}"},                {"}}", "},}"},
-      {"\"rule\"", "rule"},         {"\"tail\"", "1"},            {"\"tail\"", "{\"a\":\"b\"}"},
-      {"\"version\"", "\"classes\""}, {"{\"__metadata__\"", "{,\"__metadata__\""},
+      {"\"shape\"", "\"shap\""},
+      {"\"shape\":", "\"shape\""},
+      {"\"dtype\":\"F32\",", ""},
+      {"[5,3]", "[5,3,]"},
+      {"[5,3]", "[5 3]"},
+      {"[5,3]", "[5,-3]"},
+      {"[5,3]", "[5,3.0]"},
+      {"[5,3]", "[05,3]"},
+      {"[5,3]", "[1,1,1,5,3]"},
+      {"[5,3]", "[[5,3]]"},
+      {"\"F32\"", "32"},
+      {"\"F32\"", "\"F32\\q\""},
+      {"}}", "}"},
+      {"}}", "}}}"},
+      {"}}", "},}"},
+      {"\"rule\"", "rule"},
+      {"\"tail\"", "1"},
+      {"\"tail\"", "{\"a\":\"b\"}"},
+      {"\"version\"", "\"classes\""},
+      {"{\"__metadata__\"", "{,\"__metadata__\""},
       {"\"embedding\"", "\"__metadata__\""},
   };
   for (const auto& [from, to] : edits) EXPECT_NE(read_with(from, to), "") << from << " " << to;
@@ -268,8 +281,8 @@ TEST(GoldenModel, GivesTheTrainersProbabilities) {
   for (const GoldenCase& c : cases) {
     std::vector<uint32_t> ids;
     for (const std::string& token : c.tokens)
-      ids.push_back(file.model().vocabulary.id(
-          {token.data(), static_cast<uint32_t>(token.size()), false}));
+      ids.push_back(
+          file.model().vocabulary.id({token.data(), static_cast<uint32_t>(token.size()), false}));
     EXPECT_EQ(ids, c.ids);
     ASSERT_EQ(c.probabilities.size(), size_t{kLifetimeClasses});
     float probability[kLifetimeClasses];

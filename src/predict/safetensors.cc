@@ -54,7 +54,7 @@ class HeaderReader {
 };
 
 template <typename Field>
-Field* find(std::span<Field> fields, const Name& name, const char* Field::*member) {
+Field* find(std::span<Field> fields, const Name& name, const char* Field::* member) {
   for (Field& field : fields)
     if (name.is(field.*member)) return &field;
   return nullptr;
@@ -125,8 +125,7 @@ bool HeaderReader::read_member(const Name& key, Name& dtype, SafetensorsTensor& 
                                uint64_t (&offsets)[2]) {
   if (key.is("dtype") && dtype.length == 0) return dtype.read(json_) || malformed();
   if (key.is("shape") && rank_ < 0) return read_integers(tensor.shape, kMaxRank, &rank_);
-  if (key.is("data_offsets") && offset_count_ < 0)
-    return read_integers(offsets, 2, &offset_count_);
+  if (key.is("data_offsets") && offset_count_ < 0) return read_integers(offsets, 2, &offset_count_);
   return error_.fail("tensor `%s`: unexpected member `%s`", tensor.name, key.text);
 }
 
@@ -140,10 +139,10 @@ bool HeaderReader::read_integers(uint64_t* out, int room, int* count) {
   return true;
 }
 
-bool HeaderReader::check(SafetensorsTensor& tensor, const Name& dtype, const uint64_t (&offsets)[2]) {
+bool HeaderReader::check(SafetensorsTensor& tensor, const Name& dtype,
+                         const uint64_t (&offsets)[2]) {
   if (!dtype.is(tensor.dtype))
-    return error_.fail("tensor `%s` has type %s, not %s", tensor.name, dtype.text,
-                       tensor.dtype);
+    return error_.fail("tensor `%s` has type %s, not %s", tensor.name, dtype.text, tensor.dtype);
   if (rank_ != tensor.rank)
     return error_.fail("tensor `%s` has %d dimensions, not %d", tensor.name, rank_, tensor.rank);
   if (offset_count_ != 2 || offsets[0] > offsets[1])
@@ -188,8 +187,8 @@ bool check_length(size_t size, size_t header_end, uint64_t last_end, ErrorText& 
 bool check_cover(std::span<SafetensorsTensor> tensors, size_t data_bytes, ErrorText& error) {
   size_t covered = 0;
   for (const SafetensorsTensor& tensor : tensors) covered += tensor.bytes;
-  return covered == data_bytes || error.fail("a gap of %zu bytes between tensors",
-                                             data_bytes - covered);
+  return covered == data_bytes ||
+         error.fail("a gap of %zu bytes between tensors", data_bytes - covered);
 }
 
 bool check_start(const char* data, size_t size, uint64_t* header_bytes, ErrorText& error) {

@@ -30,9 +30,9 @@ struct SafetensorsMetadata {
 
 struct SafetensorsTensor {
   const char* name;
-  const char* dtype;      // as the file must spell it: "F32", "U8"
-  size_t element_bytes;   // of that type
-  int rank;               // that the file must have
+  const char* dtype;     // as the file must spell it: "F32", "U8"
+  size_t element_bytes;  // of that type
+  int rank;              // that the file must have
   bool present = false;
   uint64_t shape[kMaxRank] = {};
   const char* data = nullptr;

@@ -28,8 +28,11 @@ class TestModel {
   explicit TestModel(std::vector<std::string> vocabulary = {"<unk>", "@", "main", "foo", "#16"},
                      uint64_t E = 3, uint64_t H = 5) {
     const uint64_t V = vocabulary.size(), C = kLifetimeClasses;
-    metadata = {{"format", "llamalloc-model"}, {"version", "1"}, {"classes", classes()},
-                {"rule", "tail"}, {"created_by", "llamalloc test"}};
+    metadata = {{"format", "llamalloc-model"},
+                {"version", "1"},
+                {"classes", classes()},
+                {"rule", "tail"},
+                {"created_by", "llamalloc test"}};
     const std::string lines = joined(vocabulary, "\n");
     add("embedding", {V, E});
     add("lstm_kernel", {E + H, 4 * H});
@@ -103,7 +106,8 @@ class TestModel {
     for (uint64_t n : tensor.shape) shape.push_back(std::to_string(n));
     std::string text("{\"dtype\":");
     text += quoted(tensor.dtype) + ",\"shape\":[" + joined(shape, ",") + "],\"data_offsets\":[";
-    return text += std::to_string(offset) + ',' + std::to_string(offset + tensor.data.size()) + "]}";
+    return text +=
+           std::to_string(offset) + ',' + std::to_string(offset + tensor.data.size()) + "]}";
   }
   void add(const std::string& name, std::vector<uint64_t> shape) {
     uint64_t count = 1;

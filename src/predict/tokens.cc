@@ -8,10 +8,18 @@
 namespace llamalloc {
 namespace {
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-constexpr bool is_word_byte(char c) { return is_digit(c) || is_upper(c) || is_lower(c); }
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+constexpr bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+constexpr bool is_word_byte(char c) {
+  return is_digit(c) || is_upper(c) || is_lower(c);
+}
 
 // Whether a word ends before text[i], 0 < i < length, both neighbours being letters or digits.
 bool starts_word(const char* text, size_t i, size_t length) {

@@ -57,8 +57,9 @@ TEST(Tokens, ReadMangledNames) {
 }
 
 TEST(Tokens, ReadUnnamedFrames) {
-  EXPECT_EQ(tokens_of({"?redis-server+0x1a2b0", "?libc.so.6", "?"}, 0),
-            (Strings{"?redis-server", "?redis-server+0x1a2b0", "@", "?libc.so.6", "@", "?", "#16"}));
+  EXPECT_EQ(
+      tokens_of({"?redis-server+0x1a2b0", "?libc.so.6", "?"}, 0),
+      (Strings{"?redis-server", "?redis-server+0x1a2b0", "@", "?libc.so.6", "@", "?", "#16"}));
   EXPECT_EQ(tokens_of({"?libstdc++.so.6+0x1f"}, 1),
             (Strings{"?libstdc++.so.6", "?libstdc++.so.6+0x1f", "#16"}));
   EXPECT_EQ(tokens_of({"?a b\n+0x1"}, 1), (Strings{"?a_b_", "?a_b_+0x1", "#16"}));

@@ -27,11 +27,14 @@ namespace llamalloc {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 127;
+  const uint32_t exponent =
+      std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 127;
   return p * std::bit_cast<float>(exponent << 23);
 }
 
-[[gnu::always_inline]] inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
+[[gnu::always_inline]] inline float sigmoid(float x) {
+  return 1.0f / (1.0f + fast_exp(-x));
+}
 
 [[gnu::always_inline]] inline float fast_tanh(float x) {
   return 1.0f - 2.0f / (fast_exp(2.0f * x) + 1.0f);

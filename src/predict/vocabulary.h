@@ -37,9 +37,7 @@ class Vocabulary {
     uint32_t length;
     char byte(uint32_t i) const { return text[i]; }
   };
-  Line line(uint32_t id) const {
-    return {text_ + starts_[id], starts_[id + 1] - starts_[id] - 1};
-  }
+  Line line(uint32_t id) const { return {text_ + starts_[id], starts_[id + 1] - starts_[id] - 1}; }
   bool find_lines(size_t bytes, ErrorText& error);
   bool fill_slots(ErrorText& error);
   // The slot that holds the spelling or would take it; null after kMaxProbes.
