@@ -20,6 +20,7 @@ from llamalloc.profile import Context, Profile
 from llamalloc.survival import Lives
 
 VOCABULARY_SIZE = 5000
+WIDTH_STEP = 16
 _FRAME_JOIN = "\n"
 
 
@@ -133,11 +134,16 @@ def vocabulary(sequences: Iterable[Sequence[str]], size: int = VOCABULARY_SIZE) 
     return [tokens.UNKNOWN, *common[: size - 1]]
 
 
+def width(length: int) -> int:
+    """The padded length of a sequence: few widths, for JAX compiles the model once for each."""
+    return -(-length // WIDTH_STEP) * WIDTH_STEP
+
+
 def encode(sequences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Encoded:
     """Ids of the tokens, 0 for those that are not in the vocabulary."""
     numbers = {token: number for number, token in enumerate(vocabulary)}
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int32)
-    ids = np.zeros((len(sequences), max(lengths, default=1)), dtype=np.int32)
+    ids = np.zeros((len(sequences), width(max(lengths, default=1))), dtype=np.int32)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = [numbers.get(token, 0) for token in sequence]
     return Encoded(ids, lengths)

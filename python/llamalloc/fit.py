@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 from llamalloc import lstm
-from llamalloc.dataset import Encoded
+from llamalloc.dataset import Encoded, width
 from llamalloc.lstm import Weights
 
 BATCH = 64
@@ -70,13 +69,13 @@ def fit(
     """
     classes = classes.astype(np.int32)
     sampler = _Sampler(_buckets(data), allocations, seed)
-    state, key = _OPTIMISER.init(weights), jax.random.key(seed)
+    state = _OPTIMISER.init(weights)
     best = _measured(weights, data, classes, allocations, 0)
     losses = []
     for step in range(1, steps + 1):
-        width, rows = sampler.batch()
-        batch = (data.ids[rows, :width], data.lengths[rows], classes[rows])
-        weights, state, loss = _step(weights, state, jax.random.fold_in(key, step), *batch)
+        columns, rows = sampler.batch()
+        ids = sampler.with_dropout(data.ids[rows, :columns])
+        weights, state, loss = _step(weights, state, ids, data.lengths[rows], classes[rows])
         losses.append(loss)
         if step % CHECK_EVERY and step != steps:
             continue
@@ -105,9 +104,8 @@ _probabilities = jax.jit(lstm.probabilities)
 
 
 @partial(jax.jit, donate_argnums=1)
-def _step(weights: Weights, state, key, ids, lengths, classes):
-    """One batch: ids [B, T], lengths [B], classes [B]; a few tokens become <unk>."""
-    ids = jnp.where(jax.random.bernoulli(key, TOKEN_DROPOUT, ids.shape), 0, ids)
+def _step(weights: Weights, state, ids, lengths, classes):
+    """One batch: ids [B, T], lengths [B], classes [B]."""
 
     def loss_of(weights: Weights):
         logits = lstm.logits(weights, ids, lengths)
@@ -125,15 +123,15 @@ def _measured(weights: Weights, data: Encoded, classes, allocations, step: int) 
 
 
 def _buckets(data: Encoded) -> list[_Bucket]:
-    """At most three widths, multiples of 8: for the short half, up to the 90th percentile, all."""
+    """At most three widths: for the shorter half, up to the 90th percentile, for all."""
     if len(data.lengths) == 0:
         return []
     edges = np.quantile(data.lengths, [0.5, 0.9, 1.0], method="higher")
-    widths = sorted({int(min(-(-edge // 8) * 8, data.ids.shape[1])) for edge in edges})
+    widths = sorted({width(int(edge)) for edge in edges})
     homes = np.searchsorted(widths, data.lengths)
     return [
-        _Bucket(np.flatnonzero(homes == home), width)
-        for home, width in enumerate(widths)
+        _Bucket(np.flatnonzero(homes == home), columns)
+        for home, columns in enumerate(widths)
         if (homes == home).any()
     ]
 
@@ -154,3 +152,7 @@ class _Sampler:
         index = self.random.choice(len(self.buckets), p=self.masses)
         bucket = self.buckets[index]
         return bucket.width, self.random.choice(bucket.members, BATCH, p=self.shares[index])
+
+    def with_dropout(self, ids: np.ndarray) -> np.ndarray:
+        """A few tokens become <unk>, so that the model does not hang on single names."""
+        return np.where(self.random.random(ids.shape, np.float32) < TOKEN_DROPOUT, 0, ids)

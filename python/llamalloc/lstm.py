@@ -20,6 +20,7 @@ from jax import Array
 EMBEDDING = 32
 HIDDEN = 64
 _FORGET_BIAS = 1.0
+_EMBEDDING_SCALE = np.float32(0.5)
 
 
 class Weights(NamedTuple):
@@ -38,23 +39,27 @@ class Weights(NamedTuple):
 
 
 def initial(
-    key: Array, vocabulary: int, classes: int, embedding: int = EMBEDDING, hidden: int = HIDDEN
+    seed: int, vocabulary: int, classes: int, embedding: int = EMBEDDING, hidden: int = HIDDEN
 ) -> Weights:
-    """Random weights: uniform within 1 / sqrt(fan in), forget gates open at the start."""
-    keys = jax.random.split(key, 3)
-    bias = jnp.zeros(4 * hidden, jnp.float32).at[hidden : 2 * hidden].set(_FORGET_BIAS)
-    return Weights(
-        embedding=0.5 * jax.random.normal(keys[0], (vocabulary, embedding), jnp.float32),
-        lstm_kernel=_uniform(keys[1], (embedding + hidden, 4 * hidden)),
+    """Random weights of standard deviation 1 / sqrt(fan in); forget gates open at the start.
+
+    numpy draws them: JAX would compile for seconds to do the same once.
+    """
+    random = np.random.default_rng(seed)
+    bias = np.zeros(4 * hidden, np.float32)
+    bias[hidden : 2 * hidden] = _FORGET_BIAS
+    weights = Weights(
+        embedding=_EMBEDDING_SCALE * random.standard_normal((vocabulary, embedding), np.float32),
+        lstm_kernel=_scaled(random, (embedding + hidden, 4 * hidden)),
         lstm_bias=bias,
-        dense_kernel=_uniform(keys[2], (hidden, classes)),
-        dense_bias=jnp.zeros(classes, jnp.float32),
+        dense_kernel=_scaled(random, (hidden, classes)),
+        dense_bias=np.zeros(classes, np.float32),
     )
+    return Weights(*map(jnp.asarray, weights))
 
 
-def _uniform(key: Array, shape: tuple[int, int]) -> Array:
-    limit = float(np.sqrt(3.0 / shape[0]))
-    return jax.random.uniform(key, shape, jnp.float32, -limit, limit)
+def _scaled(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return random.standard_normal(shape, np.float32) * np.float32(shape[0] ** -0.5)
 
 
 def logits(weights: Weights, ids: Array, lengths: Array) -> Array:

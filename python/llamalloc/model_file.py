@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files, contracts/model_format.md: the twin of src/predict/model_file.cc, and the writer."""
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,15 @@ def _packed(model: Model) -> bytes:
         "rule": model.rule,
         "created_by": f"llamalloc {__version__}",
     }
-    return save(tensors, metadata)
+    return _in_fixed_order(save(tensors, metadata))
+
+
+def _in_fixed_order(data: bytes) -> bytes:
+    """The same file with the keys of its header sorted: the library's order changes by the run."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[end:]
 
 
 def read(path: Path) -> Model:

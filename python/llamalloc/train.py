@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from llamalloc import baselines, dataset, fit, labels, lstm, metrics, model_file, profile
@@ -129,7 +128,7 @@ class _Learner:
         self.steps = steps
         self.progress = progress
         self.steps_done = 0
-        self.weights = lstm.initial(jax.random.key(seed), len(vocabulary), len(CLASS_NAMES))
+        self.weights = lstm.initial(seed, len(vocabulary), len(CLASS_NAMES))
 
     def learn(self, data: Dataset, what: str) -> None:
         """Trains on `data` from where the weights are."""

@@ -100,4 +100,4 @@ def _lifetime_bars(axes: Axes, result: TrainResult) -> None:
             base = base + heights[index]
     lowest = heights.sum(axis=0)[heights.sum(axis=0) > 0].min()
     axes.set_ylim(max(lowest * 0.5, _FLOOR), 1.0)
-    axes.set_xlim(np.flatnonzero(base)[0] * _BUCKETS_A_BAR - 2, _ALIVE_AT + 14)
+    axes.set_xlim(min(left[np.flatnonzero(base)[0]], _ALIVE_AT) - 2, _ALIVE_AT + 14)

@@ -89,8 +89,7 @@ def section(result: TrainResult) -> str:
         [
             f"<h2>How right</h2><p>Measured on {SPLITS[result.split]}. {_READING}</p>",
             _accuracy_table(result),
-            f"<h2>What is taken for what</h2><p>{_CONFUSION}</p>",
-            train_charts.confusion(result),
+            *([_CONFUSION, train_charts.confusion(result)] if len(result.measured_on) else []),
             f"<h2>How long objects live</h2><p>{_LIFETIMES}</p>",
             train_charts.lifetimes(result),
             _class_table(result),
@@ -126,7 +125,7 @@ def _class_table(result: TrainResult) -> str:
 
 def _wrong_table(result: TrainResult) -> str:
     if not result.wrong:
-        return "<p>None: every context is predicted as it was measured.</p>"
+        return "<p>None: every context measured on is predicted as it lived.</p>"
     rows = [
         f"<tr><td class=n>{100 * wrong.share:.3g} %</td><td class=n>{wrong.samples:,}</td>"
         f"<td class=n>{wrong.size:,}</td><td class=c>{train_charts.CLASS_LABELS[wrong.truth]}</td>"
@@ -156,7 +155,10 @@ _READING = (
     "key the table had seen (the model answers always; a table without an entry says what is most "
     "common)."
 )
-_CONFUSION = "Rows: how long the objects of a context lived. Columns: what the model says."
+_CONFUSION = (
+    "<h2>What is taken for what</h2><p>Rows: how long the objects of a context lived. Columns: "
+    "what the model says. Each row adds up to 100 % of the row's allocations.</p>"
+)
 _LIFETIMES = (
     "Share of all allocations by lifetime, coloured by the class of the context that made them. "
     "The scale is logarithmic both ways: most objects die young, and the few that stay are what "

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training learns, repeats itself by seed, and keeps the best it saw."""
+
+import numpy as np
+import pytest
+from support import synthetic
+
+from llamalloc import dataset, fit, labels, lstm
+
+DATA = dataset.build([synthetic.profile(contexts=48)])
+VOCABULARY = dataset.vocabulary(DATA.tokens())
+ENCODED = dataset.encode(DATA.tokens(), VOCABULARY)
+
+
+def fresh(seed=0):
+    classes = len(labels.CLASS_NAMES)
+    return lstm.initial(seed, len(VOCABULARY), classes, embedding=16, hidden=24)
+
+
+def trained(seed=0, steps=100, **how):
+    return fit.fit(fresh(), ENCODED, DATA.classes, DATA.weights, seed=seed, steps=steps, **how)
+
+
+def test_it_learns_every_context_and_stops_early():
+    result = trained(steps=1500)
+    assert result.weighted >= fit.GOOD_WEIGHTED
+    assert result.unweighted >= fit.GOOD_UNWEIGHTED
+    assert result.steps < 1500
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not():
+    one, same, other = trained(seed=5), trained(seed=5), trained(seed=6)
+    assert all(np.array_equal(a, b) for a, b in zip(one.weights, same.weights, strict=True))
+    assert not np.array_equal(one.weights.embedding, other.weights.embedding)
+
+
+def test_the_best_weights_are_returned_with_their_own_accuracy():
+    seen = []
+    result = trained(steps=150, report=lambda step, loss, right: seen.append((step, right)))
+    assert [step for step, _ in seen] == [50, 100, 150]
+    right = fit.predict(result.weights, ENCODED).argmax(axis=1) == DATA.classes
+    assert float(DATA.weights[right].sum() / DATA.weights.sum()) == result.weighted
+
+
+def test_predictions_do_not_depend_on_company():
+    weights = fresh()
+    all_at_once = fit.predict(weights, ENCODED)
+    for i in (0, 17, 47):
+        alone = dataset.encode([DATA.tokens()[i]], VOCABULARY)
+        np.testing.assert_allclose(fit.predict(weights, alone)[0], all_at_once[i], atol=1e-6)
+
+
+def test_nothing_to_predict():
+    nothing = dataset.encode([], VOCABULARY)
+    assert fit.predict(fresh(), nothing).shape == (0, len(labels.CLASS_NAMES))
+
+
+@pytest.mark.parametrize("lengths", [[1], [128] * 3, [1, 2, 3, 50, 128], list(range(1, 129))])
+def test_buckets_hold_every_context_once_and_wide_enough(lengths):
+    encoded = dataset.encode([["x"] * n for n in lengths], ["<unk>", "x"])
+    buckets = fit._buckets(encoded)
+    assert sorted(i for bucket in buckets for i in bucket.members) == list(range(len(lengths)))
+    assert len(buckets) <= 3
+    for bucket in buckets:
+        assert encoded.lengths[bucket.members].max() <= bucket.width <= encoded.ids.shape[1]
+
+
+def test_batches_are_half_by_weight_and_half_uniform():
+    encoded = dataset.encode([["x"]] * 4, ["<unk>", "x"])
+    sampler = fit._Sampler(fit._buckets(encoded), np.array([97.0, 1, 1, 1]), seed=0)
+    rows = np.concatenate([sampler.batch()[1] for _ in range(400)])
+    shares = np.bincount(rows, minlength=4) / len(rows)
+    assert shares == pytest.approx([0.61, 0.13, 0.13, 0.13], abs=0.02)

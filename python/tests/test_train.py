@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles in, model and account out: by the API and by the command."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from support import profile_writer, synthetic
+
+from llamalloc import dataset, fit, model_file, profile, train_report
+from llamalloc.train import train
+
+
+@pytest.fixture(scope="module")
+def runs(run_of):
+    return [run_of(seed=seed, contexts=96) for seed in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def trained(runs, run_of, tmp_path_factory):
+    out = tmp_path_factory.mktemp("model") / "server.model"
+    unseen = run_of(seed=3, contexts=96, version=1)
+    seen = []
+    result = train(runs, out, holdout=[unseen], progress=lambda *step: seen.append(step))
+    return result, out, seen
+
+
+def test_it_knows_what_it_learned_and_generalises_beyond_the_tables(trained):
+    result, _, _ = trained
+    assert result.shipped.weighted > 0.99
+    unseen = result.scores["never seen"]
+    assert unseen["model"].weighted > 0.8
+    assert unseen["exact context"].coverage == 0
+    assert unseen["model"].weighted > unseen["site"].weighted + 0.2
+    assert result.scores["learned"]["exact context"].weighted == 1
+
+
+def test_the_model_file_gives_the_reported_accuracy(trained, runs):
+    result, out, _ = trained
+    model = model_file.read(out)
+    data = dataset.build([profile.read(path) for path in runs])
+    chosen = fit.predict(model.weights, dataset.encode(data.tokens(), model.vocabulary))
+    right = chosen.argmax(axis=1) == data.classes
+    assert data.weights[right].sum() / data.weights.sum() == pytest.approx(result.shipped.weighted)
+
+
+def test_json_is_json_and_complete(trained):
+    document = json.loads(json.dumps(trained[0].to_json()))
+    assert document["split"] == "holdout"
+    assert document["dataset"]["learned"]["contexts"] == 96
+    assert set(document["scores"]["measured"]) == {"model", "exact context", "site"}
+    measured = document["dataset"]["measured"]["allocations"]
+    assert np.sum(document["confusion"]) == pytest.approx(measured)
+    assert document["model"]["bytes"] > 10_000
+
+
+def test_progress_is_told_and_ends_at_the_total(trained):
+    steps = trained[2]
+    assert {what.split(":")[0] for what, _, _ in steps} == {"reading profiles", "learning"}
+    assert all(0 <= done <= total for _, done, total in steps)
+    assert steps[-1][1] == steps[-1][2]
+
+
+def test_the_same_seed_writes_the_same_file(runs, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(runs[:1], tmp_path / name, seed=seed, steps=20)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
+
+
+def test_without_holdout_one_run_is_split_by_context(runs, tmp_path):
+    result = train(runs[:1], tmp_path / "m", steps=50)
+    assert result.split == "contexts"
+    assert (len(result.learned), len(result.measured_on)) == (96, 19)
+    assert result.scores["measured"]["exact context"].coverage == 0
+
+
+def test_without_holdout_the_last_of_several_runs_is_measured_on_first(runs, tmp_path):
+    result = train(runs, tmp_path / "m", steps=50)
+    assert result.split == "last run"
+    assert result.scores["measured"]["exact context"].coverage > 0.9
+    assert result.learned.weights.sum() == pytest.approx(
+        2 * result.measured_on.weights.sum(), rel=0.1
+    )
+
+
+def test_a_profile_of_one_context_is_enough(tmp_path):
+    path = profile_writer.write(synthetic.profile(contexts=1), tmp_path / "one.pb.gz")
+    result = train([path], tmp_path / "m", steps=100)
+    assert result.shipped.weighted == 1
+    assert train_report.text(result) and train_report.page(result)
+
+
+def test_rule_p95_is_kept_in_the_file(runs, tmp_path):
+    result = train(runs[:1], tmp_path / "m", rule="p95", steps=5)
+    assert model_file.read(tmp_path / "m").rule == result.rule == "p95"
+    assert result.to_json()["dataset"]["learned"]["contexts_by_class"]["mixed"] == 0
+
+
+def test_the_page_is_whole_and_self_contained(trained):
+    page = train_report.page(trained[0])
+    assert page.count("<svg") == 2 and page.count("</svg>") == 2
+    assert not re.search(r"""\b(src|href)\s*=\s*["'](?!#|data:)|url\((?!#)""", page)
+    assert "<script" not in page
+    for title in ("How right", "What is taken for what", "How long objects live"):
+        assert title in page
+    assert "helper" in page or not trained[0].wrong
+
+
+def test_the_table_shows_model_and_both_baselines(trained):
+    text = train_report.text(trained[0])
+    for word in ("model", "exact context", "site", "weighted", "page group", "KiB"):
+        assert word in text
+
+
+def test_names_are_escaped_on_the_page(run_of, tmp_path):
+    made = synthetic.profile(contexts=8)
+    evil = profile_writer.message_of(made)
+    index = list(evil.string_table).index(b"main")
+    evil.string_table[index] = b"<script>alert(1)</script>"
+    path = profile_writer.write_message(evil, tmp_path / "p.pb.gz")
+    result = train([path], tmp_path / "m", steps=1)
+    page = train_report.page(result)
+    assert result.wrong and "&lt;script&gt;" in page and "<script>" not in page
