@@ -30,6 +30,16 @@ class Model:
     rule: str
 
 
+def check_writable(path: Path) -> None:
+    """Raises ModelError if `path` cannot become a model file: to be known before the work."""
+    if path.is_dir():
+        raise ModelError(f"{path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise ModelError(f"{path}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ModelError(f"{path}: no right to write in {path.parent}; choose another place")
+
+
 def write(model: Model, path: Path) -> int:
     """Writes the model and reads it back; returns its size in bytes.
 

@@ -58,6 +58,7 @@ def train(
     the model cannot be written.
     """
     started = time.monotonic()
+    model_file.check_writable(Path(out))
     paths = [Path(path) for path in [*profiles, *holdout]]
     runs = _read(paths, progress)
     split = _split(runs[: len(profiles)], runs[len(profiles) :], rule, tail, seed)

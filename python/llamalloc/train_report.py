@@ -40,6 +40,8 @@ def text(result: TrainResult, width: int = 100) -> str:
 def _rows(result: TrainResult) -> Iterable[tuple[str, str, list[str]]]:
     """(part, predictor, cells); the part is named on its first row only."""
     for part, title in _PARTS.items():
+        if part == "never seen" and result.scores[part] == result.scores["measured"]:
+            continue  # nothing of what was measured had been seen
         for name, score in result.scores.get(part, {}).items():
             yield title, name, [_percent(getattr(score, field)) for field in _FIELDS]
             title = ""

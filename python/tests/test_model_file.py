@@ -98,7 +98,7 @@ def rewritten(tmp_path, *, tensors=None, drop=None, **metadata):
     ],
 )
 def test_refusals(tmp_path, how, cause):
-    with pytest.raises(ModelError, match="x.model: ") as caught:
+    with pytest.raises(ModelError, match=r"x\.model: ") as caught:
         model_file.read(rewritten(tmp_path, **how))
     assert cause in str(caught.value)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import profile_writer, synthetic
 
-from llamalloc import dataset, fit, model_file, profile, train_report
+from llamalloc import cli, dataset, fit, model_file, profile, train_report
 from llamalloc.train import train
 
 
@@ -123,3 +123,50 @@ def test_names_are_escaped_on_the_page(run_of, tmp_path):
     result = train([path], tmp_path / "m", steps=1)
     page = train_report.page(result)
     assert result.wrong and "&lt;script&gt;" in page and "<script>" not in page
+
+
+def test_the_place_for_the_model_is_checked_before_the_work(runs, tmp_path):
+    (tmp_path / "dir").mkdir()
+    for out, cause in ((tmp_path / "dir", "is a folder"), (tmp_path / "no" / "m", "no folder")):
+        with pytest.raises(model_file.ModelError, match=cause):
+            train([tmp_path / "not even a profile"], out)
+
+
+def test_the_command_prints_json_and_writes_model_and_page(runs, tmp_path, capsys):
+    model, page = tmp_path / "x.model", tmp_path / "x.html"
+    arguments = ["train", str(runs[0]), "-o", str(model), "--report", str(page)]
+    assert cli.call([*arguments, "--steps", "20", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["model"]["bytes"] == model.stat().st_size
+    assert "learning" in printed.err.splitlines()[1]
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_the_command_prints_a_table(runs, tmp_path, capsys):
+    assert cli.call(["train", str(runs[0]), "-o", str(tmp_path / "m"), "--steps", "20"]) == 0
+    assert "exact context" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"), [(None, "cannot be read"), (b"", "is empty"), (b"text", "not a pprof")]
+)
+def test_the_command_refuses_in_one_line(tmp_path, capsys, content, cause):
+    path = tmp_path / "p.pb.gz"
+    if content is not None:
+        path.write_bytes(content)
+    assert cli.call(["train", str(path), "-o", str(tmp_path / "m")]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert cause in errors[-1] and "llamalloc record -o p.pb.gz" in errors[-1]
+    assert errors[-1].startswith(f"llamalloc: {path}: ")
+
+
+@pytest.mark.parametrize("wrong", [["--rule", "median"], ["--seed", "-1"], ["--steps", "0"], []])
+def test_wrong_use_is_refused_before_anything_is_read(tmp_path, wrong):
+    output = ["-o", str(tmp_path / "m")] if wrong else []
+    assert cli.call(["train", str(tmp_path / "none.pb.gz"), *output, *wrong]) == 2
+
+
+def test_help_teaches_with_examples(capsys):
+    assert cli.call(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "llamalloc train -o redis.model p.pb.gz" in text and "--holdout" in text

@@ -92,15 +92,31 @@ def _failed(message: str) -> int:
 
 @contextmanager
 def _progress():
-    """A bar on stderr that shows the phase, gone when done; nothing where stderr is no terminal."""
+    """A bar on stderr that is gone when done; where stderr is no terminal, a line a phase."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    text = TextColumn("{task.description}")
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Phases()
+        return
+    text = TextColumn("{task.description}")
     bar = Progress(text, BarColumn(), TimeElapsedColumn(), console=console, transient=True)
     with bar:
         task = bar.add_task("starting", total=None)
         yield lambda what, done, total: bar.update(
             task, description=what, completed=done, total=total
         )
+
+
+class _Phases:
+    """Says each phase once."""
+
+    def __init__(self):
+        self.phase = ""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        phase = what.partition(":")[0]
+        if phase != self.phase:
+            print(f"llamalloc: {phase}", file=sys.stderr, flush=True)
+        self.phase = phase
