@@ -2,6 +2,7 @@
 """The parent of a recorded program: its pid in the environment, signals, exit codes."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -62,6 +63,43 @@ def test_signals_are_passed_on(name: str) -> None:
     parent.send_signal(getattr(signal, f"SIG{name}"))
     assert parent.communicate(timeout=10)[0] == "got\n"
     assert parent.returncode == 9
+
+
+COUNTER = """
+import signal, time
+seen = []
+signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+print("ready", flush=True)
+until = time.monotonic() + 1
+while time.monotonic() < until:
+    time.sleep(0.01)
+print("got", len(seen), flush=True)
+"""
+RUNNER = """
+import os, sys
+from pathlib import Path
+from llamalloc import child
+child.run(Path(sys.executable), ["python", "-c", sys.argv[1]], lambda pid: dict(os.environ))
+"""
+
+
+def test_an_interrupt_of_the_terminal_reaches_the_child_once() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", RUNNER, COUNTER])
+    read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    said = read_until(terminal, b"got ")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert b"got 1" in said
+
+
+def read_until(terminal: int, words: bytes) -> bytes:
+    said = b""
+    while words not in said or not said.endswith(b"\n"):
+        said += os.read(terminal, 1000)
+    return said
 
 
 def test_the_clock_ticks_while_the_child_runs() -> None:

@@ -77,10 +77,12 @@ def test_the_memory_limit_of_a_control_group_above_us_counts(tmp_path: Path) -> 
     assert doctor.cgroup_limit(tmp_path, "0::/a/b\n") is None
     (tmp_path / "a" / "memory.max").write_text("1073741824\n")
     assert doctor.cgroup_limit(tmp_path, "0::/a/b\n") == 1 << 30
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert doctor.cgroup_limit(tmp_path, "4:cpu,memory:/\n") is None
     old = tmp_path / "memory" / "c"
     old.mkdir(parents=True)
     (old / "memory.limit_in_bytes").write_text("4096\n")
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
     assert doctor.cgroup_limit(tmp_path, "4:cpu,memory:/c\n3:pids:/c\n") == 4096
 
 

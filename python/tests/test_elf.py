@@ -15,7 +15,14 @@ def test_a_dynamic_program_names_its_loader_and_libraries(tmp_path: Path) -> Non
     assert (facts.bits, facts.is_static, facts.has_symtab) == (64, False, True)
     assert "ld-linux" in (facts.interpreter or "")
     assert "libc.so.6" in facts.needed
-    assert "main" in facts.defined and "malloc" not in facts.defined
+    assert "main" in facts.defined
+
+
+def test_a_malloc_that_is_only_used_is_not_its_own(tmp_path: Path) -> None:
+    source = "#include <stdlib.h>\nint main(void) { return malloc(9) == 0; }"
+    program = compiled(tmp_path / "p", source)
+    assert b"malloc" in program.read_bytes()
+    assert "malloc" not in elf.read(program).defined
 
 
 @pytest.mark.parametrize("flag", ["-static", "-static-pie"])

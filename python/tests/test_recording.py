@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`llamalloc record` with the built library: whole runs, crashes, kills, attaching."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -59,13 +60,15 @@ def test_a_whole_run_is_recorded_and_its_exit_code_kept(churn: Path, tmp_path: P
     assert not [p for p in tmp_path.iterdir() if p.name not in ("p.pb.gz", "s.json")]
 
 
-def test_the_file_is_packed_again_and_smaller_than_stored(churn: Path, tmp_path: Path) -> None:
+def test_the_file_is_packed_as_small_as_gzip_can(churn: Path, tmp_path: Path) -> None:
     stored, packed = tmp_path / "stored.pb.gz", tmp_path / "p.pb.gz"
     conf = {"profile": str(stored), "sample_interval": "4KiB"}
     env = launch.environment(launch.find_library(), conf)
     subprocess.run([churn, "end"], env=env, check=True, capture_output=True)
     assert record("-o", packed, "--", churn, "end").returncode == 0
-    assert packed.stat().st_size < stored.stat().st_size
+    for path in (stored, packed):
+        best = gzip.compress(gzip.decompress(path.read_bytes()), compresslevel=9, mtime=0)
+        assert (path.read_bytes() == best) is (path == packed)
     recording.repack(stored)
     assert profile.read(stored).contexts
 

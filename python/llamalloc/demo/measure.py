@@ -68,8 +68,11 @@ def _guarded(
         run = _load(server, row, workload, say)
         _check_in_charge(server, row)
         run.statistics = _statistics(socket)
-    except OSError as error:
+    except (OSError, benchmark.BenchmarkError) as error:
+        died = server.has_ended()
         server.kill()
+        if not died:
+            raise
         raise ServerError(f"redis-server died ({error}): {server.last_words()}") from error
     except BaseException:
         server.kill()

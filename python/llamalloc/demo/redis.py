@@ -114,6 +114,14 @@ class Server:
         faults = [f"redis-server ended with {status}"] if status else []
         return faults + self.complaints()
 
+    def has_ended(self, patience: float = 2.0) -> bool:
+        """Whether it has ended by itself, given a moment to do so."""
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         """Ends it at once, whatever state it is in."""
         self.process.kill()
