@@ -198,7 +198,7 @@ Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
   if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
   if (alignment < kBlockSize) alignment = kBlockSize;
   void* start = system_.map(size, alignment);
-  if (start == nullptr || !map_.cover(start, 1, arena_)) {
+  if (start == nullptr || !map_.cover(start, 1, system_)) {
     if (start) system_.unmap(start, size);
     free_record(span, 0);
     return nullptr;
@@ -253,9 +253,9 @@ void* Heap::resize_direct(Span* span, size_t bytes) {
   unlink_direct(span);
   map_.set(span->base, {1}, nullptr);
   void* moved = system_.remap(span->base, span->bytes, size);
-  if (moved != nullptr && !map_.cover(moved, 1, arena_)) {
+  if (moved != nullptr && !map_.cover(moved, 1, system_)) {
     moved = system_.remap(moved, size, span->bytes);
-    CHECK(moved != nullptr && map_.cover(moved, 1, arena_));
+    CHECK(moved != nullptr && map_.cover(moved, 1, system_));
     span->base = static_cast<char*>(moved);
     moved = nullptr;
   }

@@ -109,7 +109,7 @@ bool PagePool::commit_more() {
 bool PagePool::reserve_chunk() {
   while (true) {
     void* chunk = system_.reserve(next_chunk_, kHugePageSize);
-    if (chunk && map_.cover(chunk, next_chunk_, arena_)) {
+    if (chunk && map_.cover(chunk, next_chunk_, system_)) {
       cursor_ = committed_ = static_cast<char*>(chunk);
       limit_ = cursor_ + next_chunk_;
       counts_.reserved_bytes += next_chunk_;

@@ -15,7 +15,7 @@
 
 #include "base/units.h"
 #include "heap/span.h"
-#include "os/arena.h"
+#include "os/pages.h"
 
 namespace llamalloc {
 
@@ -34,13 +34,18 @@ class SpanMap {
     return leaf[(address >> kBlockShift) & (kLeafEntries - 1)];
   }
 
+  // Memory behind the leaves for so many bytes of heap.
+  static constexpr size_t leaf_bytes(size_t heap_bytes) {
+    return heap_bytes / kBlockSize * sizeof(Span*);
+  }
+
   // Makes the leaves that cover the space; false if the system has no memory.
-  bool cover(const void* start, size_t bytes, MetadataArena& arena) {
+  bool cover(const void* start, size_t bytes, PageSource& system) {
     const size_t first = reinterpret_cast<uintptr_t>(start) >> kLeafShift;
     const size_t last = (reinterpret_cast<uintptr_t>(start) + bytes - 1) >> kLeafShift;
     if (last >= kRootEntries) return false;
     for (size_t i = first; i <= last; ++i)
-      if (!ensure_leaf(i, arena)) return false;
+      if (!ensure_leaf(i, system)) return false;
     return true;
   }
 
@@ -53,13 +58,17 @@ class SpanMap {
   }
 
  private:
-  bool ensure_leaf(size_t i, MetadataArena& arena) {
+  bool ensure_leaf(size_t i, PageSource& system) {
     if (root_[i].load(std::memory_order_relaxed)) return true;
-    Span** leaf = arena.make_array<Span*>(kLeafEntries);
+    constexpr size_t kBytes = kLeafEntries * sizeof(Span*);
+    void* leaf = system.map(kBytes, 4096);
     if (leaf == nullptr) return false;
+    system.advise_huge(leaf, kBytes, false);
     Span** expected = nullptr;
     // A leaf is zero when published; readers depend on the pointer itself, so release suffices.
-    root_[i].compare_exchange_strong(expected, leaf, std::memory_order_release);
+    if (!root_[i].compare_exchange_strong(expected, static_cast<Span**>(leaf),
+                                          std::memory_order_release))
+      system.unmap(leaf, kBytes);
     return true;
   }
 

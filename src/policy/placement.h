@@ -26,7 +26,8 @@ class Placement {
     uint64_t key = 0;
     LifetimeClass lifetime = LifetimeClass::mixed;
     PageGroup group = PageGroup::unknown;
-    bool miss = false;  // the caller hands the context to the worker
+    bool known = false;  // the context has a prediction of its own
+    bool miss = false;   // the caller hands the context to the worker
   };
   Choice choose(CallSite site, uintptr_t stack_high, int size_class) const {
     Choice choice;
@@ -35,6 +36,7 @@ class Placement {
     if (__builtin_expect(p.found, 1)) {
       choice.lifetime = p.lifetime;
       choice.group = p.group;
+      choice.known = !p.pending;
     } else {
       choose_by_site(site, size_class, &choice);
     }

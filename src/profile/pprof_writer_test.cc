@@ -110,6 +110,31 @@ TEST(PprofWriter, FrameNamesArePrintable) {
   EXPECT_EQ(samples[3].stack, std::vector<std::string>{"?"});
 }
 
+extern "C" __attribute__((noinline)) void profile_test_site() {
+  asm volatile("nop; nop; nop");
+}
+
+// The real symboliser, on this very program.
+TEST(PprofWriter, NamesTheFunctionsOfTheProcess) {
+  MetadataArena arena(system_pages);
+  Profiler profiler(arena, system_pages);
+  Symboliser symboliser(arena);
+  profiler.start(64, {0});
+  StackTrace trace;
+  trace.depth = 1;
+  trace.frames[0] = reinterpret_cast<uintptr_t>(&profile_test_site) + 1;
+  ASSERT_TRUE(profiler.on_alloc(this, 64, trace, 0, LifetimeClass::mixed, {0}, 0, 0));
+  test::BufferSink sink;
+  ASSERT_TRUE(profiler.write(sink, symboliser, {{1}, {1}, false}));
+  EXPECT_EQ(test::read_samples(sink.text).at(0).stack.at(0), "profile_test_site");
+  test::Message profile = test::parse(test::gunzip_stored(sink.text));
+  test::Message mapping = test::parse(profile.bytes[3].at(0));
+  EXPECT_LE(mapping.numbers[2].at(0), trace.frames[0]);
+  EXPECT_GT(mapping.numbers[3].at(0), trace.frames[0]);
+  const std::string file = profile.bytes[6].at(mapping.numbers[5].at(0));
+  EXPECT_EQ(file.substr(file.size() - 12), "profile_test");
+}
+
 // Larger than every buffer on the way, with names longer than a frame name may be.
 TEST(PprofWriter, WritesLargeProfiles) {
   MetadataArena arena(system_pages);

@@ -76,7 +76,8 @@ class Profiler {
     bool at_exit;     // the process is ending
   };
   // The profile so far (contracts/profile_format.md). False: the sink failed, or no memory for the
-  // scratch tables. Thread-safe; takes the time of naming every frame, with nothing locked.
+  // scratch tables. Takes the time of naming every frame, with nothing locked; may run on several
+  // threads at once, each with names and a sink of its own.
   bool write(ByteSink& sink, FrameNames& names, const WriteInfo& info);
   // The same with any object that has frame_name and module_of (os/symbols.h: Symboliser).
   template <typename Symboliser>

@@ -118,6 +118,14 @@ Placement::Choice choose_group(ThreadHeap* heap, size_t size, CallSite site, boo
   return choice;
 }
 
+// A sampled allocation stands for many: how often the cache knew the context.
+void count_prediction(size_t size, const Placement::Choice& choice) {
+  if (!process.placement_on.load(std::memory_order_relaxed)) return;
+  const double interval = static_cast<double>(process.profiler.interval());
+  process.counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold,
+                       static_cast<uint64_t>(sample_weight(size, interval)));
+}
+
 // One object in a span of samples; its free comes to deallocate_slow.
 void* allocate_sampled(ThreadHeap* heap, size_t size, CallSite site,
                        const Placement::Choice& choice) {
@@ -134,6 +142,7 @@ void* allocate_sampled(ThreadHeap* heap, size_t size, CallSite site,
     StackTrace trace;
     unwind_from_here(site.return_address, &trace);
     if (trace.truncated) process.counters.add(Stat::stacks_truncated);
+    count_prediction(size, choice);
     process.profiler.on_alloc(p, size, trace, choice.key, choice.lifetime, process.system.now(),
                               heap->thread_id, current_cpu());
   }

@@ -61,7 +61,8 @@ void refresh_gauges() {
   counters.set(Stat::active, active + direct);
   counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct);
   counters.set(Stat::reserved, pool.reserved_bytes);
-  counters.set(Stat::metadata, process.arena.used_bytes());
+  counters.set(Stat::metadata,
+               process.arena.used_bytes() + SpanMap::leaf_bytes(pool.committed_bytes));
   counters.set(Stat::huge_pages_used, pages);
   counters.set(Stat::huge_pages_empty, pool.empty_backed);
   counters.set(Stat::huge_pages_acquired, pool.acquired);

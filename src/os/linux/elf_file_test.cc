@@ -70,14 +70,17 @@ TEST(ElfFile, ReadsThisProgram) {
 
 TEST(ElfFile, SurvivesTruncation) {
   const std::vector<char> bytes = own_file();
+  MetadataArena first(system_pages);
+  const uint32_t whole =
+      read_all({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, first);
   std::mt19937_64 random(2);
   for (int i = 0; i < 300; ++i) {
     const size_t size = i < 100 ? static_cast<size_t>(i) : random() % bytes.size();
     const GuardedBytes cut(size);
     memcpy(cut.data(), bytes.data(), size);
     MetadataArena arena(system_pages);
-    // The section headers stand last: without them there is no table.
-    EXPECT_EQ(read_all(cut.range(), arena), 0u);
+    // The section headers stand last, that of .symtab among the last of them.
+    EXPECT_LT(read_all(cut.range(), arena), whole);
   }
 }
 

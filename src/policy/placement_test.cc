@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace llamalloc {
+namespace {
+
+class PlacementTest : public testing::Test {
+ protected:
+  static constexpr CallSite kSite{0x1000, 0x2000};
+  static constexpr uintptr_t kHigh = 0x9000;
+
+  std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
+  Counters counters_;
+  Placement placement_{*cache_, counters_};
+};
+
+TEST_F(PlacementTest, AFirstSeenContextIsAMissOnceAndTakesTheSitesClass) {
+  auto first = placement_.choose(kSite, kHigh, 3);
+  EXPECT_TRUE(first.miss);
+  EXPECT_EQ(first.group, PageGroup::unknown);
+  EXPECT_FALSE(placement_.choose(kSite, kHigh, 3).miss);
+  placement_.publish(first.key, PredictionCache::site_key(kSite, 3), LifetimeClass::le_10s, false);
+  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).group, PageGroup::session);
+  // The same site from another depth of the stack starts with what the site was.
+  const auto other = placement_.choose({kSite.return_address, 0x3000}, kHigh, 3);
+  EXPECT_TRUE(other.miss);
+  EXPECT_EQ(other.group, PageGroup::session);
+}
+
+TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
+  const auto choice = placement_.choose(kSite, kHigh, 3);
+  placement_.publish(choice.key, 0, LifetimeClass::le_10s, false);
+  placement_.publish(choice.key, 0, LifetimeClass::le_10ms, true);
+  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).lifetime, LifetimeClass::le_10s);
+  placement_.publish(choice.key, 0, LifetimeClass::never, true);
+  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).lifetime, LifetimeClass::never);
+  EXPECT_EQ(counters_.get(Stat::predict_rechecks), 2u);
+  EXPECT_EQ(counters_.get(Stat::predict_disagreements), 2u);
+}
+
+TEST_F(PlacementTest, OutliversLengthenTheClassAndThenCostTheTrust) {
+  const auto choice = placement_.choose(kSite, kHigh, 3);
+  placement_.publish(choice.key, 0, LifetimeClass::le_10ms, false);
+  const auto observe = [&](Nanos lifetime) {
+    return placement_.observe(choice.key, LifetimeClass::le_10ms, lifetime);
+  };
+  const auto now = [&] { return placement_.choose(kSite, kHigh, 3).lifetime; };
+  EXPECT_FALSE(observe(Nanos::millis(9)));
+  EXPECT_TRUE(observe(Nanos::millis(500)));
+  EXPECT_EQ(now(), LifetimeClass::le_10ms) << "the same page group: nothing to repair";
+  EXPECT_TRUE(observe(Nanos::seconds(5)));
+  EXPECT_EQ(now(), LifetimeClass::le_10s);
+  EXPECT_TRUE(observe(Nanos::seconds(50)));
+  EXPECT_EQ(now(), LifetimeClass::mixed);
+  EXPECT_EQ(counters_.get(Stat::outlivers), 3u);
+  EXPECT_EQ(counters_.get(Stat::demotions), 2u);
+}
+
+TEST_F(PlacementTest, WhatHasNoBoundHasNoOutlivers) {
+  EXPECT_FALSE(placement_.observe(1, LifetimeClass::never, Nanos::seconds(100000)));
+  EXPECT_FALSE(placement_.observe(1, LifetimeClass::mixed, Nanos::seconds(100000)));
+}
+
+}  // namespace
+}  // namespace llamalloc
