@@ -53,7 +53,7 @@ define cmake_build
 endef
 
 build: $(STAMPS)/build .venv/bin/python
-	$(call cmake_build,release,--target llamalloc_product)
+	$(call cmake_build,release,--target llamalloc)
 	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
 
 demo: $(STAMPS)/demo build

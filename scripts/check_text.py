@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on text that does not belong in this repository.
 
-Every source file: one SPDX line among its first three; no line over 100 columns (rows of .def
+Every source file that is not empty: one SPDX line among its first three; no line over 100 columns (rows of .def
 tables excepted: one fact, one row); at most 600 lines; no mark of unfinished work, no code
 switched off; no path of the machine it was written on.
 Documents and configuration: no such path. Generated and golden data are exempt (EXEMPT).
@@ -48,7 +48,7 @@ def is_source(path: Path) -> bool:
 def check_source(name: str, lines: list[str]) -> list[str]:
     """Faults of one source file, each with its place."""
     faults = []
-    if not any(SPDX in line for line in lines[:3]):
+    if lines and not any(SPDX in line for line in lines[:3]):
         faults.append(f"{name}:1: no line `{SPDX}`")
     if len(lines) > MAX_LINES:
         faults.append(f"{name}:{len(lines)}: more than {MAX_LINES} lines; split it")

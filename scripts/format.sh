@@ -9,8 +9,9 @@ RUFF=.venv/bin/ruff
 PYTHON_PATHS=(python scripts tests)
 
 cpp_files() {
-  git ls-files -co --exclude-standard 'src/*.h' 'src/*.cc' 'include/*.h' 'tests/*.cc' 'bench/*.cc' \
-    'workloads/*.cc' | while read -r file; do [ -f "$file" ] && echo "$file"; done
+  git ls-files -co --exclude-standard '*.h' '*.cc' '*.c' | while read -r file; do
+    if [ -f "$file" ]; then echo "$file"; fi
+  done
 }
 
 if ! "$CLANG_FORMAT" --version 2>/dev/null | grep -q 'version 19\.'; then

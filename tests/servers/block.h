@@ -37,7 +37,8 @@ inline uint64_t word_at(const Block& block, size_t index) {
 inline void fill(Block& block, uint64_t key) {
   block.key = key;
   block.usable = malloc_usable_size(block.bytes);
-  if (block.usable < block.size) fail("usable size below the requested one", block.bytes, block.size);
+  if (block.usable < block.size)
+    fail("usable size below the requested one", block.bytes, block.size);
   for (size_t i = 0; i < block.usable / 8; ++i) {
     const uint64_t word = word_at(block, i);
     memcpy(block.bytes + 8 * i, &word, 8);
@@ -51,7 +52,8 @@ inline void fill(Block& block, uint64_t key) {
 inline void verify(const Block& block, size_t length) {
   for (size_t i = 0; i < length / 8; ++i) {
     const uint64_t word = word_at(block, i);
-    if (memcmp(block.bytes + 8 * i, &word, 8) != 0) fail("contents changed", block.bytes, block.size);
+    if (memcmp(block.bytes + 8 * i, &word, 8) != 0)
+      fail("contents changed", block.bytes, block.size);
   }
 }
 

@@ -9,8 +9,9 @@
 //   insert_row, grow_index                           for ever; the old index dies at each doubling
 //   cache_put                                        20 ms; one in fifty for ever
 //
-// Time runs in ticks of a millisecond that are waited for, so that the work and the printed checksum
-// depend on SECONDS and SEED alone. First line: checksum, bytes ever allocated and live; second: resident KiB.
+// Time runs in ticks of a millisecond that are waited for, so that the work and the printed
+// checksum depend on SECONDS and SEED alone. First line: checksum, bytes ever allocated and live;
+// second: resident KiB.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many short threads, each of which leaves blocks behind for a later one to free, and allocates once
-// more in a pthread_key destructor. Memory per dead thread must not add up.
+// Many short threads, each of which leaves blocks behind for a later one to free, and allocates
+// once more in a pthread_key destructor. Memory per dead thread must not add up.
 //
 //   thread_churn THREADS SEED      prints `THREADS threads, rss KIB`
 #include <pthread.h>
@@ -57,7 +57,8 @@ int main(int argc, char** argv) {
     std::vector<std::thread> threads;
     for (int j = 0; j < kAtOnce; ++j) {
       // The table that the thread before on another lane filled: frees cross threads.
-      threads.emplace_back(live_briefly, seed + i + j, std::ref(tables[(i / kAtOnce + j) % kAtOnce]));
+      threads.emplace_back(live_briefly, seed + i + j,
+                           std::ref(tables[(i / kAtOnce + j) % kAtOnce]));
     }
     for (std::thread& thread : threads) thread.join();
   }
