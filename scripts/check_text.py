@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on text that does not belong in this repository.
 
-Every source file that is not empty: one SPDX line among its first three; no line over 100 columns (rows of .def
-tables excepted: one fact, one row); at most 600 lines; no mark of unfinished work, no code
-switched off; no path of the machine it was written on.
+Every source file that is not empty: one SPDX line among its first three; no line over 100 columns
+(rows of .def tables excepted: one fact, one row); at most 600 lines; no mark of unfinished work, no
+code switched off; no path of the machine it was written on.
 Documents and configuration: no such path. Generated and golden data are exempt (EXEMPT).
 
 Usage: check_text.py [ROOT]   (ROOT need not be a git checkout)
