@@ -45,9 +45,8 @@ double minus_expm1(double x) {
 int64_t next_interval(uint64_t& rng_state, double mean_bytes) {
   // Uniform in (0, 1]: 53 random bits, never 0.
   const double u = static_cast<double>((next_random(rng_state) >> 11) + 1) * 0x1p-53;
-  const double distance = -natural_log(u) * mean_bytes;
-  const int64_t whole = static_cast<int64_t>(distance);
-  return whole + (static_cast<double>(whole) < distance || whole == 0);
+  // Rounded up, as no distance but 0 (once in 2^53) is whole.
+  return static_cast<int64_t>(-natural_log(u) * mean_bytes) + 1;
 }
 
 double sample_weight(size_t size, double interval) {

@@ -32,7 +32,9 @@ constexpr int64_t sampled_bytes(size_t size) {
   return size == 0 ? 1 : static_cast<int64_t>(size & INT64_MAX);
 }
 
-// Bytes up to and including the next sampling point, at least 1; mean_bytes (>= 1) on average.
+// Bytes up to and including the next sampling point, at least 1; mean_bytes (>= 1) on average. The
+// allocation that takes a countdown from here to 0 or below is sampled: who tests for below 0 only
+// starts one lower, or 16-byte objects would be sampled 1/16 too seldom.
 // rng_state: any value; two threads should start from different ones.
 int64_t next_interval(uint64_t& rng_state, double mean_bytes);
 
