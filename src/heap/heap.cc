@@ -65,7 +65,9 @@ Span* Heap::new_span(int bin_index) {
   Span* span = new_record(words);
   if (span == nullptr) return nullptr;
   const Blocks blocks{shape.blocks};
-  const PageSet::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
+  const PageKind kind =
+      shape.slots >= kManyObjects ? PageKind::many_objects : PageKind::few_objects;
+  const PageSet::Place place = take_blocks(group_of_bin(bin_index), kind, blocks, 1);
   if (place.page == nullptr) {
     free_record(span, words);
     return nullptr;
@@ -98,7 +100,8 @@ void Heap::free_span(Span* span) {
 
 // ----- Blocks -----
 
-PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+PageSet::Place Heap::take_blocks(PageGroup group, PageKind kind, Blocks blocks,
+                                 uint32_t alignment) {
   const auto try_set = [&](PageSet& set) {
     LockGuard guard(set.lock());
     PageSet::Place place = set.take(blocks, alignment);
@@ -106,19 +109,19 @@ PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignm
       place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
     return place;
   };
-  PageSet::Place place = try_set(set_of(group, false));
+  PageSet::Place place = try_set(set_of(group, kind));
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
-    place = try_set(set_of(static_cast<PageGroup>(g), true));
-  return place.page ? place : open_page(group, blocks);
+    place = try_set(set_of(static_cast<PageGroup>(g), PageKind::promoted));
+  return place.page ? place : open_page(group, kind, blocks);
 }
 
-PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
+PageSet::Place Heap::open_page(PageGroup group, PageKind kind, Blocks blocks) {
   HugePage* page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
-  PageSet& set = set_of(group, false);
+  PageSet& set = set_of(group, kind);
   LockGuard guard(set.lock());
   return set.take_first(page, blocks);
 }
@@ -140,7 +143,7 @@ void Heap::promote(HugePage* page, Nanos now) {
   page->group = static_cast<PageGroup>(static_cast<int>(page->group) + 1);
   page->promoted = true;
   page->last_taken.store(now.n, std::memory_order_relaxed);
-  PageSet& to = set_of(page->group, true);
+  PageSet& to = set_of(page->group, PageKind::promoted);
   from->remove(page);
   LockGuard guard(to.lock());
   to.add(page);
@@ -153,8 +156,7 @@ size_t Heap::promote_expired(Nanos now) {
   for (int g = kPageGroups - 2; g >= 0; --g) {
     const PageGroup group = static_cast<PageGroup>(g);
     if (!has_deadline(group)) continue;
-    for (bool was_promoted : {false, true}) {
-      PageSet& set = set_of(group, was_promoted);
+    for (PageSet& set : sets_[g]) {
       LockGuard guard(set.lock());
       while (HugePage* page = set.find([&](HugePage* p) {
         return now.n - p->last_taken.load(std::memory_order_relaxed) > row(group).deadline.n;
@@ -176,7 +178,7 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
   const Blocks blocks = Blocks::covering(bytes ? bytes : 1);
   const uint32_t align_blocks =
       alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
-  const PageSet::Place place = take_blocks(group, blocks, align_blocks);
+  const PageSet::Place place = take_blocks(group, PageKind::few_objects, blocks, align_blocks);
   if (place.page == nullptr) {
     free_record(span, 0);
     return nullptr;
@@ -321,8 +323,7 @@ void Heap::free_record(Span* span, int words) {
 
 GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
-  for (bool promoted : {false, true}) {
-    PageSet& set = set_of(group, promoted);
+  for (PageSet& set : sets_[static_cast<int>(group)]) {
     LockGuard guard(set.lock());
     set.for_each([&](HugePage* page) {
       ++counts.pages;

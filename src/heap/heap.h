@@ -7,8 +7,10 @@
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
-// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group;
+// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group and kind;
 // promoted pages of the longer-lived groups (they are pinned already); a new page.
+// Kinds: a span of many objects stays for the one that lives longest, so spans of many small objects
+// have pages of their own, and do not pin the pages of spans with few (tcmalloc's filler does alike).
 // Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
 #pragma once
 
@@ -44,11 +46,15 @@ struct alignas(kCacheLine) Bin {
   AddressHeap<Span> partial;  // spans with free slots
 };
 
+enum class PageKind : uint8_t { few_objects, many_objects, promoted };
+inline constexpr int kPageKinds = 3;
+inline constexpr int kManyObjects = 16;  // slots of a span from which on they are many
+
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
   SpanMap map;
   Bin bins[kBins];
-  PageSet sets[kPageGroups][2];  // [group][promoted]
+  PageSet sets[kPageGroups][kPageKinds];
 };
 
 class Heap {
@@ -126,11 +132,11 @@ class Heap {
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
   bool extend_run(Span* span, Blocks have, Blocks want);
   void* resize_direct(Span* span, size_t bytes);
-  PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
-  PageSet::Place open_page(PageGroup group, Blocks blocks);
+  PageSet::Place take_blocks(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
+  PageSet::Place open_page(PageGroup group, PageKind kind, Blocks blocks);
   void give_blocks(HugePage* page, char* start, Blocks blocks);
-  PageSet& set_of(PageGroup group, bool promoted) {
-    return sets_[static_cast<int>(group)][promoted];
+  PageSet& set_of(PageGroup group, PageKind kind) {
+    return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }
   void promote(HugePage* page, Nanos now);
   void link_direct(Span* span);
@@ -143,7 +149,7 @@ class Heap {
   MetadataArena& arena_;
   SpanMap& map_;
   Bin (&bins_)[kBins];
-  PageSet (&sets_)[kPageGroups][2];
+  PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
   Lock record_lock_;
   Span* free_records_[kSpanSizes] = {};  // guarded by record_lock_

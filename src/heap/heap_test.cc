@@ -43,6 +43,14 @@ TEST_F(HeapTest, ClaimsOfAGroupNeverShareAPageWithAnotherGroup) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+TEST_F(HeapTest, SpansOfManyObjectsDoNotPinPagesOfSpansWithFew) {
+  const Claim many = one(PageGroup::session, 32);
+  const Claim few = one(PageGroup::session, 18000);
+  Span* run = heap_.allocate(100000, 1, PageGroup::session, false);
+  EXPECT_NE(many.span->page, few.span->page);
+  EXPECT_EQ(few.span->page, run->page);
+}
+
 TEST_F(HeapTest, TakesTheLowestSlotAndReusesItAtOnce) {
   const Claim a = one(PageGroup::unknown, 64);
   const Claim b = one(PageGroup::unknown, 64);

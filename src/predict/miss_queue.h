@@ -37,11 +37,12 @@ class MissQueue {
     return misses_ != nullptr;
   }
 
-  // A place to fill in, or null when all are taken; then submit() it.
-  Miss* reserve() {
+  // A place to fill in, or null when all are taken; then submit() it. A recheck can wait for another
+  // turn, so it only looks at a few places and leaves room for first-seen contexts.
+  Miss* reserve(bool recheck) {
     if (misses_ == nullptr) return nullptr;
     const uint32_t start = turn_.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t i = 0; i < kMisses; ++i) {
+    for (uint32_t i = 0; i < (recheck ? 2 : kMisses); ++i) {
       Miss& miss = misses_[(start + i) % kMisses];
       uint32_t expected = kFree;
       // Pairs with the release in finish(): what the consumer read is no longer needed.

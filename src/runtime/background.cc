@@ -135,7 +135,7 @@ void worker_after_fork_in_child() {
 }
 
 void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site, bool recheck) {
-  Miss* miss = background.contexts.queue().reserve();
+  Miss* miss = background.contexts.queue().reserve(recheck);
   if (!recheck) process.counters.add(miss ? Stat::predict_misses : Stat::predict_dropped);
   if (miss == nullptr) {
     if (!recheck) process.placement.abandon(key);

@@ -3,14 +3,17 @@
 
 #include <cstdio>
 
+#include "base/size_bucket.h"
+
 namespace llamalloc {
 
 bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, size_t room) {
   Evaluator* evaluator = Evaluator::load(path, arena, error, room);
   if (evaluator == nullptr) return false;
   callers_ = arena.make_array<Caller>(kCallers);
+  verdicts_ = arena.make_array<Verdict>(kVerdicts);
   names_ = static_cast<char(*)[kNameRoom]>(arena.allocate(kNamedFrames * kNameRoom));
-  if (callers_ == nullptr || names_ == nullptr || !queue_.open(arena)) {
+  if (callers_ == nullptr || verdicts_ == nullptr || names_ == nullptr || !queue_.open(arena)) {
     snprintf(error, room, "model %s: no memory for the tables of the worker", path);
     return false;
   }
@@ -35,6 +38,15 @@ int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& 
 
 LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
                                       Symboliser& symboliser) {
+  const uint64_t context = PredictionCache::mix(trace.hash(), size_bucket(size)) | 1;
+  Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
+  if (verdict.context != context)
+    verdict = {context, ask_model(trace, size, symboliser)};
+  return verdict.lifetime;
+}
+
+LifetimeClass ContextWorker::ask_model(const StackTrace& trace, size_t size,
+                                       Symboliser& symboliser) {
   const char* frames[kNamedFrames];
   int depth = 0;
   for (; depth < trace.depth && depth < kNamedFrames; ++depth) {

@@ -24,15 +24,23 @@ class ContextWorker {
   static constexpr int kNamedFrames = 32;  // as many as the model reads
   static constexpr size_t kNameRoom = 512;
   static constexpr size_t kCallers = 4096;
+  static constexpr size_t kVerdicts = 4096;
 
   LifetimeClass evaluate(const StackTrace& trace, size_t size, Symboliser& symboliser);
+  LifetimeClass ask_model(const StackTrace& trace, size_t size, Symboliser& symboliser);
   void find_wrappers(const StackTrace& trace, SiteTable& sites);
 
   struct Caller {
     uintptr_t site;
     uintptr_t first_caller;
   };
+  // What the model said of a context: it would say the same again. Direct-mapped.
+  struct Verdict {
+    uint64_t context;
+    LifetimeClass lifetime;
+  };
   Evaluator* evaluator_ = nullptr;
+  Verdict* verdicts_ = nullptr;
   MissQueue queue_;
   Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
   char (*names_)[kNameRoom] = nullptr;
