@@ -44,6 +44,8 @@ struct HugePage {
   // Null while the page is empty. Changed under the old set's lock; readers lock and look again.
   std::atomic<PageSet*> set{nullptr};
   AddressLinks<HugePage> links;
+  HugePage* older = nullptr;  // among the empty pages with memory behind them
+  HugePage* newer = nullptr;
   BlockBits used;
   BlockBits dirty;
   uint16_t used_blocks = 0;

@@ -5,12 +5,27 @@
 
 namespace llamalloc {
 
+void PagePool::add_backed(HugePage* page) {
+  backed_.insert(page);
+  page->older = newest_;
+  page->newer = nullptr;
+  (newest_ ? newest_->newer : oldest_) = page;
+  newest_ = page;
+  empty_hint_.store(++counts_.empty_backed, std::memory_order_relaxed);
+}
+
+void PagePool::remove_backed(HugePage* page) {
+  backed_.remove(page);
+  (page->older ? page->older->newer : oldest_) = page->newer;
+  (page->newer ? page->newer->older : newest_) = page->older;
+  empty_hint_.store(--counts_.empty_backed, std::memory_order_relaxed);
+}
+
 HugePage* PagePool::acquire() {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
   if (page) {
-    backed_.remove(page);
-    count_empty(-1);
+    remove_backed(page);
     return page;
   }
   page = given_back_.min();
@@ -30,43 +45,33 @@ void PagePool::put_empty(HugePage* page, Nanos now) {
   page->set = nullptr;
   page->promoted = false;
   page->emptied = now;
-  backed_.insert(page);
-  count_empty(1);
+  add_backed(page);
+}
+
+HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
+  LockGuard guard(lock_);
+  HugePage* page = oldest_;
+  if (counts_.empty_backed <= retain || page->emptied > before) return nullptr;
+  remove_backed(page);
+  return page;
 }
 
 size_t PagePool::release(Nanos before, size_t retain) {
   size_t released = 0;
-  while (true) {
-    HugePage* victim = nullptr;
-    {
-      LockGuard guard(lock_);
-      if (counts_.empty_backed <= retain) return released;
-      backed_.for_each([&](HugePage* page) {
-        if (page->emptied <= before && (victim == nullptr || page->base > victim->base))
-          victim = page;
-      });
-      if (victim == nullptr) return released;
-      backed_.remove(victim);
-      count_empty(-1);
-    }
-    const bool done = system_.discard(victim->base, kHugePageSize);
+  while (HugePage* page = take_oldest(before, retain)) {
+    const bool done = system_.discard(page->base, kHugePageSize);
     LockGuard guard(lock_);
     if (!done) {
-      backed_.insert(victim);
-      count_empty(1);
+      add_backed(page);
       return released;
     }
-    victim->backed = false;
-    victim->dirty = {};
-    given_back_.insert(victim);
+    page->backed = false;
+    page->dirty = {};
+    given_back_.insert(page);
     ++counts_.released;
     ++released;
   }
-}
-
-void PagePool::count_empty(ptrdiff_t change) {
-  counts_.empty_backed += static_cast<size_t>(change);
-  empty_hint_.store(counts_.empty_backed, std::memory_order_relaxed);
+  return released;
 }
 
 HugePage* PagePool::take_new() {
@@ -129,11 +134,12 @@ PoolCounts PagePool::counts() {
 
 bool PagePool::is_consistent() {
   LockGuard guard(lock_);
-  size_t empty = 0;
+  size_t empty = 0, listed = 0;
   bool good = backed_.is_consistent() && given_back_.is_consistent();
   backed_.for_each([&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
+  for (HugePage* page = oldest_; page != nullptr; page = page->newer) ++listed;
   given_back_.for_each([&](HugePage* page) { good &= !page->backed && page->used_blocks == 0; });
-  return good && empty == counts_.empty_backed;
+  return good && empty == counts_.empty_backed && listed == empty;
 }
 
 }  // namespace llamalloc

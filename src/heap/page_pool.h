@@ -2,7 +2,7 @@
 // Where huge pages come from and go to: space reserved in growing chunks, and the empty pages.
 //
 //   chunk (64 MiB, doubling to 1 GiB, halved when the system refuses) -> page -> set -> empty
-//   empty and backed: reused first, lowest address first; given back after a while
+//   empty and backed: reused first, lowest address first; given back after a while, oldest first
 //   empty and given back: reused before new space is taken
 //
 // The first page of a process stays on small pages until the heap has grown, so that a short
@@ -42,8 +42,8 @@ class PagePool {
   HugePage* acquire();
   void put_empty(HugePage* page, Nanos now);
 
-  // Gives back empty pages that were emptied before `before`, except for `retain` of them (those
-  // at the lowest addresses). No system call happens under the lock. Returns the pages given back.
+  // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No
+  // system call happens under the lock. Returns the pages given back.
   size_t release(Nanos before, size_t retain);
 
   PoolCounts counts();
@@ -58,6 +58,9 @@ class PagePool {
   static constexpr size_t kCommitStep = 32 << 20;
   static constexpr size_t kSmallPagesUntil = 4;  // pages; then all of the heap wants huge ones
 
+  void add_backed(HugePage* page);
+  void remove_backed(HugePage* page);
+  HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* take_new();
   bool commit_more();
   bool reserve_chunk();
@@ -75,9 +78,9 @@ class PagePool {
   HugePage* first_page_ = nullptr;
   size_t pages_made_ = 0;
   AddressHeap<HugePage> backed_;
+  HugePage* oldest_ = nullptr;  // the same pages by the time they became empty
+  HugePage* newest_ = nullptr;
   AddressHeap<HugePage> given_back_;
-  void count_empty(ptrdiff_t change);
-
   PoolCounts counts_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
 };
