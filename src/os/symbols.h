@@ -47,8 +47,8 @@ class Symboliser {
   void forget_overlaid();  // modules that are gone, where others lie now
 
   MetadataArena& arena_;
-  Module* modules_ = nullptr;     // a list; modules stay in it for good
-  uint64_t loads_seen_ = 0;       // the loader's counts when the list was made
+  Module* modules_ = nullptr;  // a list; modules stay in it for good
+  uint64_t loads_seen_ = 0;    // the loader's counts when the list was made
   uint64_t unloads_seen_ = 0;
 };
 

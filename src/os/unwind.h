@@ -21,8 +21,8 @@ namespace llamalloc {
 
 // Where a walk starts: the registers of a function that is in the middle of a call (or at pc).
 struct Registers {
-  uintptr_t pc = 0;   // a return address: the instruction before it is the one that runs
-  uintptr_t sp = 0;   // after that return
+  uintptr_t pc = 0;  // a return address: the instruction before it is the one that runs
+  uintptr_t sp = 0;  // after that return
   uintptr_t rbp = 0;
   uintptr_t rbx = 0;  // 0: not known (a few hand-written frames need it)
 };
@@ -77,9 +77,8 @@ uint32_t unwind_frame_bytes(uintptr_t return_address);
 // The registers of the function this is written in.
 [[gnu::always_inline]] inline Registers capture_registers() {
   Registers r;
-  asm volatile(
-      "lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3"
-      : "=&r"(r.pc), "=&r"(r.sp), "=&r"(r.rbp), "=&r"(r.rbx));
+  asm volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2\n\tmov %%rbx, %3"
+               : "=&r"(r.pc), "=&r"(r.sp), "=&r"(r.rbp), "=&r"(r.rbx));
   return r;
 }
 #else

@@ -39,8 +39,7 @@ const uint8_t* index_rows(const UnwindModule& module, uint32_t* count) {
   if (header.version != 1 || header.pointer_encoding != 0x1b || header.count_encoding != 0x03 ||
       header.table_encoding != 0x3b)
     return nullptr;
-  if (header.count == 0 ||
-      header.count > (module.limit - at - sizeof(header)) / sizeof(IndexRow))
+  if (header.count == 0 || header.count > (module.limit - at - sizeof(header)) / sizeof(IndexRow))
     return nullptr;
   *count = header.count;
   return module.index + sizeof(header);
@@ -88,7 +87,9 @@ void mix_first_page(const uint8_t* page, Mixer* mixer) {
   const ElfW(Ehdr)& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
   if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
   mixer->add(header.e_shoff);
-  if (header.e_phoff > kFirstPage || header.e_phoff % 8 != 0 || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  if (header.e_phoff > kFirstPage || header.e_phoff % 8 != 0 ||
+      header.e_phentsize != sizeof(ElfW(Phdr)))
+    return;
   const uint8_t* end = page + kFirstPage;
   const uint8_t* at = page + header.e_phoff;
   for (int i = 0; i < header.e_phnum && end - at >= (ptrdiff_t)sizeof(ElfW(Phdr)); ++i) {
@@ -175,7 +176,7 @@ uint64_t module_identity(const UnwindModule& module) {
   Mixer mixer;
   mixer.add(module.start ^ module.limit << 20);
   mixer.add(reinterpret_cast<uintptr_t>(module.index));
-  if (module.limit - module.start >= kFirstPage)
+  if (module.start % kFirstPage == 0 && module.limit - module.start >= kFirstPage)
     mix_first_page(reinterpret_cast<const uint8_t*>(module.start), &mixer);
   uint32_t count;
   if (const uint8_t* rows = index_rows(module, &count)) {
@@ -204,8 +205,8 @@ bool find_frame_entry(const UnwindModule& module, uintptr_t address, FrameEntry*
   uint32_t first = 0;  // rows before it start at or below address; from first + count on, above
   while (count > 0) {
     const uint32_t half = count / 2;
-    const bool below = base + static_cast<intptr_t>(index_row(rows, first + half).function) <=
-                       address;
+    const bool below =
+        base + static_cast<intptr_t>(index_row(rows, first + half).function) <= address;
     first = below ? first + half + 1 : first;
     count = below ? count - half - 1 : half;
   }

@@ -31,24 +31,41 @@ class Evaluator {
     if (op >= 0x50 && op <= 0x6f) return push_register(op - 0x50, 0);
     if (op >= 0x70 && op <= 0x8f) return push_register(op - 0x70, reader->sleb());
     switch (op) {
-      case 0x03: return push(reader->read<uint64_t>());  // addr
-      case 0x06: return dereference();
-      case 0x08: return push(reader->read<uint8_t>());
-      case 0x09: return push(static_cast<uint64_t>(int64_t{reader->read<int8_t>()}));
-      case 0x0a: return push(reader->read<uint16_t>());
-      case 0x0b: return push(static_cast<uint64_t>(int64_t{reader->read<int16_t>()}));
-      case 0x0c: return push(reader->read<uint32_t>());
-      case 0x0d: return push(static_cast<uint64_t>(int64_t{reader->read<int32_t>()}));
+      case 0x03:
+        return push(reader->read<uint64_t>());  // addr
+      case 0x06:
+        return dereference();
+      case 0x08:
+        return push(reader->read<uint8_t>());
+      case 0x09:
+        return push(static_cast<uint64_t>(int64_t{reader->read<int8_t>()}));
+      case 0x0a:
+        return push(reader->read<uint16_t>());
+      case 0x0b:
+        return push(static_cast<uint64_t>(int64_t{reader->read<int16_t>()}));
+      case 0x0c:
+        return push(reader->read<uint32_t>());
+      case 0x0d:
+        return push(static_cast<uint64_t>(int64_t{reader->read<int32_t>()}));
       case 0x0e:
-      case 0x0f: return push(reader->read<uint64_t>());
-      case 0x10: return push(reader->uleb());
-      case 0x11: return push(static_cast<uint64_t>(reader->sleb()));
-      case 0x12: return depth_ > 0 && push(stack_[depth_ - 1]);             // dup
-      case 0x13: return depth_ > 0 && depth_-- > 0;                         // drop
-      case 0x14: return depth_ > 1 && push(stack_[depth_ - 2]);             // over
-      case 0x23: return depth_ > 0 && add(reader->uleb());                  // plus_uconst
-      case 0x96: return true;                                               // nop
-      default: return binary(op);
+      case 0x0f:
+        return push(reader->read<uint64_t>());
+      case 0x10:
+        return push(reader->uleb());
+      case 0x11:
+        return push(static_cast<uint64_t>(reader->sleb()));
+      case 0x12:
+        return depth_ > 0 && push(stack_[depth_ - 1]);  // dup
+      case 0x13:
+        return depth_ > 0 && depth_-- > 0;  // drop
+      case 0x14:
+        return depth_ > 1 && push(stack_[depth_ - 2]);  // over
+      case 0x23:
+        return depth_ > 0 && add(reader->uleb());  // plus_uconst
+      case 0x96:
+        return true;  // nop
+      default:
+        return binary(op);
     }
   }
 
@@ -72,21 +89,50 @@ class Evaluator {
     uint64_t& a = stack_[depth_ - 1];
     const int64_t sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
     switch (op) {
-      case 0x1a: a &= b; return true;
-      case 0x1c: a -= b; return true;
-      case 0x1e: a *= b; return true;
-      case 0x21: a |= b; return true;
-      case 0x22: a += b; return true;
-      case 0x24: a = b < 64 ? a << b : 0; return true;
-      case 0x25: a = b < 64 ? a >> b : 0; return true;
-      case 0x27: a ^= b; return true;
-      case 0x29: a = sa == sb; return true;
-      case 0x2a: a = sa >= sb; return true;
-      case 0x2b: a = sa > sb; return true;
-      case 0x2c: a = sa <= sb; return true;
-      case 0x2d: a = sa < sb; return true;
-      case 0x2e: a = sa != sb; return true;
-      default: return false;
+      case 0x1a:
+        a &= b;
+        return true;
+      case 0x1c:
+        a -= b;
+        return true;
+      case 0x1e:
+        a *= b;
+        return true;
+      case 0x21:
+        a |= b;
+        return true;
+      case 0x22:
+        a += b;
+        return true;
+      case 0x24:
+        a = b < 64 ? a << b : 0;
+        return true;
+      case 0x25:
+        a = b < 64 ? a >> b : 0;
+        return true;
+      case 0x27:
+        a ^= b;
+        return true;
+      case 0x29:
+        a = sa == sb;
+        return true;
+      case 0x2a:
+        a = sa >= sb;
+        return true;
+      case 0x2b:
+        a = sa > sb;
+        return true;
+      case 0x2c:
+        a = sa <= sb;
+        return true;
+      case 0x2d:
+        a = sa < sb;
+        return true;
+      case 0x2e:
+        a = sa != sb;
+        return true;
+      default:
+        return false;
     }
   }
 

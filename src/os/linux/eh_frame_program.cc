@@ -33,46 +33,70 @@ class Program {
     const uint8_t opcode = reader->read<uint8_t>();
     const uint8_t low = opcode & 0x3f;
     switch (opcode >> 6) {
-      case 1: return advance(low);
-      case 2: return set(low, RuleKind::kOffset, offset(reader->uleb()));
-      case 3: return restore(low);
-      default: return extended(opcode, reader);
+      case 1:
+        return advance(low);
+      case 2:
+        return set(low, RuleKind::kOffset, offset(reader->uleb()));
+      case 3:
+        return restore(low);
+      default:
+        return extended(opcode, reader);
     }
   }
 
   bool extended(uint8_t opcode, EhReader* reader) {
     switch (opcode) {
-      case 0x00: return true;  // nop
-      case 0x01: return location_ = reader->pointer(entry_.encoding), true;
-      case 0x02: return advance(reader->read<uint8_t>());
-      case 0x03: return advance(reader->read<uint16_t>());
-      case 0x04: return advance(reader->read<uint32_t>());
-      case 0x07: return set(reader->uleb(), RuleKind::kUndefined, 0);
-      case 0x08: return set(reader->uleb(), RuleKind::kSame, 0);
-      case 0x06: return restore(reader->uleb());
-      case 0x0a: return remember();
-      case 0x0b: return recall();
-      case 0x2e: return reader->uleb(), true;  // GNU_args_size
+      case 0x00:
+        return true;  // nop
+      case 0x01:
+        return location_ = reader->pointer(entry_.encoding), true;
+      case 0x02:
+        return advance(reader->read<uint8_t>());
+      case 0x03:
+        return advance(reader->read<uint16_t>());
+      case 0x04:
+        return advance(reader->read<uint32_t>());
+      case 0x07:
+        return set(reader->uleb(), RuleKind::kUndefined, 0);
+      case 0x08:
+        return set(reader->uleb(), RuleKind::kSame, 0);
+      case 0x06:
+        return restore(reader->uleb());
+      case 0x0a:
+        return remember();
+      case 0x0b:
+        return recall();
+      case 0x2e:
+        return reader->uleb(), true;  // GNU_args_size
       case 0x0c:
       case 0x0d:
       case 0x0e:
       case 0x0f:
       case 0x12:
-      case 0x13: return define_cfa(opcode, reader);
-      default: return register_rule(opcode, reader);
+      case 0x13:
+        return define_cfa(opcode, reader);
+      default:
+        return register_rule(opcode, reader);
     }
   }
 
   bool register_rule(uint8_t opcode, EhReader* reader) {
     const uint64_t reg = reader->uleb();
     switch (opcode) {
-      case 0x05: return set(reg, RuleKind::kOffset, offset(reader->uleb()));
-      case 0x11: return set(reg, RuleKind::kOffset, signed_offset(reader));
-      case 0x2f: return set(reg, RuleKind::kOffset, offset(0 - reader->uleb()));  // GNU
-      case 0x14: return set(reg, RuleKind::kValueOffset, offset(reader->uleb()));
-      case 0x15: return set(reg, RuleKind::kValueOffset, signed_offset(reader));
-      case 0x10: return set_expression(reg, RuleKind::kExpression, reader);
-      case 0x16: return set_expression(reg, RuleKind::kValueExpression, reader);
+      case 0x05:
+        return set(reg, RuleKind::kOffset, offset(reader->uleb()));
+      case 0x11:
+        return set(reg, RuleKind::kOffset, signed_offset(reader));
+      case 0x2f:
+        return set(reg, RuleKind::kOffset, offset(0 - reader->uleb()));  // GNU
+      case 0x14:
+        return set(reg, RuleKind::kValueOffset, offset(reader->uleb()));
+      case 0x15:
+        return set(reg, RuleKind::kValueOffset, signed_offset(reader));
+      case 0x10:
+        return set_expression(reg, RuleKind::kExpression, reader);
+      case 0x16:
+        return set_expression(reg, RuleKind::kValueExpression, reader);
       case 0x09: {
         const uint64_t from = reader->uleb();
         if (from >= kFrameRegisters) return false;
@@ -80,7 +104,8 @@ class Program {
         if (reg < kFrameRegisters) rules_.of[reg].reg = static_cast<uint8_t>(from);
         return true;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 

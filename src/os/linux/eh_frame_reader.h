@@ -55,9 +55,12 @@ class EhReader {
     const uint64_t here = reinterpret_cast<uintptr_t>(at_);
     const uint64_t value = fixed(encoding & 0x0f);
     switch (encoding & 0x70) {
-      case 0x00: return value;
-      case 0x10: return here + value;
-      default: return ok_ = false, 0;
+      case 0x00:
+        return value;
+      case 0x10:
+        return here + value;
+      default:
+        return ok_ = false, 0;
     }
   }
   // A value of a format of pointers, without base.
@@ -65,14 +68,22 @@ class EhReader {
     switch (format) {
       case 0x00:
       case 0x04:
-      case 0x0c: return read<uint64_t>();
-      case 0x01: return uleb();
-      case 0x02: return read<uint16_t>();
-      case 0x03: return read<uint32_t>();
-      case 0x09: return static_cast<uint64_t>(sleb());
-      case 0x0a: return static_cast<uint64_t>(int64_t{read<int16_t>()});
-      case 0x0b: return static_cast<uint64_t>(int64_t{read<int32_t>()});
-      default: return ok_ = false, 0;
+      case 0x0c:
+        return read<uint64_t>();
+      case 0x01:
+        return uleb();
+      case 0x02:
+        return read<uint16_t>();
+      case 0x03:
+        return read<uint32_t>();
+      case 0x09:
+        return static_cast<uint64_t>(sleb());
+      case 0x0a:
+        return static_cast<uint64_t>(int64_t{read<int16_t>()});
+      case 0x0b:
+        return static_cast<uint64_t>(int64_t{read<int32_t>()});
+      default:
+        return ok_ = false, 0;
     }
   }
 

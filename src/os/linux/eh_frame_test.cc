@@ -176,6 +176,28 @@ TEST(EhFrame, SurvivesHostileBytes) {
   EXPECT_EQ(reader.read<uint32_t>(), 0u);
 }
 
+TEST(EhFrame, IdentitySurvivesAMutatedFirstPage) {
+  FileModule file;
+  const auto memory = static_cast<uint8_t*>(
+      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(memory + 4096, 4096, PROT_NONE), 0);
+  UnwindModule module;
+  module.start = reinterpret_cast<uintptr_t>(memory);
+  module.limit = module.start + 4096;
+  memcpy(memory, file.bytes(), 4096);
+  const uint64_t whole = module_identity(module);
+  std::mt19937_64 random(6);
+  int changed = 0;
+  for (int round = 0; round < 20000; ++round) {
+    memcpy(memory, file.bytes(), 4096);
+    for (int i = 0; i < 1 << round % 6; ++i)
+      memory[4 + random() % 1020] = round % 2 ? 0xff : static_cast<uint8_t>(random());
+    changed += module_identity(module) != whole;
+  }
+  EXPECT_GT(changed, 1000);
+  munmap(memory, 8192);
+}
+
 // Expressions as compilers write them.
 TEST(EhFrame, EvaluatesExpressions) {
   const uint64_t stack[4] = {11, 22, 33, 44};

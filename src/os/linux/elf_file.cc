@@ -110,8 +110,7 @@ ByteRange find_build_id(ByteRange notes) {
     notes = {notes.data + sizeof(head), notes.size - sizeof(head)};
     const uint64_t name = align_up(head.n_namesz, 4), bytes = align_up(head.n_descsz, 4);
     if (name + bytes > notes.size) return {};
-    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
-        memcmp(notes.data, "GNU", 4) == 0)
+    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && memcmp(notes.data, "GNU", 4) == 0)
       return {notes.data + name, head.n_descsz};
     notes = {notes.data + name + bytes, notes.size - name - bytes};
   }

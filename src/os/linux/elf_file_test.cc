@@ -95,10 +95,10 @@ std::vector<uint8_t> small_file() {
   const char strings[] = "\0outer\0inner\0inner2@@V1\0none";
   Elf64_Sym symbols[5]{};
   const unsigned char function = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
-  symbols[1] = {1, function, 0, 1, 100, 100};                                        // outer
-  symbols[2] = {7, ELF64_ST_INFO(STB_WEAK, STT_FUNC), 0, 1, 120, 10};                // inner
-  symbols[3] = {13, function, 0, 1, 120, 5};                                         // inner2
-  symbols[4] = {24, function, 0, 1, 150, 0};                                         // none
+  symbols[1] = {1, function, 0, 1, 100, 100};                          // outer
+  symbols[2] = {7, ELF64_ST_INFO(STB_WEAK, STT_FUNC), 0, 1, 120, 10};  // inner
+  symbols[3] = {13, function, 0, 1, 120, 5};                           // inner2
+  symbols[4] = {24, function, 0, 1, 150, 0};                           // none
   Elf64_Phdr note{};
   note.p_type = PT_NOTE;
   const struct {

@@ -35,7 +35,8 @@ class NameWriter {
   void put_hexadecimal(uint64_t value) {
     int shift = 60;
     while (shift > 0 && value >> shift == 0) shift -= 4;
-    for (; shift >= 0; shift -= 4) put(static_cast<uint8_t>("0123456789abcdef"[value >> shift & 15]));
+    for (; shift >= 0; shift -= 4)
+      put(static_cast<uint8_t>("0123456789abcdef"[value >> shift & 15]));
   }
   size_t finish() {
     if (room_ > 0) out_[length_] = 0;

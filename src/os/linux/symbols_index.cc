@@ -11,9 +11,12 @@ constexpr uint32_t kMaxBack = 1024;  // functions below an address that may fail
 
 int binding_rank(const Elf64_Sym& symbol) {
   switch (ELF64_ST_BIND(symbol.st_info)) {
-    case STB_LOCAL: return 2;
-    case STB_WEAK: return 1;
-    default: return 0;  // global, and GNU's unique
+    case STB_LOCAL:
+      return 2;
+    case STB_WEAK:
+      return 1;
+    default:
+      return 0;  // global, and GNU's unique
   }
 }
 

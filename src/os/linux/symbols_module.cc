@@ -104,16 +104,16 @@ bool Symboliser::Module::is_same_file(const Module& other) const {
   return header_count == other.header_count && build_id_bytes == other.build_id_bytes &&
          is_main == other.is_main && is_vdso == other.is_vdso && strcmp(path, other.path) == 0 &&
          memcmp(build_id, other.build_id, build_id_bytes) == 0 &&
-         memcmp(headers, other.headers,
-                static_cast<size_t>(header_count) * sizeof(Elf64_Phdr)) == 0;
+         memcmp(headers, other.headers, static_cast<size_t>(header_count) * sizeof(Elf64_Phdr)) ==
+             0;
 }
 
 void Symboliser::Module::open(MetadataArena& arena) {
   if (opened) return;
   opened = true;
-  const ByteRange bytes =
-      is_vdso ? ByteRange{reinterpret_cast<const uint8_t*>(start), limit - start}
-              : map_file(is_main ? "/proc/self/exe" : path);
+  const ByteRange bytes = is_vdso
+                              ? ByteRange{reinterpret_cast<const uint8_t*>(start), limit - start}
+                              : map_file(is_main ? "/proc/self/exe" : path);
   const ElfFile file(bytes);
   const ByteRange id = file.build_id();
   // The vDSO's headers are in the kernel's image itself; other files may have been replaced.

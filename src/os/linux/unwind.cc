@@ -51,11 +51,19 @@ bool apply_rule(const Rule& rule, int reg, const RegisterFile& callee, const Sta
                 uint64_t cfa, uint64_t* value) {
   uint64_t address = cfa + static_cast<uint64_t>(rule.offset);
   switch (rule.kind) {
-    case RuleKind::kSame: *value = callee.of[reg]; return callee.known >> reg & 1;
-    case RuleKind::kUndefined: return false;
-    case RuleKind::kOffset: return read_stack(window, address, value);
-    case RuleKind::kValueOffset: *value = address; return true;
-    case RuleKind::kRegister: *value = callee.of[rule.reg]; return callee.known >> rule.reg & 1;
+    case RuleKind::kSame:
+      *value = callee.of[reg];
+      return callee.known >> reg & 1;
+    case RuleKind::kUndefined:
+      return false;
+    case RuleKind::kOffset:
+      return read_stack(window, address, value);
+    case RuleKind::kValueOffset:
+      *value = address;
+      return true;
+    case RuleKind::kRegister:
+      *value = callee.of[rule.reg];
+      return callee.known >> rule.reg & 1;
     case RuleKind::kExpression:
       return evaluate_expression(rule.expression(), callee, window, &cfa, &address) &&
              read_stack(window, address, value);
@@ -128,15 +136,24 @@ class Walker {
   [[gnu::always_inline]] Step follow(Row row, uintptr_t address, RegisterFile* file) {
     uint64_t cfa = static_cast<uint64_t>(row.offset());
     switch (row.kind()) {
-      [[likely]] case RowKind::kFromSp: cfa += sp_; break;
-      case RowKind::kFromRbp: cfa += rbp_; break;
-      case RowKind::kFromRbx: cfa += rbx_; break;
+      [[likely]] case RowKind::kFromSp:
+        cfa += sp_;
+        break;
+      case RowKind::kFromRbp:
+        cfa += rbp_;
+        break;
+      case RowKind::kFromRbx:
+        cfa += rbx_;
+        break;
       case RowKind::kRealigned:
         if (!read_stack(window_, rbp_ + cfa, &cfa)) return Step::kLost;
         break;
-      case RowKind::kOutermost: return Step::kOutermost;
-      case RowKind::kGeneral: return follow_general(address, file);
-      default: return Step::kLost;
+      case RowKind::kOutermost:
+        return Step::kOutermost;
+      case RowKind::kGeneral:
+        return follow_general(address, file);
+      default:
+        return Step::kLost;
     }
     if (cfa <= sp_ || !read_stack(window_, cfa - 8, &pc_)) return Step::kLost;
     const uint64_t anchor = row.anchored_at_rbp() ? rbp_ : cfa;
@@ -230,7 +247,9 @@ void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
   with_modules_held(work);
 }
 
-void unwind_cache_clear() { generation.fetch_add(1, std::memory_order_relaxed); }
+void unwind_cache_clear() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+}
 
 uintptr_t unwind_function_start(uintptr_t pc) {
   UnwindModule module;
@@ -261,13 +280,19 @@ void unwind(const Registers& start, const StackWindow&, StackTrace* out) {
 void unwind_from_here(uintptr_t return_address, StackTrace* out) {
   unwind({return_address}, {}, out);
 }
-bool find_caller(const Registers&, const StackWindow&, uintptr_t, Registers*) { return false; }
+bool find_caller(const Registers&, const StackWindow&, uintptr_t, Registers*) {
+  return false;
+}
 void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
   unwind(snapshot.registers, {}, out);
 }
 void unwind_cache_clear() {}
-uintptr_t unwind_function_start(uintptr_t) { return 0; }
-uint32_t unwind_frame_bytes(uintptr_t) { return 0; }
+uintptr_t unwind_function_start(uintptr_t) {
+  return 0;
+}
+uint32_t unwind_frame_bytes(uintptr_t) {
+  return 0;
+}
 
 #endif
 

@@ -12,6 +12,12 @@
 #include "os/linux/eh_frame.h"
 #include "os/linux/unwind_agreement.h"
 
+// The thread sanitizer does not see the locks of the dynamic loader.
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:ld-linux-x86-64.so\n";
+}
+
 namespace llamalloc {
 namespace {
 
@@ -45,8 +51,7 @@ class UnwindModules : public ::testing::Test {
     const std::string source = join({folder_, "/", name, ".c"});
     const std::string object = join({folder_, "/", name, ".so"});
     std::ofstream(source) << code;
-    const std::string command =
-        join({"cc -O2 -fPIC -shared ", flags, " -o ", object, " ", source});
+    const std::string command = join({"cc -O2 -fPIC -shared ", flags, " -o ", object, " ", source});
     EXPECT_EQ(system(command.c_str()), 0) << command;
     return object;
   }

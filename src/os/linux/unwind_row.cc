@@ -26,7 +26,9 @@ constexpr Row make_row(RowKind kind, bool at_rbp, int64_t offset, Saved rbp, Sav
                        (at_rbp ? 8u : 0u) | static_cast<uint32_t>(kind);
   return Row(low | saved_bits(rbp, 32, 40) | saved_bits(rbx, 33, 52));
 }
-constexpr Row make_row(RowKind kind) { return make_row(kind, false, 0, {}, {}); }
+constexpr Row make_row(RowKind kind) {
+  return make_row(kind, false, 0, {}, {});
+}
 static_assert(make_row(RowKind::kFromSp, false, -24, {true, -16}, {}).offset() == -24);
 static_assert(make_row(RowKind::kFromSp, false, -24, {true, -16}, {}).rbp() == -16);
 static_assert(make_row(RowKind::kFromRbp, true, 1 << 26, {true, 0}, {true, -32}).rbx() == -32);
@@ -82,8 +84,8 @@ Row pack_row(const FrameRules& rules, bool signal_frame) {
   if (signal_frame || address.kind != RuleKind::kOffset || address.offset != -8) return general;
   if (rules.of[kRsp].kind != RuleKind::kSame) return general;
   if (!pack_cfa(rules.cfa, &kind, &offset) || !fits(offset, 28)) return general;
-  const bool at_rbp = rules.of[kRbp].kind == RuleKind::kExpression ||
-                      rules.of[kRbx].kind == RuleKind::kExpression;
+  const bool at_rbp =
+      rules.of[kRbp].kind == RuleKind::kExpression || rules.of[kRbx].kind == RuleKind::kExpression;
   if (!pack_saved(rules.of[kRbp], at_rbp, &rbp)) return general;
   if (!pack_saved(rules.of[kRbx], at_rbp, &rbx)) return general;
   return make_row(kind, at_rbp, offset, rbp, rbx);

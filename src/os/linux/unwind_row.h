@@ -21,9 +21,9 @@ namespace llamalloc {
 
 enum class RowKind : uint8_t {
   kMissing,    // not in the cache
-  kFromSp,         // CFA = sp + offset
-  kFromRbp,        // CFA = rbp + offset
-  kFromRbx,        // CFA = rbx + offset
+  kFromSp,     // CFA = sp + offset
+  kFromRbp,    // CFA = rbp + offset
+  kFromRbx,    // CFA = rbx + offset
   kRealigned,  // CFA = the word at rbp + offset
   kOutermost,  // the return address is undefined
   kGeneral,

@@ -169,12 +169,28 @@ TEST(Unwind, AgreesInCallbacks) {
   expect_agreement("qsort, std::sort", sort_both_ways, 5000);
   expect_agreement("iostream, std::map", library_code, 3000);
 }
-TEST(Unwind, AgreesDuringExceptions) { expect_agreement("exceptions", exceptions, 500); }
+TEST(Unwind, AgreesDuringExceptions) {
+  expect_agreement("exceptions", exceptions, 500);
+}
 TEST(Unwind, AgreesInOddFrames) {
-  expect_agreement("alloca", [] { for (int i = 0; i < 500; ++i) with_alloca(i * 7 + 1); }, 500);
-  expect_agreement("realigned", [] { for (int i = 0; i < 40; ++i) realigned(i); }, 800);
-  expect_agreement("realigned and alloca",
-                   [] { for (int i = 0; i < 40; ++i) realigned_and_variable(i); }, 800);
+  expect_agreement(
+      "alloca",
+      [] {
+        for (int i = 0; i < 500; ++i) with_alloca(i * 7 + 1);
+      },
+      500);
+  expect_agreement(
+      "realigned",
+      [] {
+        for (int i = 0; i < 40; ++i) realigned(i);
+      },
+      800);
+  expect_agreement(
+      "realigned and alloca",
+      [] {
+        for (int i = 0; i < 40; ++i) realigned_and_variable(i);
+      },
+      800);
   expect_agreement("huge frames", [] { huge_frame(20); }, 20);
   expect_agreement("deep recursion", [] { recurse(300, 1, 2, 3); }, 300);
 }
@@ -186,14 +202,19 @@ void* thread_body(void*) {
   return nullptr;
 }
 TEST(Unwind, AgreesInThreads) {
-  expect_agreement("four threads", [] {
-    pthread_t threads[4];
-    for (auto& t : threads) ASSERT_EQ(pthread_create(&t, nullptr, thread_body, nullptr), 0);
-    for (auto& t : threads) pthread_join(t, nullptr);
-  }, 30000);
+  expect_agreement(
+      "four threads",
+      [] {
+        pthread_t threads[4];
+        for (auto& t : threads) ASSERT_EQ(pthread_create(&t, nullptr, thread_body, nullptr), 0);
+        for (auto& t : threads) pthread_join(t, nullptr);
+      },
+      30000);
 }
 
-void on_signal(int) { check_here(); }
+void on_signal(int) {
+  check_here();
+}
 void raise_signals() {
   struct sigaction action{};
   action.sa_handler = on_signal;
@@ -206,21 +227,24 @@ TEST(Unwind, AgreesInSignalHandlers) {
 
 // Interrupted anywhere, prologues and linkage tables included.
 TEST(Unwind, AgreesWhereverATimerInterrupts) {
-  expect_agreement("timer signals", [] {
-    struct sigaction action{};
-    action.sa_handler = on_signal;
-    sigaction(SIGPROF, &action, nullptr);
-    const itimerval every{{0, 1000}, {0, 1000}}, off{};
-    const int before = agreement.captures;
-    setitimer(ITIMER_PROF, &every, nullptr);
-    for (int i = 0; i < 20000 && agreement.captures < before + 150; ++i) {
-      std::vector<std::string> words;
-      for (int j : shuffled(200)) words.push_back(std::to_string(j * 0.37));
-      std::sort(words.begin(), words.end());
-      sink = sink + static_cast<int>(words[0].size());
-    }
-    setitimer(ITIMER_PROF, &off, nullptr);
-  }, 100);
+  expect_agreement(
+      "timer signals",
+      [] {
+        struct sigaction action{};
+        action.sa_handler = on_signal;
+        sigaction(SIGPROF, &action, nullptr);
+        const itimerval every{{0, 1000}, {0, 1000}}, off{};
+        const int before = agreement.captures;
+        setitimer(ITIMER_PROF, &every, nullptr);
+        for (int i = 0; i < 20000 && agreement.captures < before + 150; ++i) {
+          std::vector<std::string> words;
+          for (int j : shuffled(200)) words.push_back(std::to_string(j * 0.37));
+          std::sort(words.begin(), words.end());
+          sink = sink + static_cast<int>(words[0].size());
+        }
+        setitimer(ITIMER_PROF, &off, nullptr);
+      },
+      100);
 }
 
 void on_alternate(int) {
@@ -241,7 +265,12 @@ TEST(Unwind, IsCutShortOnASignalStack) {
   action.sa_handler = on_alternate;
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGUSR2, &action, nullptr);
-  expect_agreement("signal stack", [] { for (int i = 0; i < 10; ++i) raise(SIGUSR2); }, 10, 10);
+  expect_agreement(
+      "signal stack",
+      [] {
+        for (int i = 0; i < 10; ++i) raise(SIGUSR2);
+      },
+      10, 10);
   sigaltstack(&before, nullptr);
 }
 
@@ -339,8 +368,8 @@ TEST(Unwind, NoReadLeavesTheWindow) {
     const uintptr_t sp = here.sp + random() % 4096;
     const uintptr_t rbp = i % 2 ? random() : here.sp + random() % 8192;
     StackTrace trace;
-    unwind({full.frames[random() % full.depth], sp, rbp, rbp},
-           {whole.low, whole.high, copy.get()}, &trace);
+    unwind({full.frames[random() % full.depth], sp, rbp, rbp}, {whole.low, whole.high, copy.get()},
+           &trace);
     EXPECT_GE(trace.depth, 1);
   }
 }
