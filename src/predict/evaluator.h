@@ -31,6 +31,8 @@ class Evaluator {
   Result evaluate(const char* const* frames, int depth, size_t size);
 
   const LstmConfig& config() const { return lstm_.config(); }
+  // Memory of the model file, which is not the arena's.
+  size_t model_bytes() const { return file_.bytes(); }
   Lstm& lstm() { return lstm_; }
 
  private:

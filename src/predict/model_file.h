@@ -36,6 +36,7 @@ class ModelFile {
   bool open(const char* path, MetadataArena& arena, ErrorText& error);
   void close() { image_.close(); }
   const Model& model() const { return model_; }
+  size_t bytes() const { return image_.size(); }
 
  private:
   FileImage image_;

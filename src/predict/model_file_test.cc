@@ -65,6 +65,7 @@ TEST_F(ModelFileTest, NamesWhatIsNoModel) {
   EXPECT_EQ(read(""), "not a safetensors file (0 bytes long)");
   EXPECT_EQ(read("hello, this is some text"), "not a safetensors file");
   EXPECT_EQ(read(std::string(1000, '\0')), "not a safetensors file");
+  EXPECT_EQ(read(file_.bytes("[1, 2, 3]")), "not a safetensors file");
   EXPECT_EQ(read(std::string(1000, '\xFF')), "not a safetensors file");
   TestModel other;
   other.metadata.clear();
@@ -116,6 +117,13 @@ TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {
   model.tensors.back() = model.tensor("lstm_bias");
   EXPECT_EQ(read(model), "tensor `lstm_bias` twice");
   EXPECT_EQ(read_with("\"lstm_bias\"", "\"lstm_bias\\u0000\""), "unknown tensor `lstm_bias`");
+}
+
+TEST_F(ModelFileTest, RefusesRepeatedMetadata) {
+  EXPECT_EQ(read_with("\"version\"", "\"format\":\"llamalloc-model\",\"version\""),
+            "metadata `format` twice");
+  EXPECT_EQ(read_with("\"embedding\"", "\"__metadata__\":{},\"embedding\""),
+            "`__metadata__` twice");
 }
 
 TEST_F(ModelFileTest, RefusesWrongTypesAndShapes) {

@@ -63,5 +63,24 @@ TEST_F(VocabularyTest, RefusesBadTexts) {
             "vocabulary: 1048577 tokens, the limit is 1048576");
 }
 
+// Tokens that all want slot 0 of 2,048, found with the hash of vocabulary.cc.
+TEST_F(VocabularyTest, RefusesTokensMadeToCollide) {
+  const auto slot_of = [](const std::string& text) {
+    uint64_t h = 0xCBF29CE484222325ull;
+    for (char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+    h ^= h >> 32;
+    return static_cast<uint32_t>(h * 0xFF51AFD7ED558CCDull >> 32) % 2048;
+  };
+  std::string text = "<unk>";
+  int count = 1;
+  for (int i = 0; count < 600; ++i) {
+    const std::string token = std::to_string(i);
+    if (slot_of(token) != 0) continue;
+    text += "\n" + token;
+    ++count;
+  }
+  EXPECT_EQ(built(text), "vocabulary: too many tokens collide");
+}
+
 }  // namespace
 }  // namespace llamalloc
