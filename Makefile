@@ -31,12 +31,16 @@ help:
 	@echo "Needs Debian 12 and, the first time, root or sudo and a network."
 	@echo "Try it on a server of yours:  .venv/bin/llamalloc --help"
 
-setup: $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/python
+setup: $(STAMPS)/test $(STAMPS)/python
 	@echo "setup: complete"
 
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test: $(STAMPS)/%: scripts/setup.sh
-	@scripts/setup.sh packages $*
-	@mkdir -p $(STAMPS) && touch $@
+# Each group brings the ones before it, so that one call of apt does for all.
+$(STAMPS)/build: GROUPS := build
+$(STAMPS)/demo: GROUPS := build demo
+$(STAMPS)/test: GROUPS := build demo test
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test: scripts/setup.sh
+	@scripts/setup.sh packages $(GROUPS)
+	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
 $(STAMPS)/python: pyproject.toml scripts/setup.sh $(STAMPS)/build
 	@scripts/setup.sh python
@@ -59,7 +63,7 @@ build: $(STAMPS)/build .venv/bin/python
 demo: $(STAMPS)/demo build
 	$(PYTHON) -m llamalloc.demo
 
-test: $(STAMPS)/demo $(STAMPS)/test build
+test: $(STAMPS)/test build
 	@scripts/test.sh
 
 test-cpp: $(STAMPS)/build
@@ -70,7 +74,7 @@ test-sanitized: $(STAMPS)/build
 	$(call cmake_build,sanitize,)
 	@ctest --preset sanitize
 
-test-python: $(STAMPS)/demo $(STAMPS)/test build
+test-python: $(STAMPS)/test build
 	@$(PYTHON) -m pytest python/tests tests
 
 sanitize: test-sanitized
