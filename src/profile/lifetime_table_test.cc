@@ -29,6 +29,15 @@ TEST(LifetimeBucket, IsFourTimesTheLogarithm) {
   }
 }
 
+// ceil(2^62 2^(k/4)) in whole numbers: the first lifetime of a bucket, to the nanosecond.
+TEST(LifetimeBucket, IsExactAtItsBounds) {
+  const int64_t first[] = {5484249825272419512, 6521908912666391107, 7755900482342532475};
+  for (int k = 1; k <= 3; ++k) {
+    EXPECT_EQ(lifetime_bucket({first[k - 1]}), 248 + k);
+    EXPECT_EQ(lifetime_bucket({first[k - 1] - 1}), 248 + k - 1);
+  }
+}
+
 TEST(LifetimeBucket, HasTheValuesOfItsHeader) {
   EXPECT_EQ(lifetime_bucket({-5}), 0);
   EXPECT_EQ(lifetime_bucket({1}), 0);
@@ -105,6 +114,13 @@ TEST(LifetimeTable, GivesOneRowPerStackAndBucket) {
   EXPECT_TRUE(table.is_consistent());
   EXPECT_EQ(table.row(0).count, 0u);
   EXPECT_EQ(table.intern(table.row(3).stack, table.row(3).bucket), 3u);
+}
+
+// So many that some share the 32 bits of the hash that the index keeps.
+TEST(LifetimeTable, TellsCollidingContextsApart) {
+  MetadataArena arena(system_pages);
+  LifetimeTable table(arena);
+  for (uint32_t i = 0; i < 300'000; ++i) ASSERT_EQ(table.intern(7, uint64_t{i} * i * i), i);
 }
 
 TEST(LifetimeTable, RefusesWithoutMemory) {

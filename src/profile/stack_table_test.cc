@@ -54,6 +54,13 @@ TEST(StackTable, GivesOneIdPerStackAsAMapDoes) {
   for (const auto& [frames, id] : oracle) ASSERT_EQ(read(table, id), frames);
 }
 
+// So many that some share the 32 bits of the hash that the index keeps.
+TEST(StackTable, TellsCollidingStacksApart) {
+  MetadataArena arena(system_pages);
+  StackTable table(arena);
+  for (uint32_t i = 0; i < 300'000; ++i) ASSERT_EQ(table.intern(trace_of({i % 600, i / 600})), i);
+}
+
 TEST(StackTable, RefusesWithoutMemoryAndKeepsWhatItHas) {
   test::LimitedPages pages(512 * 1024);
   MetadataArena arena(pages);
