@@ -185,7 +185,7 @@ void* allocate_slow(size_t size, CallSite site) {
   if (due.sample) return allocate_sampled(heap, size, site, choice);
   const int bin = bin_of(choice.group, size_class_of(size), false);
   if (heap->bins[bin].mask == 0 && !heap->refill(process.heap, bin)) return out_of_memory();
-  return take_slot(heap->bins[bin]);
+  return heap->bins[bin].take();
 }
 
 void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site) {
@@ -196,7 +196,7 @@ void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site) {
   if (LLAMALLOC_UNLIKELY(!p.found)) return allocate_slow(size, site);
   LocalBin& bin = heap->bins[bin_of(p.group, size_class, false)];
   if (LLAMALLOC_UNLIKELY(bin.mask == 0)) return allocate_slow(size, site);
-  return take_slot(bin);
+  return bin.take();
 }
 
 namespace {

@@ -2,7 +2,7 @@
 // malloc and free without their names: the fast paths, to be inlined into the shim.
 //
 // allocate, small, not predicting: one thread-local load, class by table, countdown, lowest set bit
-// of the bin's mask, base + bit * size. deallocate: two loads to the span, slot by multiplication,
+// of the bin's mask, base + slot * size. deallocate: two loads to the span, slot by multiplication,
 // its bit into the bin's word or a held word. Neither takes a lock, neither has an atomic
 // read-modify-write, neither touches the object. Instruction counts: tests/fast_path_test.py.
 #pragma once
@@ -32,12 +32,6 @@ void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
 size_t usable_size(const void* p);
 
-[[gnu::always_inline]] inline void* take_slot(LocalBin& bin) {
-  const uint64_t mask = bin.mask;
-  bin.mask = mask & (mask - 1);
-  return bin.base + static_cast<size_t>(std::countr_zero(mask)) * bin.size;
-}
-
 [[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(size <= kSmallMax)) {
     ThreadHeap* heap = current_heap;
@@ -47,7 +41,7 @@ size_t usable_size(const void* p);
     if (LLAMALLOC_LIKELY(left >= 0)) {
       if (LLAMALLOC_UNLIKELY(heap->predicting)) return allocate_predicted(heap, size, site);
       LocalBin& bin = heap->bins[size_class_of(size)];
-      if (LLAMALLOC_LIKELY(bin.mask != 0)) return take_slot(bin);
+      if (LLAMALLOC_LIKELY(bin.mask != 0)) return bin.take();
     }
   }
   return allocate_slow(size, site);
@@ -69,7 +63,7 @@ size_t usable_size(const void* p);
   LocalBin& bin = heap->bins[span->local_bin];
   HeldWord& held = heap->held[ThreadHeap::held_index(word)];
   uint64_t* mask;
-  if (LLAMALLOC_LIKELY(bin.word == word))
+  if (LLAMALLOC_LIKELY(bin.has(span, word)))
     mask = &bin.mask;
   else if (LLAMALLOC_LIKELY(held.word == word))
     mask = &held.mask;

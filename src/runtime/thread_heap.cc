@@ -15,7 +15,7 @@ uint32_t word_bytes(const Span* span) {
 }  // namespace
 
 void ThreadHeap::initialise() {
-  for (int b = 0; b < kLocalBins; ++b) bins[b] = {0, nullptr, nullptr, 0, 0};
+  for (int b = 0; b < kLocalBins; ++b) bins[b] = {};
   for (int b = 0; b < kLocalBins; ++b) bins[b].size = kSizeClassRows[b % kSizeClasses].size;
   for (HeldWord& h : held) h = {};
   held_bytes = 0;
@@ -27,9 +27,7 @@ bool ThreadHeap::refill(Heap& heap, int bin) {
   if (adopt_held(bin)) return true;
   const Claim claim = heap.claim(bin, kSizeClassRows[bin % kSizeClasses].claim);
   if (claim.mask == 0) return false;
-  local.mask = claim.mask;
-  local.base = claim.word_base();
-  local.word = claim.word;
+  local.open(claim.span, claim.word, claim.mask);
   return true;
 }
 
@@ -39,9 +37,7 @@ bool ThreadHeap::adopt_held(int bin) {
   const uint32_t index = local.held - 1u;
   HeldWord& h = held[index];
   local.held = held_next[index];
-  local.mask = h.mask;
-  local.base = Claim{h.span, h.word, h.mask}.word_base();
-  local.word = h.word;
+  local.open(h.span, h.word, h.mask);
   held_bytes -= word_bytes(h.span);
   h = {};
   return true;
@@ -50,7 +46,7 @@ bool ThreadHeap::adopt_held(int bin) {
 uint64_t ThreadHeap::take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bit) {
   LocalBin& local = bins[span->local_bin];
   if (local.mask == 0) {  // the bin's word is used up: go on with this one, still warm
-    local = {bit, Claim{span, word, bit}.word_base(), word, local.size, local.held};
+    local.open(span, word, bit);
     return 0;
   }
   const uint32_t index = held_index(word);

@@ -2,7 +2,7 @@
 // What a thread holds of the heap: for each local bin one word of free slots to hand out, and a
 // small table of words into which freed slots are gathered.
 //
-//   bins[b]   { mask, base, word }    malloc: lowest set bit of mask -> base + bit * size
+//   bins[b]   { mask, base, word }    malloc: lowest set bit of mask -> base + slot * size
 //   held[h]   { word, mask, span }    free: set the bit of the slot; h = hash of the word's address
 //
 // A freed slot goes to the bin's word if it belongs to it, else to its held word, else (the slow
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,12 +23,31 @@
 
 namespace llamalloc {
 
+// Word and base name the word together. A bin whose mask is empty holds nothing of the span, so the
+// span may go, and its record may come to describe another place: then the base differs.
 struct LocalBin {
   uint64_t mask;
-  char* base;      // address of the slot of bit 0
+  char* base;      // of the span
   uint64_t* word;  // null: no word
   uint32_t size;   // bytes of a slot
+  uint16_t first;  // slot of bit 0
   uint16_t held;   // 1 + index of the first held word of this bin; 0: none
+
+  bool has(const Span* span, const uint64_t* its_word) const {
+    return word == its_word && base == span->base;
+  }
+  void* take() {
+    const uint64_t slot = first + static_cast<uint64_t>(std::countr_zero(mask));
+    mask &= mask - 1;
+    return base + slot * size;
+  }
+  // Starts on a word that the thread has claimed.
+  void open(Span* span, uint64_t* its_word, uint64_t its_mask) {
+    mask = its_mask;
+    base = span->base;
+    word = its_word;
+    first = static_cast<uint16_t>((its_word - span->words) * 64);
+  }
 };
 static_assert(sizeof(LocalBin) == 32);
 

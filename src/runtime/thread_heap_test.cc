@@ -22,9 +22,7 @@ class TestThread {
   char* allocate(int bin_index) {
     LocalBin& bin = local_->bins[bin_index];
     if (bin.mask == 0 && !local_->refill(heap_, bin_index)) return nullptr;
-    const int bit = std::countr_zero(bin.mask);
-    bin.mask &= bin.mask - 1;
-    return bin.base + static_cast<size_t>(bit) * bin.size;
+    return static_cast<char*>(bin.take());
   }
   // Bits that were free already.
   uint64_t deallocate(char* p) {
@@ -34,8 +32,8 @@ class TestThread {
     const uint64_t bit = uint64_t{1} << (slot % 64);
     LocalBin& bin = local_->bins[span->local_bin];
     HeldWord& held = local_->held[ThreadHeap::held_index(word)];
-    if (bin.word == word || held.word == word) {
-      uint64_t& mask = bin.word == word ? bin.mask : held.mask;
+    if (bin.has(span, word) || held.word == word) {
+      uint64_t& mask = bin.has(span, word) ? bin.mask : held.mask;
       if (mask & bit) return bit;
       mask |= bit;
       return 0;
@@ -103,6 +101,25 @@ TEST_F(ThreadHeapTest, RandomWorkOnTwoThreadsLosesAndDoublesNothing) {
   for (TestThread& t : threads) t.flush();
   for (int g = 0; g < kPageGroups; ++g)
     EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+}
+
+// A bin whose word ran dry still names it. When another thread frees the span and its record comes
+// to describe another one, a slot of that must not be taken for one of the old.
+TEST_F(ThreadHeapTest, AStaleWordIsNotTakenForTheOneThatReusesItsRecord) {
+  constexpr int kBin = kSizeClasses - 1;
+  const SizeClassRow& shape = kSizeClassRows[kBin];
+  TestThread maker(heap_), breaker(heap_);
+  std::vector<char*> old_slots;
+  for (int i = 0; i < shape.slots; ++i) old_slots.push_back(maker.allocate(kBin));
+  Span* record = heap_.find(old_slots[0]);
+  for (char* p : old_slots) breaker.deallocate(p);
+  breaker.flush();
+  Span* in_its_place = heap_.allocate(shape.blocks * kBlockSize, 1, PageGroup::unknown, false);
+  ASSERT_EQ(in_its_place->base, old_slots[0]);
+  char* other = breaker.allocate(kBin);
+  ASSERT_EQ(heap_.find(other), record) << "the record is in use again, for another place";
+  maker.deallocate(other);
+  EXPECT_EQ(maker.allocate(kBin), other);
 }
 
 TEST_F(ThreadHeapTest, HoldsABoundedAmountForOthers) {
