@@ -28,6 +28,11 @@ def test_score_by_hand():
     assert score.coverage == 1.0
 
 
+def test_confusion_has_the_truth_in_rows():
+    matrix = metrics.confusion(classes("never"), classes("mixed"), np.array([3.0]))
+    assert matrix[CODE["never"], CODE["mixed"]] == matrix.sum() == 3
+
+
 def test_mixed_has_no_neighbours():
     assert metrics.is_close(classes("never", "gt_1000s"), classes("mixed", "never")).tolist() == [
         False,
@@ -85,3 +90,9 @@ def test_the_site_table_goes_by_the_weight_at_the_innermost_frame():
     chosen, known = baselines.table(LEARNED, baselines.site_key).predict(ASKED)
     assert known.tolist() == [True, True, True, False]
     assert chosen.tolist() == classes("le_10ms", "le_10ms", "le_10ms", "never").tolist()
+
+
+def test_tables_answer_by_weight_not_by_count_of_contexts():
+    data = labelled(("zb", 16, 9, "never"), ("zc", 16, 2, "le_1s"), ("zd", 16, 2, "le_1s"))
+    chosen, _ = baselines.table(data, baselines.site_key).predict(data)
+    assert chosen.tolist() == classes("never", "never", "never").tolist()
