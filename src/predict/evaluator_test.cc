@@ -104,7 +104,7 @@ TEST(Choose, TakesTheGroupBeforeTheClass) {
 
 TEST(Choose, AnswersMixedWithoutAMajority) {
   using enum LifetimeClass;
-  EXPECT_EQ(choose(result_of({{never, 0.40f}, {le_10ms, 0.35f}, {le_10s, 0.25f}})), mixed);
+  EXPECT_EQ(choose(result_of({{never, 0.49f}, {le_10ms, 0.26f}, {le_10s, 0.25f}})), mixed);
   EXPECT_EQ(choose(result_of({{never, 0.50f}, {le_10ms, 0.30f}, {le_10s, 0.20f}})), never);
 }
 

@@ -143,6 +143,21 @@ TEST_F(ModelFileTest, RefusesWrongTypesAndShapes) {
   EXPECT_EQ(read(TestModel({"<unk>"}, 512, 512)), "");
 }
 
+TEST_F(ModelFileTest, RefusesShapesThatDisagree) {
+  const std::pair<const char*, std::vector<uint64_t>> wrong[] = {
+      {"embedding", {6, 3}},    {"lstm_kernel", {9, 20}}, {"lstm_kernel", {8, 24}},
+      {"lstm_kernel", {20, 8}}, {"lstm_bias", {24}},      {"dense_kernel", {5, 10}},
+      {"dense_bias", {10}},
+  };
+  for (const auto& [name, shape] : wrong) {
+    TestModel model;
+    TestTensor& tensor = model.tensor(name);
+    tensor.shape = shape;
+    tensor.data.resize((shape.size() == 2 ? shape[0] * shape[1] : shape[0]) * sizeof(float));
+    EXPECT_TRUE(read(model).starts_with(std::string("tensor `") + name + "` is ")) << read(model);
+  }
+}
+
 TEST_F(ModelFileTest, RefusesHugeNumbers) {
   EXPECT_EQ(read_with("[5,3]", "[4611686018427387904,3]"),
             "tensor `embedding`: its shape is too large");
