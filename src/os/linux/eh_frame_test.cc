@@ -155,20 +155,30 @@ TEST(EhFrame, SurvivesMutation) {
 
 TEST(EhFrame, SurvivesHostileBytes) {
   std::mt19937_64 random(5);
-  for (int round = 0; round < 20000; ++round) {
-    uint8_t program[64];
-    for (uint8_t& byte : program) byte = static_cast<uint8_t>(random() >> 20);
-    if (round % 2) program[0] = 0x40;  // on from the first address
+  const auto memory = static_cast<uint8_t*>(
+      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(memory + 4096, 4096, PROT_NONE), 0);
+  int ran = 0;
+  constexpr int kRounds = 20000;
+  for (int round = 0; round < kRounds; ++round) {
+    uint8_t* const end = memory + 4096;
+    uint8_t* const program = end - random() % 64;
+    for (uint8_t* byte = program; byte < end; ++byte) *byte = static_cast<uint8_t>(random() >> 20);
     FrameEntry entry;
     entry.begin = 0x1000;
     entry.end = 0x2000;
     entry.initial = entry.initial_end = entry.program = program;
-    entry.program_end = program + random() % sizeof(program);
+    entry.program_end = end;
     entry.encoding = static_cast<uint8_t>(random());
     entry.data_align = -8;
     FrameRules rules;
-    if (run_frame_program(entry, 0x1000 + random() % 0x1000, &rules)) pack_row(rules, false);
+    if (!run_frame_program(entry, 0x1000 + random() % 0x1000, &rules)) continue;
+    ++ran;
+    pack_row(rules, false);
   }
+  EXPECT_GT(ran, 100);
+  EXPECT_LT(ran, kRounds);
+  munmap(memory, 8192);
   const uint8_t forever[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
   EhReader reader(forever, forever + sizeof(forever));
   EXPECT_EQ(reader.uleb(), 0u);

@@ -118,6 +118,42 @@ TEST_F(UnwindModules, ThreadsUnwindWhileOthersLoadAndUnload) {
   EXPECT_EQ(agreement.wrong, wrong_before_);
 }
 
+StackSnapshot plugin_snapshot;
+char plugin_stack[16 * 1024];
+[[gnu::noinline]] void snapshot_here() {
+  const uintptr_t caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+  EXPECT_TRUE(take_snapshot(caller, plugin_stack, sizeof(plugin_stack), &plugin_snapshot));
+}
+
+TEST_F(UnwindModules, ASnapshotMayOutliveItsModules) {
+  const std::string path = plugin("brief", 1000, "-Wl,--build-id=sha1");
+  void* handle = dlopen(path.c_str(), RTLD_NOW);
+  ASSERT_NE(handle, nullptr);
+  reinterpret_cast<void (*)(Callback)>(dlsym(handle, "call"))(snapshot_here);
+  StackTrace loaded, later;
+  unwind_snapshot(plugin_snapshot, &loaded);
+  EXPECT_FALSE(loaded.truncated);
+  dlclose(handle);
+  unwind_snapshot(plugin_snapshot, &later);
+  EXPECT_EQ(later.depth, 1);
+  EXPECT_TRUE(later.truncated);
+  std::atomic<bool> done{false};
+  std::thread loader([&] {
+    for (int i = 0; i < 2000; ++i) dlclose(dlopen(path.c_str(), RTLD_NOW));
+    done = true;
+  });
+  int whole = 0, cut = 0;
+  while (!done) {
+    unwind_cache_clear();  // so that the tables are read
+    unwind_snapshot(plugin_snapshot, &later);
+    whole += later == loaded;
+    cut += later.depth == 1;
+  }
+  loader.join();
+  printf("  %d whole, %d cut short\n", whole, cut);
+  EXPECT_GT(whole + cut, 0);
+}
+
 // Lazy binding runs the resolver of an indirect function under the linkage table, whose rows are
 // expressions, and the dynamic loader's trampoline, whose frame hangs on rbx.
 TEST_F(UnwindModules, AgreesUnderTheDynamicLoader) {

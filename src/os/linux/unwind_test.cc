@@ -394,22 +394,27 @@ TEST(Unwind, NamesFunctionStarts) {
   EXPECT_EQ(unwind_function_start(0x10), 0u);
 }
 
+// The quickest of many batches: others use the machine too.
 [[gnu::noinline]] double nanoseconds(int depth, bool cold) {
   if (depth > 0) {
     const double r = nanoseconds(depth - 1, cold);
     sink = sink + 1;
     return r;
   }
-  const int rounds = cold ? 2000 : 200000;
+  const int rounds = cold ? 20 : 500;
   StackTrace trace;
-  const auto from = std::chrono::steady_clock::now();
-  for (int i = 0; i < rounds; ++i) {
-    if (cold) unwind_cache_clear();
-    const Registers here = capture_registers();
-    unwind(here, current_stack_window(here.sp), &trace);
+  double quickest = 1e9;
+  for (int batch = 0; batch < 100; ++batch) {
+    const auto from = std::chrono::steady_clock::now();
+    for (int i = 0; i < rounds; ++i) {
+      if (cold) unwind_cache_clear();
+      const Registers here = capture_registers();
+      unwind(here, current_stack_window(here.sp), &trace);
+    }
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - from;
+    quickest = std::min(quickest, spent.count() / rounds);
   }
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - from;
-  return spent.count() / rounds;
+  return quickest;
 }
 TEST(Unwind, PrintsItsSpeed) {
   for (int depth : {0, 8, 30, 50}) {
