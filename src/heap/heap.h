@@ -89,6 +89,8 @@ class Heap {
   size_t promote_expired(Nanos now);
   size_t release(Nanos before, size_t retain_pages) { return pool_.release(before, retain_pages); }
 
+  void collapse_first_pages() { pool_.collapse_first_pages(); }
+
   PoolCounts pool_counts() { return pool_.counts(); }
   // Empty huge pages that still have memory behind them: something to release.
   bool has_empty_pages() const { return pool_.has_empty(); }

@@ -88,6 +88,19 @@ TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+TEST_F(HeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
+  for (int i = 0; i < 3; ++i) heap_.allocate(kRunMax, 1, kGroups[i], false);
+  const int small = system_.small_advice;  // the three, and our own tables
+  EXPECT_GE(small, 3);
+  heap_.collapse_first_pages();
+  EXPECT_EQ(system_.collapsed, 0u);
+  heap_.allocate(kRunMax, 1, kGroups[3], false);
+  heap_.collapse_first_pages();
+  heap_.collapse_first_pages();
+  EXPECT_EQ(system_.collapsed, 3 * kHugePageSize);
+  EXPECT_EQ(system_.small_advice, small);
+}
+
 TEST_F(HeapTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
   Span* first = heap_.allocate(100000, 1, PageGroup::unknown, false);
   Span* keeps_page = heap_.allocate(100000, 1, PageGroup::unknown, false);

@@ -53,7 +53,6 @@ struct HugePage {
   PageGroup group = PageGroup::unknown;
   bool promoted = false;  // outlived the deadline of the group it was opened for
   bool backed = false;    // has, or may have, memory behind it
-  bool small_pages = false;  // left to small pages while the process is small
   Nanos opened{};            // when it took its first span
   Nanos emptied{};           // when it lost its last span
   // When somebody last took slots or blocks in it; kept for groups with a deadline. Written under

@@ -81,20 +81,23 @@ HugePage* PagePool::take_new() {
   page->base = cursor_;
   cursor_ += kHugePageSize;
   ++pages_made_;
-  if (first_page_ == nullptr) {
-    first_page_ = page;
-    page->small_pages = true;
+  if (pages_made_ == 1) first_pages_ = page->base;
+  if (pages_made_ <= kFirstPages && is_first(page))
     system_.advise_huge(page->base, kHugePageSize, false);
-  } else if (pages_made_ == kSmallPagesUntil) {
-    leave_small_pages();
-  }
+  if (pages_made_ == kFirstPages + 1 && want_huge_ && is_first(page))
+    collapse_due_.store(true, std::memory_order_relaxed);
   return page;
 }
 
-void PagePool::leave_small_pages() {
-  if (!want_huge_) return;
-  first_page_->small_pages = false;
-  system_.advise_huge(first_page_->base, kHugePageSize, true);
+// The system gave the first pages in one piece, as it does unless address space is very scarce.
+bool PagePool::is_first(const HugePage* page) const {
+  return page->base == first_pages_ + (pages_made_ - 1) * kHugePageSize;
+}
+
+void PagePool::collapse_first_pages() {
+  if (!collapse_due_.exchange(false, std::memory_order_relaxed)) return;
+  system_.advise_huge(first_pages_, kFirstPages * kHugePageSize, true);
+  system_.collapse(first_pages_, kFirstPages * kHugePageSize);
 }
 
 bool PagePool::commit_more() {

@@ -5,8 +5,8 @@
 //   empty and backed: reused first, lowest address first; given back after a while, oldest first
 //   empty and given back: reused before new space is taken
 //
-// The first page of a process stays on small pages until the heap has grown, so that a short
-// command does not pay for 2 MiB of zeroes.
+// The first pages of a process stay on small pages until the heap has grown past them, so that a
+// short command does not pay for megabytes of zeroes; then they become huge like all others.
 #pragma once
 
 #include <atomic>
@@ -46,6 +46,9 @@ class PagePool {
   // system call happens under the lock. Returns the pages given back.
   size_t release(Nanos before, size_t retain);
 
+  // Makes huge what had to start small, once it is time; a system call, for the worker.
+  void collapse_first_pages();
+
   PoolCounts counts();
   // A hint, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
@@ -56,15 +59,15 @@ class PagePool {
   static constexpr size_t kFirstChunk = 64 << 20;
   static constexpr size_t kLargestChunk = 1 << 30;
   static constexpr size_t kCommitStep = 32 << 20;
-  static constexpr size_t kSmallPagesUntil = 4;  // pages; then all of the heap wants huge ones
+  static constexpr size_t kFirstPages = 3;
 
   void add_backed(HugePage* page);
   void remove_backed(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* take_new();
+  bool is_first(const HugePage* page) const;
   bool commit_more();
   bool reserve_chunk();
-  void leave_small_pages();
 
   PageSource& system_;
   MetadataArena& arena_;
@@ -75,8 +78,9 @@ class PagePool {
   char* cursor_ = nullptr;     // next page never used
   char* committed_ = nullptr;  // end of what is committed of the chunk
   char* limit_ = nullptr;      // end of the chunk
-  HugePage* first_page_ = nullptr;
+  char* first_pages_ = nullptr;
   size_t pages_made_ = 0;
+  std::atomic<bool> collapse_due_{false};
   AddressHeap<HugePage> backed_;
   HugePage* oldest_ = nullptr;  // the same pages by the time they became empty
   HugePage* newest_ = nullptr;

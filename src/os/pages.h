@@ -21,6 +21,8 @@ class PageSource {
   virtual bool commit(void* address, size_t bytes) = 0;
   // Asks for huge pages behind the space, or (false) for none.
   virtual void advise_huge(void* address, size_t bytes, bool huge) = 0;
+  // Puts a huge page where small ones are, keeping what they hold; the system may decline.
+  virtual void collapse(void*, size_t) {}
   // Gives the memory back, keeps the space; it reads as zero afterwards.
   virtual bool discard(void* address, size_t bytes) = 0;
   // A readable and writable mapping of its own; unmap gives space and memory back.
@@ -42,6 +44,7 @@ class SystemPages final : public PageSource {
   void* reserve(size_t bytes, size_t alignment) override;
   bool commit(void* address, size_t bytes) override;
   void advise_huge(void* address, size_t bytes, bool huge) override;
+  void collapse(void* address, size_t bytes) override;
   bool discard(void* address, size_t bytes) override;
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;

@@ -50,6 +50,7 @@ void keep_house(Nanos now) {
 }
 
 void give_memory_back(Nanos now) {
+  process.heap.collapse_first_pages();
   const Nanos delay{static_cast<int64_t>(process.options.release_delay)};
   process.heap.release(now - delay, process.options.retain / kHugePageSize);
 }

@@ -18,6 +18,7 @@ class FakePages final : public PageSource {
     return allow() && system_pages.commit(address, bytes);
   }
   void advise_huge(void*, size_t, bool huge) override { huge ? ++huge_advice : ++small_advice; }
+  void collapse(void*, size_t bytes) override { collapsed += bytes; }
   bool discard(void* address, size_t bytes) override {
     if (!allow()) return false;
     ++discards;
@@ -42,6 +43,7 @@ class FakePages final : public PageSource {
   int unmaps = 0;
   int huge_advice = 0;
   int small_advice = 0;
+  size_t collapsed = 0;  // bytes
 
  private:
   bool allow() { return calls_left > 0 && calls_left-- > 0; }

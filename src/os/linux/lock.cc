@@ -13,6 +13,8 @@ void Lock::lock_slow() {
   while (state_.exchange(2, std::memory_order_acquire) != 0) futex_wait(state_, 2, nullptr);
 }
 
-void Lock::wake() { futex_wake(state_, 1); }
+void Lock::wake() {
+  futex_wake(state_, 1);
+}
 
 }  // namespace llamalloc

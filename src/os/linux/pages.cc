@@ -60,6 +60,12 @@ void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
   madvise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
+void SystemPages::collapse(void* address, size_t bytes) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; older ones say EINVAL
+  KeepErrno keep;
+  madvise(address, bytes, kCollapse);
+}
+
 bool SystemPages::discard(void* address, size_t bytes) {
   KeepErrno keep;
   int result;

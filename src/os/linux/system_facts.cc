@@ -26,6 +26,8 @@ const char* transparent_huge_pages() {
   return "unknown";
 }
 
-bool has_raised_privileges() { return getauxval(AT_SECURE) != 0; }
+bool has_raised_privileges() {
+  return getauxval(AT_SECURE) != 0;
+}
 
 }  // namespace llamalloc
