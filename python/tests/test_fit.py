@@ -71,3 +71,11 @@ def test_batches_are_half_by_weight_and_half_uniform():
     rows = np.concatenate([sampler.batch()[1] for _ in range(400)])
     shares = np.bincount(rows, minlength=4) / len(rows)
     assert shares == pytest.approx([0.61, 0.13, 0.13, 0.13], abs=0.02)
+
+
+def test_weights_that_got_worse_again_are_not_kept(monkeypatch):
+    accuracy = {0: 0.1, 50: 0.9, 100: 0.5}
+    monkeypatch.setattr(
+        fit, "_measured", lambda w, *_: fit.Fit(w, _[-1], accuracy[_[-1]], accuracy[_[-1]])
+    )
+    assert trained(steps=100).steps == 50

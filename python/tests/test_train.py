@@ -9,6 +9,7 @@ import pytest
 from support import profile_writer, synthetic
 
 from llamalloc import cli, dataset, fit, model_file, profile, train_report
+from llamalloc import train as training
 from llamalloc.train import train
 
 
@@ -170,3 +171,11 @@ def test_help_teaches_with_examples(capsys):
     assert cli.call(["train", "--help"]) == 0
     text = capsys.readouterr().out
     assert "llamalloc train -o redis.model p.pb.gz" in text and "--holdout" in text
+
+
+def test_tokens_that_were_not_learned_are_unknown_while_measuring():
+    data = dataset.build([synthetic.profile(contexts=4)])
+    vocabulary = ["<unk>", "main", "neverheard", "@"]
+    known = training._known_tokens(data, vocabulary)
+    ids = dataset.encode([["neverheard", "main", "@"]], known).ids[0, :3]
+    assert ids.tolist() == [0, 1, 3]
