@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # llamalloc_layer(NAME DEPENDS layer...): one room of src/ as one static library, with the
-# *_test.cc twins beside its sources as one GoogleTest executable NAME_test. Each *_bench.cc and
-# (with LLAMALLOC_BUILD_FUZZERS, clang only) *_fuzz.cc is an executable built when asked for by name.
+# *_test.cc twins beside its sources as one GoogleTest executable NAME_test. Each *_bench.cc
+# and (with LLAMALLOC_BUILD_FUZZERS, clang only) *_fuzz.cc is an executable built when asked for by
+# name.
 
 set(LLAMALLOC_FLAGS
   -Wall -Wextra -Wundef -Wshadow -Wnon-virtual-dtor -fno-exceptions -fno-rtti

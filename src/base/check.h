@@ -22,8 +22,8 @@ void print_line(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace llamalloc
 
-#define CHECK(cond)                                                           \
-  do {                                                                        \
+#define CHECK(cond)                                                                         \
+  do {                                                                                      \
     if (__builtin_expect(!(cond), 0)) ::llamalloc::check_failed(__FILE__, __LINE__, #cond); \
   } while (0)
 #define LLAMALLOC_CHECK_OP(a, op, b)                                                       \

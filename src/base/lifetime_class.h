@@ -49,8 +49,12 @@ inline constexpr PageGroupRow kPageGroupRows[] = {
 constexpr const LifetimeClassRow& row(LifetimeClass c) {
   return kLifetimeClassRows[static_cast<int>(c)];
 }
-constexpr const PageGroupRow& row(PageGroup g) { return kPageGroupRows[static_cast<int>(g)]; }
-constexpr PageGroup group_of(LifetimeClass c) { return row(c).group; }
+constexpr const PageGroupRow& row(PageGroup g) {
+  return kPageGroupRows[static_cast<int>(g)];
+}
+constexpr PageGroup group_of(LifetimeClass c) {
+  return row(c).group;
+}
 
 // The shortest timed class that holds a lifetime (gt_1000s for what exceeds every bound).
 constexpr LifetimeClass class_of_lifetime(Nanos lifetime) {

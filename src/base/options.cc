@@ -19,12 +19,12 @@ struct Unit {
   const char* name;
   uint64_t factor;
 };
-constexpr Unit kByteUnits[] = {
-    {"", 1},           {"B", 1},          {"K", 1 << 10},    {"KB", 1 << 10},
-    {"KiB", 1 << 10},  {"M", 1 << 20},    {"MB", 1 << 20},   {"MiB", 1 << 20},
-    {"G", 1 << 30},    {"GB", 1 << 30},   {"GiB", 1 << 30},  {"TiB", 1ull << 40}};
-constexpr Unit kTimeUnits[] = {{"", 1000000000},  {"s", 1000000000},     {"ms", 1000000},
-                               {"us", 1000},      {"ns", 1},             {"m", 60000000000},
+constexpr Unit kByteUnits[] = {{"", 1},         {"B", 1},         {"K", 1 << 10},
+                               {"KB", 1 << 10}, {"KiB", 1 << 10}, {"M", 1 << 20},
+                               {"MB", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30},
+                               {"GB", 1 << 30}, {"GiB", 1 << 30}, {"TiB", 1ull << 40}};
+constexpr Unit kTimeUnits[] = {{"", 1000000000},     {"s", 1000000000},   {"ms", 1000000},
+                               {"us", 1000},         {"ns", 1},           {"m", 60000000000},
                                {"min", 60000000000}, {"h", 3600000000000}};
 
 template <size_t N>
@@ -91,7 +91,9 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
 void format(char* out, size_t room, uint64_t value) {
   snprintf(out, room, "%llu", static_cast<unsigned long long>(value));
 }
-void format(char* out, size_t room, bool value) { snprintf(out, room, "%s", value ? "on" : "off"); }
+void format(char* out, size_t room, bool value) {
+  snprintf(out, room, "%s", value ? "on" : "off");
+}
 void format(char* out, size_t room, const OptionText& value) {
   snprintf(out, room, "%s", value.text);
 }
@@ -122,9 +124,8 @@ void Options::parse(const char* configuration, bool secure, Warn warn) {
     const char* colon = static_cast<const char*>(memchr(p, ':', static_cast<size_t>(comma - p)));
     const char* error = "expected key:value";
     if (comma > p &&
-        (colon == nullptr ||
-         !set(p, static_cast<size_t>(colon - p), colon + 1, static_cast<size_t>(comma - colon - 1),
-              secure, &error))) {
+        (colon == nullptr || !set(p, static_cast<size_t>(colon - p), colon + 1,
+                                  static_cast<size_t>(comma - colon - 1), secure, &error))) {
       char message[256];
       snprintf(message, sizeof(message), "LLAMALLOC_CONF: \"%.*s\": %s; option left as it was",
                static_cast<int>(comma - p < 120 ? comma - p : 120), p, error);

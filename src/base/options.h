@@ -24,8 +24,7 @@ struct Options {
   using count = uint64_t;
   using flag = bool;
   using text = OptionText;
-#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
-  kind name{default_value};
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
   // What a parser does with a fault: a message without newline.

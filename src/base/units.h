@@ -48,6 +48,8 @@ constexpr size_t align_up(size_t value, size_t power_of_two) {
 constexpr size_t align_down(size_t value, size_t power_of_two) {
   return value & ~(power_of_two - 1);
 }
-constexpr bool is_power_of_two(size_t value) { return value && (value & (value - 1)) == 0; }
+constexpr bool is_power_of_two(size_t value) {
+  return value && (value & (value - 1)) == 0;
+}
 
 }  // namespace llamalloc

@@ -61,6 +61,8 @@ class Placement {
 };
 
 // The longer-lived of two classes; `mixed` beats all.
-constexpr LifetimeClass longer(LifetimeClass a, LifetimeClass b) { return a < b ? b : a; }
+constexpr LifetimeClass longer(LifetimeClass a, LifetimeClass b) {
+  return a < b ? b : a;
+}
 
 }  // namespace llamalloc

@@ -37,8 +37,8 @@ class MissQueue {
     return misses_ != nullptr;
   }
 
-  // A place to fill in, or null when all are taken; then submit() it. A recheck can wait for another
-  // turn, so it only looks at a few places and leaves room for first-seen contexts.
+  // A place to fill in, or null when all are taken; then submit() it. A recheck can wait for
+  // another turn, so it only looks at a few places and leaves room for first-seen contexts.
   Miss* reserve(bool recheck) {
     if (misses_ == nullptr) return nullptr;
     const uint32_t start = turn_.fetch_add(1, std::memory_order_relaxed);

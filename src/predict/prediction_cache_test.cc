@@ -10,7 +10,8 @@
 namespace llamalloc {
 namespace {
 
-// A stack of two frames: the wrapper's, 32 bytes up to and with its return address, and its caller's.
+// A stack of two frames: the wrapper's, 32 bytes up to and with its return address, and its
+// caller's.
 struct FakeStack {
   uintptr_t words[64] = {};
   uintptr_t pointer() const { return reinterpret_cast<uintptr_t>(&words[0]); }

@@ -39,7 +39,9 @@ class BufferSink final : public llamalloc::ByteSink {
 
 extern "C" {
 
-LLAMALLOC_EXPORT const char* llamalloc_version(void) { return LLAMALLOC_VERSION; }
+LLAMALLOC_EXPORT const char* llamalloc_version(void) {
+  return LLAMALLOC_VERSION;
+}
 
 LLAMALLOC_EXPORT int llamalloc_set(const char* name, const char* value) {
   return llamalloc::change_option(name, value) ? 0 : EINVAL;

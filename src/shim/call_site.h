@@ -6,6 +6,6 @@
 
 #define LLAMALLOC_EXPORT __attribute__((visibility("default"), used))
 #define LLAMALLOC_RETURN_ADDRESS reinterpret_cast<uintptr_t>(__builtin_return_address(0))
-#define LLAMALLOC_SITE                                        \
-  (::llamalloc::CallSite{LLAMALLOC_RETURN_ADDRESS,            \
+#define LLAMALLOC_SITE                             \
+  (::llamalloc::CallSite{LLAMALLOC_RETURN_ADDRESS, \
                          reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa())})

@@ -15,22 +15,30 @@ using namespace llamalloc;
 namespace {
 
 // The alignment that a misuse (0, not a power of two) stands for is an error.
-bool is_alignment(size_t alignment) { return is_power_of_two(alignment); }
+bool is_alignment(size_t alignment) {
+  return is_power_of_two(alignment);
+}
 
 void* refuse(int error) {
   errno = error;
   return nullptr;
 }
 
-size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+size_t system_page() {
+  return static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
 
 }  // namespace
 
 extern "C" {
 
-LLAMALLOC_EXPORT void* malloc(size_t size) { return allocate(size, LLAMALLOC_SITE); }
+LLAMALLOC_EXPORT void* malloc(size_t size) {
+  return allocate(size, LLAMALLOC_SITE);
+}
 
-LLAMALLOC_EXPORT void free(void* p) { deallocate(p, LLAMALLOC_RETURN_ADDRESS); }
+LLAMALLOC_EXPORT void free(void* p) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+}
 
 LLAMALLOC_EXPORT void* calloc(size_t count, size_t size) {
   size_t bytes;
@@ -89,13 +97,19 @@ LLAMALLOC_EXPORT void* pvalloc(size_t size) {
   return allocate_aligned(size == 0 ? page : align_up(size, page), page, LLAMALLOC_SITE);
 }
 
-LLAMALLOC_EXPORT void cfree(void* p) { deallocate(p, LLAMALLOC_RETURN_ADDRESS); }
-LLAMALLOC_EXPORT void free_sized(void* p, size_t) { deallocate(p, LLAMALLOC_RETURN_ADDRESS); }
+LLAMALLOC_EXPORT void cfree(void* p) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+}
+LLAMALLOC_EXPORT void free_sized(void* p, size_t) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+}
 LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t) {
   deallocate(p, LLAMALLOC_RETURN_ADDRESS);
 }
 
-LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) { return usable_size(p); }
+LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) {
+  return usable_size(p);
+}
 
 // Gives back the empty huge pages; pad: bytes to keep. 1 if anything went back.
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {
@@ -115,6 +129,8 @@ void* __libc_pvalloc(size_t) LLAMALLOC_SAME_AS(pvalloc);
 int __posix_memalign(void**, size_t, size_t) LLAMALLOC_SAME_AS(posix_memalign);
 
 // No virtual function of ours is pure where it can be called; libstdc++ is not linked.
-void __cxa_pure_virtual() { __builtin_trap(); }
+void __cxa_pure_virtual() {
+  __builtin_trap();
+}
 
 }  // extern "C"

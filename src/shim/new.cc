@@ -52,8 +52,12 @@ F* find_function(const char* name) {
 using Align = std::align_val_t;
 using Nothrow = const std::nothrow_t&;
 
-LLAMALLOC_EXPORT void* operator new(size_t n) { return create(n, LLAMALLOC_SITE, true); }
-LLAMALLOC_EXPORT void* operator new[](size_t n) { return create(n, LLAMALLOC_SITE, true); }
+LLAMALLOC_EXPORT void* operator new(size_t n) {
+  return create(n, LLAMALLOC_SITE, true);
+}
+LLAMALLOC_EXPORT void* operator new[](size_t n) {
+  return create(n, LLAMALLOC_SITE, true);
+}
 LLAMALLOC_EXPORT void* operator new(size_t n, Nothrow) noexcept {
   return create(n, LLAMALLOC_SITE, false);
 }
@@ -73,17 +77,19 @@ LLAMALLOC_EXPORT void* operator new[](size_t n, Align a, Nothrow) noexcept {
   return create(n, a, LLAMALLOC_SITE, false);
 }
 
-#define LLAMALLOC_DELETE(...) \
-  LLAMALLOC_EXPORT void operator __VA_ARGS__ noexcept { deallocate(p, LLAMALLOC_RETURN_ADDRESS); }
+#define LLAMALLOC_DELETE(...)                           \
+  LLAMALLOC_EXPORT void operator __VA_ARGS__ noexcept { \
+    deallocate(p, LLAMALLOC_RETURN_ADDRESS);            \
+  }
 LLAMALLOC_DELETE(delete(void* p))
-LLAMALLOC_DELETE(delete[](void* p))
+LLAMALLOC_DELETE(delete[] (void* p))
 LLAMALLOC_DELETE(delete(void* p, size_t))
-LLAMALLOC_DELETE(delete[](void* p, size_t))
+LLAMALLOC_DELETE(delete[] (void* p, size_t))
 LLAMALLOC_DELETE(delete(void* p, Nothrow))
-LLAMALLOC_DELETE(delete[](void* p, Nothrow))
+LLAMALLOC_DELETE(delete[] (void* p, Nothrow))
 LLAMALLOC_DELETE(delete(void* p, Align))
-LLAMALLOC_DELETE(delete[](void* p, Align))
+LLAMALLOC_DELETE(delete[] (void* p, Align))
 LLAMALLOC_DELETE(delete(void* p, size_t, Align))
-LLAMALLOC_DELETE(delete[](void* p, size_t, Align))
+LLAMALLOC_DELETE(delete[] (void* p, size_t, Align))
 LLAMALLOC_DELETE(delete(void* p, Align, Nothrow))
-LLAMALLOC_DELETE(delete[](void* p, Align, Nothrow))
+LLAMALLOC_DELETE(delete[] (void* p, Align, Nothrow))

@@ -24,7 +24,7 @@ def test_clean_tree_passes(tmp_path):
         ("src/bad.h", "// " + SPDX + "// " + "TO" + "DO: later\n", "unfinished work"),
         ("src/bad.py", "# " + SPDX + "# FIX" + "ME\n", "unfinished work"),
         ("src/bad.cc", "// " + SPDX + "#if " + "0\nint a;\n", "switched off"),
-        ("src/bad.cc", "// " + SPDX + "x" * 101 + "\n", "bad.cc:2: 101 columns"),
+        ("src/bad.cc", "// " + SPDX + "int " + "x" * 97 + "\n", "bad.cc:2: 101 columns"),
         ("src/bad.cc", "// " + SPDX + "int a;\n" * 600, "more than 600 lines"),
         ("src/bad.cc", "// " + SPDX + 'auto p = "/wor' + 'k/main";\n', "machine's own path"),
         ("docs/bad.md", "Run /ro" + "ot/llamalloc/run\n", "bad.md:1: a machine's own path"),
