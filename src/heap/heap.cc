@@ -8,7 +8,9 @@ namespace {
 
 constexpr size_t kSmallPage = 4096;
 
-bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
+bool has_deadline(PageGroup group) {
+  return row(group).deadline.n != 0;
+}
 
 uint32_t first_block(const HugePage* page, const char* start) {
   return static_cast<uint32_t>(start - page->base) >> kBlockShift;
@@ -292,7 +294,9 @@ void Heap::unlink_direct(Span* span) {
 // ----- Records -----
 
 namespace {
-int record_class(int words) { return words == 0 ? 0 : words <= 8 ? 1 : 2; }
+int record_class(int words) {
+  return words == 0 ? 0 : words <= 8 ? 1 : 2;
+}
 }  // namespace
 
 Span* Heap::new_record(int words) {
@@ -332,8 +336,8 @@ GroupCounts Heap::count(PageGroup group) {
       for_each_span(*page, [&](const Span& span) {
         if (span.kind != SpanKind::slots) return;
         const size_t free = size_t{span.count_free()} * span.slot_size;
-        const size_t rest =
-            kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize - span.slots * span.slot_size;
+        const size_t rest = kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize -
+                            span.slots * span.slot_size;
         counts.free_slots += free + rest;
         counts.allocated -= free + rest;
       });

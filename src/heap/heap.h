@@ -7,10 +7,10 @@
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
-// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group and kind;
-// promoted pages of the longer-lived groups (they are pinned already); a new page.
-// Kinds: a span of many objects stays for the one that lives longest, so spans of many small objects
-// have pages of their own, and do not pin the pages of spans with few (tcmalloc's filler does alike).
+// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group and
+// kind; promoted pages of the longer-lived groups (they are pinned already); a new page. Kinds: a
+// span of many objects stays for the one that lives longest, so spans of many small objects have
+// pages of their own, and do not pin the pages of spans with few (tcmalloc's filler does alike).
 // Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
 #pragma once
 

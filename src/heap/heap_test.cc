@@ -229,7 +229,9 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
         h.start = h.span->base;
       }
       const auto next = used.lower_bound(h.start);
-      if (next != used.end()) { ASSERT_LE(h.start + bytes, next->first); }
+      if (next != used.end()) {
+        ASSERT_LE(h.start + bytes, next->first);
+      }
       if (next != used.begin()) {
         const Held& before = std::prev(next)->second;
         ASSERT_LE(before.start + before.bytes, h.start);

@@ -25,7 +25,9 @@ uint32_t BlockBits::next(uint32_t from, bool value) const {
   return kBlocksPerHugePage;
 }
 
-bool BlockBits::any(uint32_t first, uint32_t n) const { return next(first, true) < first + n; }
+bool BlockBits::any(uint32_t first, uint32_t n) const {
+  return next(first, true) < first + n;
+}
 
 uint32_t BlockBits::count() const {
   uint32_t n = 0;

@@ -53,8 +53,8 @@ struct HugePage {
   PageGroup group = PageGroup::unknown;
   bool promoted = false;  // outlived the deadline of the group it was opened for
   bool backed = false;    // has, or may have, memory behind it
-  Nanos opened{};            // when it took its first span
-  Nanos emptied{};           // when it lost its last span
+  Nanos opened{};         // when it took its first span
+  Nanos emptied{};        // when it lost its last span
   // When somebody last took slots or blocks in it; kept for groups with a deadline. Written under
   // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
   std::atomic<int64_t> last_taken{0};

@@ -139,7 +139,8 @@ bool PagePool::is_consistent() {
   LockGuard guard(lock_);
   size_t empty = 0, listed = 0;
   bool good = backed_.is_consistent() && given_back_.is_consistent();
-  backed_.for_each([&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
+  backed_.for_each(
+      [&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
   for (HugePage* page = oldest_; page != nullptr; page = page->newer) ++listed;
   given_back_.for_each([&](HugePage* page) { good &= !page->backed && page->used_blocks == 0; });
   return good && empty == counts_.empty_backed && listed == empty;

@@ -5,7 +5,9 @@
 
 namespace llamalloc {
 
-int PageSet::bucket_of(uint32_t longest_run) { return std::bit_width(longest_run); }
+int PageSet::bucket_of(uint32_t longest_run) {
+  return std::bit_width(longest_run);
+}
 
 void PageSet::add(HugePage* page) {
   page->set = this;

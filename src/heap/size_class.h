@@ -81,6 +81,8 @@ static_assert(kSizeClassRows[0].size == 16 && kSizeClassRows[0].slots == 1024);
 static_assert(kSizeClassRows[kSizeClasses - 1].size == kSmallMax);
 
 // The class of a size up to kSmallMax.
-constexpr int size_class_of(size_t size) { return kClassIndex[(size + 15) >> 4]; }
+constexpr int size_class_of(size_t size) {
+  return kClassIndex[(size + 15) >> 4];
+}
 
 }  // namespace llamalloc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A span: consecutive blocks of one huge page that hold slots of one size and one page group.
-// A run is a span with one object of whole blocks; a direct mapping is a run outside the heap's pages.
+// A run is a span with one object of whole blocks; a direct mapping is a run outside the heap's
+// pages.
 //
 //   blocks   [ slot 0 | slot 1 | slot 2 | ...            | rest ]
 //   words    bit = 1: the slot is free and nobody's        64 slots a word
@@ -32,12 +33,12 @@ struct alignas(kCacheLine) Span {
   uint16_t bin;        // central bin
   uint16_t local_bin;  // the bin of a thread that may hold a word of it
   SpanKind kind;
-  bool sampled;         // every object in it is a sample
-  bool fresh;           // a direct mapping, or a run of blocks never used: reads as zero
+  bool sampled;  // every object in it is a sample
+  bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
   uint8_t word_count;
   uint16_t slots;
   uint16_t free_slots;
-  HugePage* page;          // null for direct mappings
+  HugePage* page;  // null for direct mappings
   union {
     AddressLinks<Span> links;  // among the spans of the bin that have free slots
     struct {

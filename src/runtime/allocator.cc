@@ -46,10 +46,8 @@ void start_countdown(ThreadHeap* heap) {
   const bool predicting = process.placement_on.load(std::memory_order_acquire);
   heap->predicting = predicting;
   heap->sampling = process.profiler.on();
-  heap->bytes_to_sample =
-      interval_or_never(heap, heap->sampling, process.profiler.interval());
-  heap->bytes_to_recheck =
-      interval_or_never(heap, predicting, process.options.predict_recheck);
+  heap->bytes_to_sample = interval_or_never(heap, heap->sampling, process.profiler.interval());
+  heap->bytes_to_recheck = interval_or_never(heap, predicting, process.options.predict_recheck);
   set_countdown(heap);
 }
 
@@ -61,8 +59,7 @@ Due tick(ThreadHeap* heap) {
   const int64_t consumed = heap->countdown_start - left;
   heap->bytes_to_sample -= consumed;
   heap->bytes_to_recheck -= consumed;
-  if (heap->housekeeping_due.exchange(false, std::memory_order_relaxed))
-    heap->flush(process.heap);
+  if (heap->housekeeping_due.exchange(false, std::memory_order_relaxed)) heap->flush(process.heap);
   if (heap->sampling != process.profiler.on() ||
       heap->predicting != process.placement_on.load(std::memory_order_acquire)) {
     start_countdown(heap);
@@ -108,11 +105,13 @@ ThreadHeap* own_heap() {
 
 Placement::Choice choose_group(ThreadHeap* heap, size_t size, CallSite site, bool recheck) {
   if (heap == nullptr || !heap->predicting || heap->busy) return {};
-  const int size_class = size <= kSmallMax ? size_class_of(size) : kSizeClasses + std::bit_width(size);
+  const int size_class =
+      size <= kSmallMax ? size_class_of(size) : kSizeClasses + std::bit_width(size);
   Placement::Choice choice = process.placement.choose(site, heap->stack_high, size_class);
   if (choice.miss || recheck) {
     heap->busy = 1;
-    hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), size, site, !choice.miss);
+    hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), size, site,
+                   !choice.miss);
     heap->busy = 0;
   }
   return choice;
@@ -134,7 +133,8 @@ void* allocate_sampled(ThreadHeap* heap, size_t size, CallSite site,
   if (size <= kSmallMax) {
     const Claim claim = process.heap.claim(bin_of(choice.group, size_class_of(size), true), 1);
     if (claim.mask != 0)
-      p = claim.word_base() + static_cast<size_t>(std::countr_zero(claim.mask)) * claim.span->slot_size;
+      p = claim.word_base() +
+          static_cast<size_t>(std::countr_zero(claim.mask)) * claim.span->slot_size;
   } else if (Span* span = process.heap.allocate(size, 1, choice.group, true)) {
     p = span->base;
   }
@@ -190,8 +190,7 @@ void* allocate_slow(size_t size, CallSite site) {
 
 void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site) {
   const int size_class = size_class_of(size);
-  const uint64_t key =
-      process.placement.cache().context_key(site, heap->stack_high, size_class);
+  const uint64_t key = process.placement.cache().context_key(site, heap->stack_high, size_class);
   const Prediction p = process.placement.cache().find(key);
   if (LLAMALLOC_UNLIKELY(!p.found)) return allocate_slow(size, site);
   LocalBin& bin = heap->bins[bin_of(p.group, size_class, false)];
@@ -210,8 +209,7 @@ void note_sampled_free(ThreadHeap* heap, const void* p) {
 
 }  // namespace
 
-void deallocate_slow(void* p, Span* span, uint64_t* word, uint64_t bit,
-                     uintptr_t return_address) {
+void deallocate_slow(void* p, Span* span, uint64_t* word, uint64_t bit, uintptr_t return_address) {
   const int saved = errno;
   ThreadHeap* heap = own_heap();
   if (LLAMALLOC_UNLIKELY(span->sampled)) note_sampled_free(heap, p);

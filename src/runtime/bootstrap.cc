@@ -24,19 +24,19 @@ namespace {
 constinit HeapTables tables;
 constinit PredictionCache cache;
 
-void warn(const char* message) { print_line("%s", message); }
+void warn(const char* message) {
+  print_line("%s", message);
+}
 
 void read_options() {
   process.secure = has_raised_privileges();
   if (&llamalloc_conf != nullptr && llamalloc_conf != nullptr)
     process.options.parse(llamalloc_conf, process.secure, warn);
   const char* from_environment = getenv("LLAMALLOC_CONF");
-  if (from_environment != nullptr)
-    process.options.parse(from_environment, process.secure, warn);
+  if (from_environment != nullptr) process.options.parse(from_environment, process.secure, warn);
   if (process.options.confirm_conf)
-    process.options.print([](const char* name, const char* value) {
-      print_line("option %s = %s", name, value);
-    });
+    process.options.print(
+        [](const char* name, const char* value) { print_line("option %s = %s", name, value); });
 }
 
 // Without a usable model everything works as before, in one page group.

@@ -40,8 +40,7 @@ LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
                                       Symboliser& symboliser) {
   const uint64_t context = PredictionCache::mix(trace.hash(), size_bucket(size)) | 1;
   Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
-  if (verdict.context != context)
-    verdict = {context, ask_model(trace, size, symboliser)};
+  if (verdict.context != context) verdict = {context, ask_model(trace, size, symboliser)};
   return verdict.lifetime;
 }
 

@@ -83,7 +83,9 @@ bool read_line(int fd, char* line, size_t room) {
   return used > 0;
 }
 
-void reply(SocketSink& sink, const char* text) { sink.write(text, strlen(text)); }
+void reply(SocketSink& sink, const char* text) {
+  sink.write(text, strlen(text));
+}
 
 void reply_result(SocketSink& sink, bool good, const char* fault) {
   reply(sink, good ? "ok\n" : "error: ");
@@ -122,7 +124,8 @@ void answer(int fd, SocketSink& sink) {
   } else if (strncmp(line, "set ", 4) == 0) {
     act_set(sink, line + 4);
   } else if (strncmp(line, "profile ", 8) == 0) {
-    reply_result(sink, llamalloc::write_profile(line + 8, false), "could not write it; stderr says why");
+    reply_result(sink, llamalloc::write_profile(line + 8, false),
+                 "could not write it; stderr says why");
   } else if (strcmp(line, "release") == 0) {
     act_release(sink);
   } else {
@@ -149,7 +152,8 @@ void open_control(const char* path) {
   strcpy(control.path, path);
   control.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   struct stat status;
-  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path);  // a dead process left it
+  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
+    unlink(path);  // a dead process left it
   // The mode of the descriptor is what the name gets: there is no moment at which others may in.
   if (control.fd < 0 || fchmod(control.fd, 0600) != 0 ||
       bind(control.fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
@@ -162,7 +166,9 @@ void open_control(const char* path) {
   control.inode = status.st_ino;
 }
 
-bool control_is_open() { return control.fd >= 0; }
+bool control_is_open() {
+  return control.fd >= 0;
+}
 
 void answer_control() {
   if (control.fd < 0) return;

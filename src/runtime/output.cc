@@ -14,11 +14,11 @@ namespace {
 
 struct OutputState {
   Nanos last_flush{};
-  bool finished = false;        // the recorded time is over
-  bool complained = false;      // about a fault; once
+  bool finished = false;    // the recorded time is over
+  bool complained = false;  // about a fault; once
   uint64_t samples_written = 0;
-  bool is_child = false;        // forked from the process that was started with these options
-  FileSink* sink = nullptr;     // guarded by work_lock; made when first needed
+  bool is_child = false;     // forked from the process that was started with these options
+  FileSink* sink = nullptr;  // guarded by work_lock; made when first needed
 };
 constinit OutputState state;
 
@@ -46,7 +46,9 @@ bool open_sink(const char* path) {
   return state.sink != nullptr && state.sink->open(path);
 }
 
-int sink_error() { return state.sink ? state.sink->error() : 0; }
+int sink_error() {
+  return state.sink ? state.sink->error() : 0;
+}
 
 bool complain(const char* what, const char* path, int error) {
   if (!state.complained)

@@ -103,9 +103,10 @@ void print_groups(Json& json) {
   for (int g = 0; g < kPageGroups; ++g) {
     const GroupCounts c = process.heap.count(static_cast<PageGroup>(g));
     json.next(&first);
-    json.raw("{\"group\": \"%s\", \"pages\": %zu, \"allocated\": %zu, \"free_slots\": %zu, "
-             "\"free_blocks\": %zu}",
-             kPageGroupRows[g].name, c.pages, c.allocated, c.free_slots, c.free_blocks);
+    json.raw(
+        "{\"group\": \"%s\", \"pages\": %zu, \"allocated\": %zu, \"free_slots\": %zu, "
+        "\"free_blocks\": %zu}",
+        kPageGroupRows[g].name, c.pages, c.allocated, c.free_slots, c.free_blocks);
   }
   json.raw("],\n");
 }
@@ -127,10 +128,11 @@ void print_page(Json& json, const HugePage& page, Nanos now) {
     sum.slots += run ? 1 : span.slots;
     allocated += objects * span.object_size();
   });
-  json.raw("{\"group\": \"%s\", \"promoted\": %s, \"used_blocks\": %d, \"allocated\": %zu, "
-           "\"age\": %.3f, \"spans\": [",
-           row(page.group).name, page.promoted ? "true" : "false", page.used_blocks, allocated,
-           static_cast<double>((now - page.opened).n) * 1e-9);
+  json.raw(
+      "{\"group\": \"%s\", \"promoted\": %s, \"used_blocks\": %d, \"allocated\": %zu, "
+      "\"age\": %.3f, \"spans\": [",
+      row(page.group).name, page.promoted ? "true" : "false", page.used_blocks, allocated,
+      static_cast<double>((now - page.opened).n) * 1e-9);
   const char* comma = "";
   for (int c = 0; c <= kSizeClasses; ++c) {
     if (sums[c].slots == 0) continue;

@@ -22,13 +22,17 @@ void thread_ends(void* value) {
 
 }  // namespace
 
-void prepare_thread_exit() { key_made = pthread_key_create(&exit_key, thread_ends) == 0; }
+void prepare_thread_exit() {
+  key_made = pthread_key_create(&exit_key, thread_ends) == 0;
+}
 
 void call_at_thread_exit() {
   if (key_made) pthread_setspecific(exit_key, current_heap);
 }
 
 // One round less than the system calls: the last heap must be taken back.
-bool thread_is_past_exit() { return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1; }
+bool thread_is_past_exit() {
+  return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1;
+}
 
 }  // namespace llamalloc

@@ -80,16 +80,15 @@ struct alignas(kCacheLine) ThreadHeap {
   int64_t bytes_to_recheck;  // at the last setting
   uintptr_t stack_high;
   uint32_t thread_id;
-  uint32_t busy;  // inside a slow path: what we call there must not come back to it
+  uint32_t busy;     // inside a slow path: what we call there must not come back to it
   ThreadHeap* next;  // all heaps ever made, under the registry's lock
   LocalBin bins[kLocalBins];
   HeldWord held[kHeldWords];
   uint16_t held_next[kHeldWords];  // 1 + index; 0: end
 
   static uint32_t held_index(const uint64_t* word) {
-    return static_cast<uint32_t>(((reinterpret_cast<uintptr_t>(word) >> 3) *
-                                  0x9E3779B97F4A7C15ull) >>
-                                 (64 - kHeldShift));
+    return static_cast<uint32_t>(
+        ((reinterpret_cast<uintptr_t>(word) >> 3) * 0x9E3779B97F4A7C15ull) >> (64 - kHeldShift));
   }
 
   void initialise();

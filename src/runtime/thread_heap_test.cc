@@ -99,8 +99,7 @@ TEST_F(ThreadHeapTest, RandomWorkOnTwoThreadsLosesAndDoublesNothing) {
   }
   for (auto [p, value] : live) threads[0].deallocate(p);
   for (TestThread& t : threads) t.flush();
-  for (int g = 0; g < kPageGroups; ++g)
-    EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+  for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
 }
 
 // A bin whose word ran dry still names it. When another thread frees the span and its record comes
@@ -156,8 +155,7 @@ TEST_F(ThreadHeapTest, RealThreadsHandObjectsOver) {
     for (auto& list : made) list.clear();
   }
   EXPECT_TRUE(heap_.is_consistent());
-  for (int g = 0; g < kPageGroups; ++g)
-    EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+  for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
 }
 
 }  // namespace

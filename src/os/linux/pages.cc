@@ -24,8 +24,8 @@ class KeepErrno {
 void* map_aligned(size_t bytes, size_t alignment, int protection) {
   const size_t slack = alignment > kSmallPage ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
-  void* raw = mmap(nullptr, bytes + slack, protection,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw =
+      mmap(nullptr, bytes + slack, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const size_t start = reinterpret_cast<size_t>(raw);
   const size_t aligned = align_up(start, alignment);
@@ -90,7 +90,11 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
-Nanos SystemPages::now() { return read_clock(CLOCK_MONOTONIC); }
-Nanos SystemPages::now_coarse() { return read_clock(CLOCK_MONOTONIC_COARSE); }
+Nanos SystemPages::now() {
+  return read_clock(CLOCK_MONOTONIC);
+}
+Nanos SystemPages::now_coarse() {
+  return read_clock(CLOCK_MONOTONIC_COARSE);
+}
 
 }  // namespace llamalloc
