@@ -9,6 +9,7 @@ Usage: check_headers.py [ROOT]
 """
 
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from pathlib import Path
 
 CXX = ["g++", "-std=gnu++20", "-x", "c++", "-fno-exceptions", "-fno-rtti", "-Wundef"]
 C = ["gcc", "-std=c11", "-x", "c", "-Wstrict-prototypes"]
+TEST_HELPER = re.compile(r"(^|_)test(_|\.)")  # compiled with the tests' own flags
 COMMON = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -24,6 +26,8 @@ def commands(root: Path) -> list[tuple[Path, list[str]]]:
     paths = [f"-I{root / folder}" for folder in ("src", "include", ".")]
     found = []
     for header in sorted([*(root / "src").rglob("*.h"), *(root / "include").rglob("*.h")]):
+        if TEST_HELPER.search(header.name):
+            continue
         found.append((header, [*CXX, *COMMON, *paths, "-"]))
         if root / "include" in header.parents:
             found.append((header, [*C, *COMMON, *paths, "-"]))
