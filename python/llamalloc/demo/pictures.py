@@ -42,6 +42,7 @@ def memory_over_time(results: Results) -> bytes:
         panels = list(grid.flat)
         for axes, run in zip(panels, runs, strict=False):
             _panel(axes, run)
+        panels[0].set_ylim(0, 1.05 * max(run.peak_rss for run in runs) / MIB)  # shared by all
         for axes in panels[len(runs) :]:
             axes.set_visible(False)
         handles, labels = panels[0].get_legend_handles_labels()
@@ -64,7 +65,7 @@ def _panel(axes: Axes, run: Run) -> None:
     _live(axes, run, 1.0, "live")
     axes.axvline(run.dropped_at, color=SOFT, linewidth=0.8, linestyle=":")
     axes.set_title(run.title, fontsize=10.5)
-    axes.set(xlim=(0, None), ylim=(0, None), ylabel="MiB", xlabel="seconds")
+    axes.set(xlim=(0, None), ylabel="MiB", xlabel="seconds")
     axes.grid(axis="y")
 
 
