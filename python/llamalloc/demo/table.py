@@ -19,7 +19,7 @@ def table(results: Results) -> Table:
     title = f"redis-server {results.workload.settle:.0f} seconds after the load dropped"
     view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
     view.add_column("allocator", no_wrap=True)
-    for head in ("RSS MiB", "RSS/live", "huge", "peak MiB", "req/s", "relative"):
+    for head in ("RSS MiB", "RSS/live", "huge", "peak MiB", "req/s", "speed"):
         view.add_column(head, justify="right", no_wrap=True)
     rows = results.rows()
     shipped = next((r.requests_per_second for r in rows if r.allocator == "jemalloc"), None)
