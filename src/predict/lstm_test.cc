@@ -92,6 +92,20 @@ INSTANTIATE_TEST_SUITE_P(Widths, LstmTest,
                          testing::Values(std::pair{32u, 64u}, std::pair{1u, 1u}, std::pair{5u, 3u},
                                          std::pair{31u, 66u}));
 
+TEST(Lstm, KeepsApartLogitsBeyondTheRangeOfExp) {
+  RandomModel model(2, 2, 3, 0.1f);
+  const float bias[] = {500, 600, 0};
+  model.weights.dense_bias = bias;
+  MetadataArena arena(system_pages);
+  Lstm lstm;
+  ASSERT_TRUE(lstm.init(model.config, model.weights, arena));
+  const uint32_t id = 1;
+  float probability[3];
+  lstm.run(&id, 1, probability);
+  EXPECT_LT(probability[0], 1e-6);
+  EXPECT_NEAR(probability[1], 1, 1e-6);
+}
+
 TEST(Lstm, WorksAtTheLargestWidths) {
   RandomModel model(512, 512, 9, 0.05f);
   MetadataArena arena(system_pages);

@@ -259,6 +259,7 @@ TEST_F(ModelFileTest, OpensByPathAndNamesThePath) {
   EXPECT_FALSE(file.open(path.c_str(), arena, truncated));
   EXPECT_TRUE(std::string(message).starts_with("model " + path + ": truncated: header says "))
       << message;
+  EXPECT_EQ(file.bytes(), 0u);
   unlink(path.c_str());
 
   ErrorText missing(message, sizeof(message));
