@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model equals the contract's formulas, whatever it is batched and padded with."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -11,7 +13,12 @@ from llamalloc import lstm
 
 CLASSES, WORDS = 9, 20
 PROBABILITIES = jax.jit(lstm.probabilities)
-WEIGHTS = lstm.initial(3, WORDS, CLASSES, embedding=5, hidden=7)
+
+
+@cache
+def some_weights():
+    """Made when first asked for: JAX's threads, once started, forbid the forks of other tests."""
+    return lstm.initial(3, WORDS, CLASSES, embedding=5, hidden=7)
 
 
 def by_the_contract(weights, ids):
@@ -43,20 +50,20 @@ SEQUENCES = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=16)
 @settings(max_examples=40, deadline=None)
 @given(st.lists(SEQUENCES, min_size=4, max_size=4), st.integers(0, WORDS - 1))
 def test_equals_the_contract_and_padding_changes_nothing(sequences, filler):
-    found = PROBABILITIES(WEIGHTS, *padded(sequences, 16, filler))
-    expected = [by_the_contract(WEIGHTS, sequence) for sequence in sequences]
+    found = PROBABILITIES(some_weights(), *padded(sequences, 16, filler))
+    expected = [by_the_contract(some_weights(), sequence) for sequence in sequences]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_no_type_is_promoted_behind_our_back():
     with jax.numpy_dtype_promotion("strict"):
-        assert lstm.logits(WEIGHTS, *padded([[1, 2]], 2, 0)).dtype == np.float32
+        assert lstm.logits(some_weights(), *padded([[1, 2]], 2, 0)).dtype == np.float32
 
 
 def test_padding_is_exact_to_the_bit():
     short = padded([[1, 2, 3]], 3, 0)
     wide = padded([[1, 2, 3]], 16, 5)
-    assert np.array_equal(lstm.logits(WEIGHTS, *short), lstm.logits(WEIGHTS, *wide))
+    assert np.array_equal(lstm.logits(some_weights(), *short), lstm.logits(some_weights(), *wide))
 
 
 def test_shapes_and_types_of_fresh_weights():
