@@ -32,7 +32,7 @@ struct Due {
 
 int64_t interval_or_never(ThreadHeap* heap, bool on, uint64_t mean) {
   if (!on) return INT64_MAX / 4;
-  return next_interval(heap->rng, static_cast<double>(mean));
+  return next_interval(heap->rng, static_cast<double>(mean)) - 1;  // due when below zero, not at it
 }
 
 void set_countdown(ThreadHeap* heap) {
