@@ -164,9 +164,19 @@ void* allocate_large(ThreadHeap* heap, size_t size, CallSite site, Due due) {
   return span ? span->base : out_of_memory();
 }
 
+// The middle path: the bin is used up, and nothing else keeps it from the words the thread holds.
+[[gnu::always_inline]] inline void* allocate_from_held(size_t size) {
+  ThreadHeap* heap = current_heap;
+  if (size > kSmallMax || heap->predicting || heap->countdown.load(std::memory_order_relaxed) < 0)
+    return nullptr;
+  const int size_class = size_class_of(size);
+  return heap->adopt_held(size_class) ? heap->bins[size_class].take() : nullptr;
+}
+
 }  // namespace
 
 void* allocate_slow(size_t size, CallSite site) {
+  if (void* p = allocate_from_held(size)) return p;
   if (size > kLargestSize) return out_of_memory();
   ThreadHeap* heap = own_heap();
   start_worker_if_wanted(site.return_address);
@@ -193,9 +203,10 @@ void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site) {
   const uint64_t key = process.placement.cache().context_key(site, heap->stack_high, size_class);
   const Prediction p = process.placement.cache().find(key);
   if (LLAMALLOC_UNLIKELY(!p.found)) return allocate_slow(size, site);
-  LocalBin& bin = heap->bins[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(bin.mask == 0)) return allocate_slow(size, site);
-  return bin.take();
+  const int bin = bin_of(p.group, size_class, false);
+  if (LLAMALLOC_UNLIKELY(heap->bins[bin].mask == 0 && !heap->adopt_held(bin)))
+    return allocate_slow(size, site);
+  return heap->bins[bin].take();
 }
 
 namespace {
@@ -208,6 +219,13 @@ void note_sampled_free(ThreadHeap* heap, const void* p) {
 }
 
 }  // namespace
+
+void deallocate_other(void* p, Span* span, uint64_t* word, uint64_t bit, uintptr_t return_address) {
+  ThreadHeap* heap = current_heap;
+  const bool plain = span->kind == SpanKind::slots && !span->sampled && heap->in_use;
+  if (LLAMALLOC_LIKELY(plain && heap->keep(span, word, bit))) return;
+  deallocate_slow(p, span, word, bit, return_address);
+}
 
 void deallocate_slow(void* p, Span* span, uint64_t* word, uint64_t bit, uintptr_t return_address) {
   const int saved = errno;

@@ -21,6 +21,9 @@ namespace llamalloc {
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
 [[gnu::noinline]] void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site);
+// A slot whose word the thread has in neither place; most often it can keep it without a lock.
+[[gnu::noinline]] void deallocate_other(void* p, Span* span, uint64_t* word, uint64_t bit,
+                                        uintptr_t return_address);
 [[gnu::noinline]] void deallocate_slow(void* p, Span* span, uint64_t* word, uint64_t bit,
                                        uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
@@ -68,7 +71,7 @@ size_t usable_size(const void* p);
   else if (LLAMALLOC_LIKELY(held.word == word))
     mask = &held.mask;
   else
-    return deallocate_slow(p, span, word, bit, return_address);
+    return deallocate_other(p, span, word, bit, return_address);
   if (LLAMALLOC_UNLIKELY(*mask & bit)) return report_bad_free(p, "freed twice", span);
   *mask |= bit;
 }

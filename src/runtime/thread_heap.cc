@@ -43,21 +43,30 @@ bool ThreadHeap::adopt_held(int bin) {
   return true;
 }
 
-uint64_t ThreadHeap::take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bit) {
+bool ThreadHeap::keep(Span* span, uint64_t* word, uint64_t bit) {
   LocalBin& local = bins[span->local_bin];
   if (local.mask == 0) {  // the bin's word is used up: go on with this one, still warm
     local.open(span, word, bit);
-    return 0;
+    return true;
   }
   const uint32_t index = held_index(word);
-  uint64_t twice = held[index].word ? evict(heap, index) : 0;
-  held_bytes += word_bytes(span);
+  const uint32_t bytes = held_bytes + word_bytes(span);
+  if (held[index].word != nullptr || bytes > kHeldLimit) return false;
+  held_bytes = bytes;
   held[index] = {word, bit, span};
   held_next[index] = local.held;
   local.held = static_cast<uint16_t>(index + 1);
-  if (held_bytes > kHeldLimit)
-    for (uint32_t i = 0; i < kHeldWords; ++i)
-      if (held[i].word) twice |= evict(heap, i);
+  return true;
+}
+
+uint64_t ThreadHeap::take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bit) {
+  uint64_t twice = 0;
+  const uint32_t index = held_index(word);
+  if (held[index].word) twice = evict(heap, index);
+  if (keep(span, word, bit)) return twice;
+  for (uint32_t i = 0; i < kHeldWords; ++i)  // too much is held
+    if (held[i].word) twice |= evict(heap, i);
+  keep(span, word, bit);
   return twice;
 }
 

@@ -94,15 +94,18 @@ struct alignas(kCacheLine) ThreadHeap {
   void initialise();
   // Gets a word with free slots for the bin; false: no memory.
   bool refill(Heap& heap, int bin);
-  // Takes in a freed slot whose word is neither the bin's nor held. Returns bits that were free
-  // already (a double free).
+  // Gets a word that the thread holds already, without a lock; false: there is none.
+  bool adopt_held(int bin);
+  // Takes in a freed slot whose word is neither the bin's nor held, if that needs no lock: the bin
+  // is empty, or the word's place among the held ones is.
+  bool keep(Span* span, uint64_t* word, uint64_t bit);
+  // The same whatever it needs. Returns bits that were free already (a double free).
   uint64_t take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bit);
   // Returns everything to the heap.
   void flush(Heap& heap);
   bool is_consistent() const;
 
  private:
-  bool adopt_held(int bin);
   uint64_t evict(Heap& heap, uint32_t index);
 };
 
