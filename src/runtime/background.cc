@@ -69,6 +69,7 @@ void* worker_main(void*) {
     }
     if (process.heap.has_empty_pages()) background.last_busy = now;
     const bool awake = has_standing_work() || now - background.last_busy < kStayAwake;
+    background.dozing.store(!awake, std::memory_order_relaxed);
     background.waiter.wait(awake ? kShortSleep : kLongSleep);
   }
   return nullptr;
@@ -101,12 +102,14 @@ void do_background_work(Nanos now) {
   answer_control();
 }
 
+// A worker that sleeps for a tenth of a second comes by itself.
 void want_worker() {
-  if (background.running.load(std::memory_order_relaxed))
-    background.waiter.wake();
-  else if (process.ready.load(std::memory_order_relaxed) && process.options.worker &&
-           !background.failed)
+  if (background.running.load(std::memory_order_relaxed)) {
+    if (background.dozing.load(std::memory_order_relaxed)) background.waiter.wake();
+  } else if (process.ready.load(std::memory_order_relaxed) && process.options.worker &&
+             !background.failed) {
     worker_start_due.store(true, std::memory_order_relaxed);
+  }
 }
 
 bool start_worker() {

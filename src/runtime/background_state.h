@@ -12,6 +12,7 @@ namespace llamalloc {
 struct Background {
   Lock work_lock;  // held during a round of work; first in the lock order, taken around fork
   Waiter waiter;
+  std::atomic<bool> dozing{false};  // in a long sleep: nothing was to be done for a while
   std::atomic<bool> running{false};
   bool failed = false;
   Nanos last_house{};
