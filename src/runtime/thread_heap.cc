@@ -64,10 +64,7 @@ uint64_t ThreadHeap::take_in(Heap& heap, Span* span, uint64_t* word, uint64_t bi
   const uint32_t index = held_index(word);
   if (held[index].word) twice = evict(heap, index);
   if (keep(span, word, bit)) return twice;
-  for (uint32_t i = 0; i < kHeldWords; ++i)  // too much is held
-    if (held[i].word) twice |= evict(heap, i);
-  keep(span, word, bit);
-  return twice;
+  return twice | heap.give_back(span, word, bit);  // as much is held as may be
 }
 
 uint64_t ThreadHeap::evict(Heap& heap, uint32_t index) {
