@@ -15,14 +15,13 @@
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
-namespace {
-
-constexpr size_t kLargestSize = PTRDIFF_MAX;
 
 void* out_of_memory() {
   errno = ENOMEM;
   return nullptr;
 }
+
+namespace {
 
 // What an allocation's turn at the countdown brought up.
 struct Due {

@@ -19,6 +19,11 @@ namespace llamalloc {
 #define LLAMALLOC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LLAMALLOC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+inline constexpr size_t kLargestSize = PTRDIFF_MAX;
+
+// Null, with ENOMEM.
+[[gnu::cold]] void* out_of_memory();
+
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
 [[gnu::noinline]] void* allocate_predicted(ThreadHeap* heap, size_t size, CallSite site);
 // A slot whose word the thread has in neither place; most often it can keep it without a lock.

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocations that are more than a size: aligned, zeroed, resized.
-#include <cerrno>
 #include <cstring>
 
 #include "runtime/allocator.h"
 
 namespace llamalloc {
 namespace {
-
-constexpr size_t kLargestSize = PTRDIFF_MAX;
-
-void* out_of_memory() {
-  errno = ENOMEM;
-  return nullptr;
-}
 
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 bool fits_in_place(size_t have, size_t want) {
