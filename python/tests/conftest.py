@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests share: profiles of a synthetic server."""
 
+import signal
+
 import pytest
 from support import profile_writer, synthetic
+
+# Build machines run us under nohup; programs that the tests start would inherit the deaf ear.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
