@@ -16,6 +16,8 @@ class ByteSink {
 };
 
 // Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
+// A device or pipe is written to as it is, without waiting for a reader: a file renamed over
+// /dev/null would take it from the whole system.
 // No allocation: the buffer is part of the object (use static or arena storage).
 class FileSink final : public ByteSink {
  public:
@@ -33,6 +35,7 @@ class FileSink final : public ByteSink {
   bool fail(int error);
 
   int fd_ = -1;
+  bool in_place_ = false;
   int error_ = 0;
   size_t used_ = 0;
   char path_[4096];

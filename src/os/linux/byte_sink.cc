@@ -2,6 +2,7 @@
 #include "os/byte_sink.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,14 @@
 #include <cstring>
 
 namespace llamalloc {
+namespace {
+
+bool is_special(const char* path) {
+  struct stat found;
+  return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+}  // namespace
 
 bool FileSink::open(const char* path) {
   error_ = 0;
@@ -16,8 +25,10 @@ bool FileSink::open(const char* path) {
   fd_ = -1;
   if (strlen(path) >= sizeof(path_)) return fail(ENAMETOOLONG);
   strcpy(path_, path);
+  in_place_ = is_special(path);
   snprintf(temporary_, sizeof(temporary_), "%s.tmp.%d", path, getpid());
-  fd_ = ::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  fd_ = in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+                  : ::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   return fd_ >= 0 || fail(errno);
 }
 
@@ -51,9 +62,9 @@ bool FileSink::commit() {
   if (error_ != 0 || !flush()) return false;
   const int fd = fd_;
   fd_ = -1;
-  if (close(fd) != 0 || rename(temporary_, path_) != 0) {
+  if (close(fd) != 0 || (!in_place_ && rename(temporary_, path_) != 0)) {
     const int error = errno;
-    unlink(temporary_);
+    if (!in_place_) unlink(temporary_);
     return fail(error);
   }
   return true;
@@ -63,7 +74,7 @@ void FileSink::abandon() {
   if (fd_ < 0) return;
   close(fd_);
   fd_ = -1;
-  unlink(temporary_);
+  if (!in_place_) unlink(temporary_);
 }
 
 void FileSink::abandon_in_child() {
