@@ -307,20 +307,19 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
   std::vector<std::string> paths;
   for (int i = 0; i < 3; ++i)
     paths.push_back(plugin(join({"m", std::to_string(i)}), join({"f", std::to_string(i)})));
-  std::vector<uintptr_t> places;
-  for (const std::string& path : paths) {
-    void* handle = load(path);
-    places.push_back(reinterpret_cast<uintptr_t>(hidden(handle)) + 1);
-    dlclose(handle);
-  }
+  std::atomic<uintptr_t> places[3] = {};
   std::atomic<bool> done{false};
   std::thread loader([&] {
-    for (int i = 0; i < 2000; ++i) dlclose(dlopen(paths[i % 3].c_str(), RTLD_NOW));
+    for (int i = 0; i < 2000; ++i) {
+      void* handle = load(paths[i % 3]);
+      places[i % 3] = reinterpret_cast<uintptr_t>(hidden(handle)) + 1;
+      dlclose(handle);
+    }
     done = true;
   });
   int named = 0;
   while (!done)
-    for (const uintptr_t place : places) {
+    for (const auto& place : places) {
       const std::string found = name(place);
       named += found.substr(0, 8) == "hidden_f";
       EXPECT_TRUE(found == "?" || found.substr(0, 8) == "hidden_f" || found[0] == '?') << found;
