@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,19 @@ def test_exit_codes_and_deaths_come_through() -> None:
     assert status_of("kill -SEGV $$") == -signal.SIGSEGV
 
 
+@pytest.fixture
+def nothing_ignored() -> Iterator[None]:
+    """nohup and the like ignore signals for us, which a child rightly inherits: not here."""
+    usual = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    ignored = [s for s in usual if signal.getsignal(s) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.mark.usefixtures("nothing_ignored")
 def test_the_child_knows_its_own_pid_and_has_no_blocked_or_ignored_signals() -> None:
     assert status_of('[ "$OWNER" = $$ ]') == 0
     mask = r"grep -E '^Sig(Blk|Ign):\s*0000000000000000$' /proc/self/status | wc -l | grep -q 2"
