@@ -6,8 +6,11 @@ import signal
 import pytest
 from support import profile_writer, synthetic
 
-# Build machines run us under nohup; programs that the tests start would inherit the deaf ear.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# Background jobs and nohup ignore or block signals; what the tests start would inherit that.
+for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # those two are Python's
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 @pytest.fixture(scope="session")

@@ -33,12 +33,15 @@ def test_exit_codes_and_deaths_come_through() -> None:
 
 @pytest.fixture
 def nothing_ignored() -> Iterator[None]:
-    """nohup and the like ignore signals for us, which a child rightly inherits: not here."""
-    usual = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-    ignored = [s for s in usual if signal.getsignal(s) == signal.SIG_IGN]
+    """What nohup and the like ignore or block, a child rightly inherits: not here."""
+    own = {signal.SIGPIPE, signal.SIGXFSZ}  # ignored by Python itself, put right by child.run
+    others = signal.valid_signals() - own
+    ignored = [s for s in others if signal.getsignal(s) == signal.SIG_IGN]
+    blocked = signal.pthread_sigmask(signal.SIG_SETMASK, set())
     for number in ignored:
         signal.signal(number, signal.SIG_DFL)
     yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
 
