@@ -245,9 +245,10 @@ void deallocate_slow(void* p, Span* span, uint64_t* word, uint64_t bit, uintptr_
 
 void report_bad_free(const void* p, const char* what, const Span* span) {
   process.counters.add(Stat::bad_frees);
-  print_line("free(%p): %s%s%llu%s", p, what, span ? " (objects of " : "",
-             static_cast<unsigned long long>(span ? span->object_size() : 0),
-             span ? " bytes); aborting" : "; aborting");
+  if (span == nullptr)
+    print_line("free(%p): %s; aborting", p, what);
+  else
+    print_line("free(%p): %s (objects of %zu bytes); aborting", p, what, span->object_size());
   abort();
 }
 

@@ -30,19 +30,29 @@ void ThreadRegistry::retire(ThreadHeap* heap, Heap& owner) {
   in_use_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+namespace {
+
+// One call at a time: a thread that sleeps for long must not have them add up until they overflow.
+void call_in(ThreadHeap* heap) {
+  if (heap->countdown.load(std::memory_order_relaxed) >= 0)
+    heap->countdown.fetch_sub(kCallIn, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 void ThreadRegistry::request_housekeeping() {
   LockGuard guard(lock_);
   for (ThreadHeap* heap = all_; heap != nullptr; heap = heap->next) {
     if (!heap->in_use) continue;
     heap->housekeeping_due.store(true, std::memory_order_relaxed);
-    heap->countdown.fetch_sub(kCallIn, std::memory_order_relaxed);
+    call_in(heap);
   }
 }
 
 void ThreadRegistry::wake_all() {
   LockGuard guard(lock_);
   for (ThreadHeap* heap = all_; heap != nullptr; heap = heap->next)
-    if (heap->in_use) heap->countdown.fetch_sub(kCallIn, std::memory_order_relaxed);
+    if (heap->in_use) call_in(heap);
 }
 
 void ThreadRegistry::forget_others(ThreadHeap* mine) {
