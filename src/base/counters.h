@@ -38,9 +38,6 @@ class Counters {
   uint64_t get(Stat stat) const {
     return values_[static_cast<int>(stat)].load(std::memory_order_relaxed);
   }
-  void clear() {
-    for (auto& value : values_) value.store(0, std::memory_order_relaxed);
-  }
 
  private:
   std::atomic<uint64_t> values_[kStats]{};

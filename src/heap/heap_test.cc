@@ -19,9 +19,7 @@ constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageG
 
 class HeapTest : public testing::Test {
  protected:
-  char* slot(const Claim& claim) {
-    return claim.word_base() + std::countr_zero(claim.mask) * claim.span->slot_size;
-  }
+  char* slot(const Claim& claim) { return claim.first_slot(); }
   Claim one(PageGroup group, size_t size) {
     return heap_.claim(bin_of(group, size_class_of(size), false), 1);
   }

@@ -66,6 +66,10 @@ struct Claim {
   uint64_t* word = nullptr;
   uint64_t mask = 0;
 
+  // Address of the lowest slot claimed.
+  char* first_slot() const {
+    return word_base() + static_cast<size_t>(std::countr_zero(mask)) * span->slot_size;
+  }
   // Address of the slot of bit 0.
   char* word_base() const {
     return span->base + static_cast<size_t>(word - span->words) * 64 * span->slot_size;

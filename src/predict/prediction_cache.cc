@@ -35,9 +35,4 @@ void PredictionCache::forget(uint64_t key) {
   }
 }
 
-void PredictionCache::clear() {
-  for (auto& slot : slots_) slot.store(0, std::memory_order_relaxed);
-  sites.clear();
-}
-
 }  // namespace llamalloc

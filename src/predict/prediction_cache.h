@@ -43,9 +43,6 @@ class SiteTable {
     slots_[index(return_address)].store(return_address | uint64_t{bytes / 8} << 48,
                                         std::memory_order_relaxed);
   }
-  void clear() {
-    for (auto& slot : slots_) slot.store(0, std::memory_order_relaxed);
-  }
 
  private:
   static constexpr uint64_t kAddress = (uint64_t{1} << 48) - 1;
@@ -106,7 +103,6 @@ class PredictionCache {
   void publish(uint64_t key, LifetimeClass lifetime) { write(key, lifetime, false, true); }
   // Makes a key unseen again.
   void forget(uint64_t key);
-  void clear();
 
   // f(class) for every slot with a prediction.
   template <typename F>

@@ -131,9 +131,7 @@ void* allocate_sampled(ThreadHeap* heap, size_t size, CallSite site,
   void* p = nullptr;
   if (size <= kSmallMax) {
     const Claim claim = process.heap.claim(bin_of(choice.group, size_class_of(size), true), 1);
-    if (claim.mask != 0)
-      p = claim.word_base() +
-          static_cast<size_t>(std::countr_zero(claim.mask)) * claim.span->slot_size;
+    if (claim.mask != 0) p = claim.first_slot();
   } else if (Span* span = process.heap.allocate(size, 1, choice.group, true)) {
     p = span->base;
   }
@@ -151,9 +149,7 @@ void* allocate_sampled(ThreadHeap* heap, size_t size, CallSite site,
 
 void* allocate_shared(size_t size) {
   const Claim claim = process.heap.claim(bin_of(PageGroup::unknown, size_class_of(size), false), 1);
-  if (claim.mask == 0) return out_of_memory();
-  return claim.word_base() +
-         static_cast<size_t>(std::countr_zero(claim.mask)) * claim.span->slot_size;
+  return claim.mask != 0 ? claim.first_slot() : out_of_memory();
 }
 
 void* allocate_large(ThreadHeap* heap, size_t size, CallSite site, Due due) {

@@ -29,11 +29,11 @@ void warn(const char* message) {
 }
 
 void read_options() {
-  process.secure = has_raised_privileges();
+  const bool secure = has_raised_privileges();
   if (&llamalloc_conf != nullptr && llamalloc_conf != nullptr)
-    process.options.parse(llamalloc_conf, process.secure, warn);
+    process.options.parse(llamalloc_conf, secure, warn);
   const char* from_environment = getenv("LLAMALLOC_CONF");
-  if (from_environment != nullptr) process.options.parse(from_environment, process.secure, warn);
+  if (from_environment != nullptr) process.options.parse(from_environment, secure, warn);
   if (process.options.confirm_conf)
     process.options.print(
         [](const char* name, const char* value) { print_line("option %s = %s", name, value); });

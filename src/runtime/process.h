@@ -30,7 +30,6 @@ struct Process {
   Placement placement;
   ThreadRegistry threads;
   Nanos started{};
-  bool secure = false;                    // raised privileges: no files, no sockets
   const char* model_state = "none";       // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};         // options are read; background work may start
   std::atomic<bool> placement_on{false};  // a model is loaded and the worker runs
