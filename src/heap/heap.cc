@@ -20,43 +20,68 @@ uint32_t first_block(const HugePage* page, const char* start) {
 
 // ----- Slots -----
 
-Claim Heap::claim(int bin_index, int most) {
-  Bin& bin = bins_[bin_index];
-  LockGuard guard(bin.lock);
-  Span* span = bin.partial.min();
-  if (span == nullptr) {
-    span = new_span(bin_index);
-    if (span == nullptr) return {};
-    bin.partial.insert(span);
+namespace {
+
+// Takes up to n slots of the span, the lowest first, and writes them downwards from `end`.
+size_t take_from_span(Span* span, void** end, size_t n) {
+  void** out = end;
+  char* base = span->base;
+  const size_t size = span->slot_size;
+  for (uint64_t* word = span->words; n != 0; ++word, base += 64 * size) {
+    uint64_t mask = *word;
+    for (; mask != 0 && n != 0; mask &= mask - 1, --n)
+      *--out = base + static_cast<size_t>(std::countr_zero(mask)) * size;
+    *word = mask;
+    if (word == span->words + span->word_count - 1) break;
   }
-  SLOW_DCHECK(span->is_consistent());
-  int w = 0;
-  while (span->words[w] == 0) ++w;
-  uint64_t mask = span->words[w];
-  while (std::popcount(mask) > most) mask &= ~(uint64_t{1} << (63 - std::countl_zero(mask)));
-  span->words[w] &= ~mask;
-  span->free_slots = static_cast<uint16_t>(span->free_slots - std::popcount(mask));
-  if (span->free_slots == 0) bin.partial.remove(span);
-  if (has_deadline(span->page->group))
-    span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
-  return {span, &span->words[w], mask};
+  const size_t taken = static_cast<size_t>(end - out);
+  span->free_slots = static_cast<uint16_t>(span->free_slots - taken);
+  return taken;
 }
 
-uint64_t Heap::give_back(Span* span, uint64_t* word, uint64_t mask) {
-  Bin& bin = bins_[span->bin];
+}  // namespace
+
+// Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
+size_t Heap::take(int bin_index, void** out, size_t n) {
+  Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
-  const uint64_t twice = *word & mask;
-  mask &= ~twice;
-  if (mask == 0) return twice;
-  *word |= mask;
-  const uint16_t before = span->free_slots;
-  span->free_slots = static_cast<uint16_t>(before + std::popcount(mask));
-  SLOW_DCHECK(span->is_consistent());
-  if (span->free_slots == span->slots) {
-    if (before != 0) bin.partial.remove(span);
-    free_span(span);
-  } else if (before == 0) {
-    bin.partial.insert(span);
+  size_t taken = 0;
+  while (taken < n) {
+    Span* span = bin.partial.min();
+    if (span == nullptr) {
+      if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
+      bin.partial.insert(span);
+    }
+    SLOW_DCHECK(span->is_consistent());
+    taken += take_from_span(span, out + n - taken, n - taken);
+    if (span->free_slots == 0) bin.partial.remove(span);
+    if (has_deadline(span->page->group))
+      span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+  }
+  return taken;
+}
+
+void* Heap::give(int bin_index, void* const* slots, size_t n) {
+  void* twice = nullptr;
+  for (size_t i = 0; i < n; ++i) __builtin_prefetch(map_.find(slots[i]));
+  Bin& bin = bins_[bin_index];
+  LockGuard guard(bin.lock);
+  for (size_t i = 0; i < n; ++i) {
+    Span* span = map_.find(slots[i]);
+    const bool ours = span != nullptr && span->bin == bin_index && span->kind == SpanKind::slots;
+    const uint32_t slot = ours ? span->slot_of(slots[i]) : 0;
+    const uint64_t bit = uint64_t{1} << (slot & 63);
+    if (!ours || slot >= span->slots || (span->words[slot >> 6] & bit) != 0) {
+      twice = slots[i];
+      continue;
+    }
+    span->words[slot >> 6] |= bit;
+    if (span->free_slots++ == 0) bin.partial.insert(span);
+    SLOW_DCHECK(span->is_consistent());
+    if (span->free_slots == span->slots) {
+      bin.partial.remove(span);
+      free_span(span);
+    }
   }
   return twice;
 }
@@ -78,7 +103,7 @@ Span* Heap::new_span(int bin_index) {
   span->magic = shape.magic;
   span->slot_size = shape.size;
   span->bin = static_cast<uint16_t>(bin_index);
-  span->local_bin = static_cast<uint16_t>(bin_index % kLocalBins);
+  span->local_bin = static_cast<uint16_t>(bin_index < kLocalBins ? bin_index : kNoLocalBin);
   span->kind = SpanKind::slots;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
@@ -305,15 +330,21 @@ Span* Heap::new_record(int words) {
     LockGuard guard(record_lock_);
     if (Span* span = free_records_[c]) {
       free_records_[c] = span->links.next;
-      span->magic = 0;
       span->slot_size = 0;
-      span->bin = span->local_bin = 0;
+      span->bin = 0;
       span->page = nullptr;
       span->links = {};
+      span->magic = 1;
+      span->local_bin = kNoLocalBin;
       return span;
     }
   }
-  return static_cast<Span*>(arena_.allocate(kCacheLine * (1 + c), kCacheLine));
+  Span* span = static_cast<Span*>(arena_.allocate(kCacheLine * (1 + c), kCacheLine));
+  if (span != nullptr) {
+    span->magic = 1;
+    span->local_bin = kNoLocalBin;
+  }
+  return span;
 }
 
 void Heap::free_record(Span* span, int words) {

@@ -2,8 +2,8 @@
 // The heap: slots, runs and direct mappings, placed by page group. It knows groups and predicts
 // nothing; threads, clocks and options belong to the layers above.
 //
-//   claim / give_back        slots of a bin = (page group, size class, sampled or not)
-//   allocate / deallocate    runs of blocks above 32 KiB, direct mappings above 1 MiB
+//   take / give              slots of a bin = (page group, size class, sampled or not)
+//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
@@ -25,7 +25,8 @@ namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
-inline constexpr int kBins = 2 * kLocalBins;  // the second half holds the sampled objects
+inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
+inline constexpr int kBins = 2 * kLocalBins;    // the second half holds the sampled objects
 
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
   return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
@@ -71,11 +72,18 @@ class Heap {
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
 
-  // Up to `most` free slots of one word, lowest address first; mask 0: no memory.
-  Claim claim(int bin, int most);
-  // Returns slots. The result holds those that were free already (a double free), and changes
-  // nothing for them.
-  uint64_t give_back(Span* span, uint64_t* word, uint64_t mask);
+  // Takes up to n free slots of the bin, lowest addresses first, and puts them at the end of
+  // out[0..n): the lowest last, so that a stack hands them out in order. How many; 0: no memory.
+  size_t take(int bin, void** out, size_t n);
+  // One slot, or null.
+  void* take_one(int bin) {
+    void* slot = nullptr;
+    return take(bin, &slot, 1) == 1 ? slot : nullptr;
+  }
+  // Gives back slots of the bin (starts of objects). The result is one that was free already (a
+  // double free; nothing changes for it), or null.
+  void* give(int bin, void* const* slots, size_t n);
+  void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
 
   // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
   // null: no memory. Whether it reads as zero: span->fresh.

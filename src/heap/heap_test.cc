@@ -19,9 +19,8 @@ constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageG
 
 class HeapTest : public testing::Test {
  protected:
-  char* slot(const Claim& claim) { return claim.first_slot(); }
-  Claim one(PageGroup group, size_t size) {
-    return heap_.claim(bin_of(group, size_class_of(size), false), 1);
+  char* one(PageGroup group, size_t size) {
+    return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
   }
   HugePage* page_of(const void* p) { return heap_.find(p)->page; }
 
@@ -31,56 +30,69 @@ class HeapTest : public testing::Test {
   Heap heap_{system_, arena_, *tables_};
 };
 
-TEST_F(HeapTest, ClaimsOfAGroupNeverShareAPageWithAnotherGroup) {
+TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
   for (int i = 0; i < 3000; ++i)
     for (PageGroup group : kGroups) {
-      const Claim claim = one(group, 100 + i % 3000);
-      ASSERT_NE(claim.mask, 0u);
-      ASSERT_EQ(claim.span->page->group, group);
+      const char* slot = one(group, 100 + i % 3000);
+      ASSERT_NE(slot, nullptr);
+      ASSERT_EQ(page_of(slot)->group, group);
     }
   EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(HeapTest, SpansOfManyObjectsDoNotPinPagesOfSpansWithFew) {
-  const Claim many = one(PageGroup::session, 32);
-  const Claim few = one(PageGroup::session, 18000);
-  Span* run = heap_.allocate(100000, 1, PageGroup::session, false);
-  EXPECT_NE(many.span->page, few.span->page);
-  EXPECT_EQ(few.span->page, run->page);
+  const char* many = one(PageGroup::session, 32);
+  const char* few = one(PageGroup::session, 18000);
+  Span* run = heap_.allocate(300000, 1, PageGroup::session, false);
+  EXPECT_NE(page_of(many), page_of(few));
+  EXPECT_EQ(page_of(few), run->page);
 }
 
 TEST_F(HeapTest, TakesTheLowestSlotAndReusesItAtOnce) {
-  const Claim a = one(PageGroup::unknown, 64);
-  const Claim b = one(PageGroup::unknown, 64);
-  EXPECT_EQ(slot(a) + 64, slot(b));
-  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), 0u);
-  const Claim c = one(PageGroup::unknown, 64);
-  EXPECT_EQ(slot(c), slot(a));
+  char* a = one(PageGroup::unknown, 64);
+  char* b = one(PageGroup::unknown, 64);
+  EXPECT_EQ(a + 64, b);
+  EXPECT_EQ(heap_.give_one(a), nullptr);
+  EXPECT_EQ(one(PageGroup::unknown, 64), a);
 }
 
 TEST_F(HeapTest, FindsASlotThatIsGivenBackTwice) {
-  const Claim a = one(PageGroup::unknown, 64);
-  const Claim b = one(PageGroup::unknown, 64);
-  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), 0u);
-  EXPECT_EQ(heap_.give_back(a.span, a.word, a.mask), a.mask);
-  EXPECT_EQ(heap_.give_back(b.span, b.word, b.mask), 0u);
+  char* a = one(PageGroup::unknown, 64);
+  char* b = one(PageGroup::unknown, 64);
+  EXPECT_EQ(heap_.give_one(a), nullptr);
+  EXPECT_EQ(heap_.give_one(a), a);
+  void* both[] = {b, b};
+  EXPECT_EQ(heap_.give(bin_of(PageGroup::unknown, size_class_of(64), false), both, 2), b)
+      << "though the span is gone with its last object";
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, TakesManyInOrderFromTheTop) {
+  const int bin = bin_of(PageGroup::unknown, size_class_of(64), false);
+  void* slots[2000];
+  const size_t first = heap_.take(bin, slots, 2000);
+  EXPECT_EQ(first, kSizeClassRows[size_class_of(64)].slots) << "no new span but for the first slot";
+  for (size_t i = 1; i < first; ++i)
+    ASSERT_EQ(static_cast<char*>(slots[1999 - i]), static_cast<char*>(slots[1999]) + i * 64);
+  EXPECT_EQ(heap_.give(bin, slots + 2000 - first, first), nullptr);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
-  std::vector<Claim> claims;
-  for (int i = 0; i < 4 * 256; ++i) claims.push_back(one(PageGroup::unknown, 8192));
-  memset(slot(claims[0]), 0xab, 8192);
+  std::vector<char*> slots;
+  for (int i = 0; i < 4 * 256; ++i) slots.push_back(one(PageGroup::unknown, 8192));
+  memset(slots[0], 0xab, 8192);
   const size_t pages = heap_.pool_counts().acquired;
   EXPECT_GE(pages, 4u);
-  for (const Claim& c : claims) heap_.give_back(c.span, c.word, c.mask);
+  for (char* slot : slots) heap_.give_one(slot);
   EXPECT_EQ(heap_.pool_counts().empty_backed, pages);
   EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 0u) << "too young";
   system_.time = system_.time + Nanos::seconds(5);
   EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 1), pages - 1);
   EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 1u);
   EXPECT_EQ(system_.discards, static_cast<int>(pages));
-  Span* run = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  Span* run = heap_.allocate(300000, 1, PageGroup::unknown, false);
   ASSERT_TRUE(run->fresh);
   for (size_t i = 0; i < run->bytes; ++i) ASSERT_EQ(run->base[i], 0);
   EXPECT_TRUE(heap_.is_consistent());
@@ -100,12 +112,12 @@ TEST_F(HeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
 }
 
 TEST_F(HeapTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
-  Span* first = heap_.allocate(100000, 1, PageGroup::unknown, false);
-  Span* keeps_page = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  Span* first = heap_.allocate(300000, 1, PageGroup::unknown, false);
+  Span* keeps_page = heap_.allocate(300000, 1, PageGroup::unknown, false);
   const char* base = first->base;
   EXPECT_TRUE(first->fresh);
   heap_.deallocate(first);
-  Span* second = heap_.allocate(100000, 1, PageGroup::unknown, false);
+  Span* second = heap_.allocate(300000, 1, PageGroup::unknown, false);
   EXPECT_EQ(second->base, base);
   EXPECT_FALSE(second->fresh);
   heap_.deallocate(second);
@@ -113,15 +125,15 @@ TEST_F(HeapTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
 }
 
 TEST_F(HeapTest, RunsGrowAndShrinkInPlace) {
-  Span* run = heap_.allocate(5 * kBlockSize, 1, PageGroup::unknown, false);
-  EXPECT_EQ(heap_.resize(run, 20 * kBlockSize), run->base);
-  EXPECT_EQ(run->bytes, 20 * kBlockSize);
-  Span* behind = heap_.allocate(5 * kBlockSize, 1, PageGroup::unknown, false);
-  EXPECT_EQ(behind->base, run->base + 20 * kBlockSize);
-  EXPECT_EQ(heap_.resize(run, 21 * kBlockSize), nullptr);
-  EXPECT_EQ(heap_.resize(run, 6 * kBlockSize), run->base);
+  Span* run = heap_.allocate(35 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.resize(run, 50 * kBlockSize), run->base);
+  EXPECT_EQ(run->bytes, 50 * kBlockSize);
+  Span* behind = heap_.allocate(35 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(behind->base, run->base + 50 * kBlockSize);
+  EXPECT_EQ(heap_.resize(run, 51 * kBlockSize), nullptr);
+  EXPECT_EQ(heap_.resize(run, 36 * kBlockSize), run->base);
   Span* hole = heap_.allocate(14 * kBlockSize, 1, PageGroup::unknown, false);
-  EXPECT_EQ(hole->base, run->base + 6 * kBlockSize);
+  EXPECT_EQ(hole->base, run->base + 36 * kBlockSize);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
@@ -147,54 +159,52 @@ TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
 
 // A page whose objects outlive the deadline serves the next longer group from then on.
 TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
-  const Claim stays = one(PageGroup::transient, 1000);
-  HugePage* page = page_of(stays.word_base());
+  char* stays = one(PageGroup::transient, 1000);
+  HugePage* page = page_of(stays);
   system_.time = system_.time + Nanos::seconds(1);
   EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
   system_.time = system_.time + Nanos::seconds(2);
   EXPECT_EQ(heap_.promote_expired(system_.time), 1u);
   EXPECT_EQ(page->group, PageGroup::session);
   EXPECT_TRUE(page->promoted);
-  const Claim session = one(PageGroup::session, 5000);
-  EXPECT_EQ(session.span->page, page) << "a promoted page is filled before a new one is opened";
-  heap_.give_back(session.span, session.word, session.mask);
-  heap_.give_back(stays.span, stays.word, stays.mask);
+  char* session = one(PageGroup::session, 5000);
+  EXPECT_EQ(page_of(session), page) << "a promoted page is filled before a new one is opened";
+  heap_.give_one(session);
+  heap_.give_one(stays);
   EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(HeapTest, APageInSteadyUseIsNotPromoted) {
-  const Claim stays = one(PageGroup::transient, 1000);
+  char* stays = one(PageGroup::transient, 1000);
   for (int i = 0; i < 10; ++i) {
-    const Claim c = one(PageGroup::transient, 1000);
-    heap_.give_back(c.span, c.word, c.mask);
+    heap_.give_one(one(PageGroup::transient, 1000));
     system_.time = system_.time + Nanos::seconds(1);
     EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
   }
-  EXPECT_EQ(page_of(stays.word_base())->group, PageGroup::transient);
+  EXPECT_EQ(page_of(stays)->group, PageGroup::transient);
 }
 
 // Every call that can fail fails at some step: the heap says no and stays whole.
 TEST_F(HeapTest, SurvivesASystemWithoutMemory) {
   for (int allowed = 0; allowed < 12; ++allowed) {
     system_.calls_left = allowed;
-    const Claim claim = one(PageGroup::unknown, 20000);
+    char* slot = one(PageGroup::unknown, 20000);
     Span* run = heap_.allocate(300000, 1, PageGroup::unknown, false);
     Span* direct = heap_.allocate(3 << 20, 1, PageGroup::unknown, false);
     system_.calls_left = INT64_MAX;
     EXPECT_TRUE(heap_.is_consistent()) << allowed;
-    if (claim.mask) heap_.give_back(claim.span, claim.word, claim.mask);
+    if (slot) heap_.give_one(slot);
     if (run) heap_.deallocate(run);
     if (direct) heap_.deallocate(direct);
   }
-  EXPECT_NE(one(PageGroup::unknown, 100).mask, 0u);
+  EXPECT_NE(one(PageGroup::unknown, 100), nullptr);
 }
 
 struct Held {
   char* start;
   size_t bytes;
-  Claim claim;
-  Span* span;
+  Span* span;  // of a run; null: a slot
 };
 
 // All operations in random order against a map of what is in use: no overlap, right alignment,
@@ -210,18 +220,18 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
       ASSERT_EQ(h.start[0], static_cast<char>(h.bytes));
       ASSERT_EQ(h.start[h.bytes - 1], static_cast<char>(h.bytes));
       used.erase(victim);
-      if (h.claim.mask) {
-        ASSERT_EQ(heap_.give_back(h.claim.span, h.claim.word, h.claim.mask), 0u);
-      } else {
+      if (h.span) {
         heap_.deallocate(h.span);
+      } else {
+        ASSERT_EQ(heap_.give_one(h.start), nullptr);
       }
     } else {
       const PageGroup group = kGroups[random() % 4];
       const size_t bytes = 1 + random() % (size_t{1} << random() % 21);
-      Held h{nullptr, bytes, {}, nullptr};
+      Held h{nullptr, bytes, nullptr};
       if (bytes <= kSmallMax) {
-        h.claim = heap_.claim(bin_of(group, size_class_of(bytes), random() % 10 == 0), 1);
-        h.start = slot(h.claim);
+        const int bin = bin_of(group, size_class_of(bytes), random() % 10 == 0);
+        h.start = static_cast<char*>(heap_.take_one(bin));
       } else {
         h.span = heap_.allocate(bytes, 1, group, false);
         h.start = h.span->base;
@@ -245,9 +255,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
       heap_.promote_expired(system_.time);
     }
   }
-  for (auto& [start, h] : used)
-    h.claim.mask ? void(heap_.give_back(h.claim.span, h.claim.word, h.claim.mask))
-                 : heap_.deallocate(h.span);
+  for (auto& [start, h] : used) h.span ? heap_.deallocate(h.span) : void(heap_.give_one(start));
   for (PageGroup group : kGroups) EXPECT_EQ(heap_.count(group).pages, 0u);
   EXPECT_TRUE(heap_.is_consistent());
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Size classes: the slot sizes of spans, and the shape of a span of each.
 //
-//   16, 32 .. 128, then eight steps a doubling up to 32 KiB: 72 classes, the buckets of
-//   base/size_bucket.h. A step is at most 1/8 of the size below it, so rounding wastes under 12.5 %
-//   (6 % on average over uniform sizes).
+//   16, 32 .. 128, then eight steps a doubling up to 256 KiB: 96 classes; up to 32 KiB the buckets
+//   of base/size_bucket.h. A step is at most 1/8 of the size below it, so rounding wastes under
+//   12.5 % (6 % on average over uniform sizes).
 //
 // A span takes the fewest blocks that lose at most 1/32 of it to the rest behind the last slot and
-// hold eight slots (four above 4 KiB).
-// Invariants: slots <= 1024 (16 words of the free map); every offset divides exactly by
-// offset * magic >> 40 (proved for all offsets of a span in size_class_test.cc).
+// hold eight slots (four above 4 KiB, one above 32 KiB).
+// Invariants: slots <= 1024 (16 words of the free map); for every offset in a span the high half of
+// offset * magic is the slot that it lies in, and the low half is below magic exactly where a slot
+// starts (Lemire et al. 2019, "Faster remainder by direct computation"; proved for all offsets of a
+// span in size_class_test.cc).
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,23 +23,24 @@
 
 namespace llamalloc {
 
-inline constexpr size_t kSmallMax = 32768;
-inline constexpr int kSizeClasses = 8 + 8 * 8;
-inline constexpr int kMagicShift = 40;
+inline constexpr size_t kSmallMax = size_t{256} << 10;
+inline constexpr size_t kTableMax = size_t{32} << 10;  // sizes whose class a table knows
+inline constexpr int kSizeClasses = 8 + 8 * 11;
+inline constexpr int kTableClasses = 8 + 8 * 8;
 
 struct SizeClassRow {
   uint32_t size = 0;    // bytes of a slot
   uint16_t blocks = 0;  // of a span
   uint16_t slots = 0;
-  uint64_t magic = 0;  // ceil(2^40 / size)
-  uint16_t claim = 0;  // slots that a thread takes at once: up to 8 KiB
+  uint64_t magic = 0;  // ceil(2^64 / size)
 };
 
 namespace internal {
 
 constexpr SizeClassRow shape_of(uint32_t size) {
-  const uint32_t least = size <= 4096 ? 8 : 4;
-  uint32_t blocks = 2;
+  const uint32_t least = size <= 4096 ? 8 : size <= kTableMax ? 4 : 1;
+  uint32_t blocks = 1 + (size - 1) / kBlockSize;
+  if (blocks < 2) blocks = 2;
   for (;; ++blocks) {
     const uint32_t bytes = blocks * kBlockSize;
     const uint32_t slots = bytes / size;
@@ -46,9 +50,7 @@ constexpr SizeClassRow shape_of(uint32_t size) {
   row.size = size;
   row.blocks = static_cast<uint16_t>(blocks);
   row.slots = static_cast<uint16_t>(blocks * kBlockSize / size);
-  row.magic = ((uint64_t{1} << kMagicShift) + size - 1) / size;
-  const uint32_t claim = 8192 / size;
-  row.claim = static_cast<uint16_t>(claim < 1 ? 1 : claim > 64 ? 64 : claim);
+  row.magic = ~uint64_t{0} / size + 1;
   return row;
 }
 
@@ -56,14 +58,15 @@ constexpr std::array<SizeClassRow, kSizeClasses> make_size_classes() {
   std::array<SizeClassRow, kSizeClasses> rows;
   uint64_t size = 0;
   for (auto& row : rows) {
-    size = size_bucket(size + 1);
+    const uint64_t step = size < 128 ? 16 : std::bit_floor(size) / 8;
+    size += step;
     row = shape_of(static_cast<uint32_t>(size));
   }
   return rows;
 }
 
-constexpr std::array<uint8_t, kSmallMax / 16 + 1> make_class_index() {
-  std::array<uint8_t, kSmallMax / 16 + 1> index{};
+constexpr std::array<uint8_t, kTableMax / 16 + 1> make_class_index() {
+  std::array<uint8_t, kTableMax / 16 + 1> index{};
   const auto rows = make_size_classes();
   int c = 0;
   for (size_t i = 0; i < index.size(); ++i) {
@@ -78,11 +81,20 @@ constexpr std::array<uint8_t, kSmallMax / 16 + 1> make_class_index() {
 inline constexpr auto kSizeClassRows = internal::make_size_classes();
 inline constexpr auto kClassIndex = internal::make_class_index();
 static_assert(kSizeClassRows[0].size == 16 && kSizeClassRows[0].slots == 1024);
+static_assert(kSizeClassRows[kTableClasses - 1].size == kTableMax);
 static_assert(kSizeClassRows[kSizeClasses - 1].size == kSmallMax);
+
+// The class of a size up to kTableMax.
+constexpr int table_class_of(size_t size) {
+  return kClassIndex[(size + 15) >> 4];
+}
 
 // The class of a size up to kSmallMax.
 constexpr int size_class_of(size_t size) {
-  return kClassIndex[(size + 15) >> 4];
+  if (size <= kTableMax) return table_class_of(size);
+  // Eight steps in each doubling: the exponent and the three bits below the first.
+  const int exponent = std::bit_width(size - 1) - 1;
+  return kTableClasses + (exponent - 15) * 8 + static_cast<int>((size - 1) >> (exponent - 3) & 7);
 }
 
 }  // namespace llamalloc

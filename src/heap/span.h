@@ -6,8 +6,8 @@
 //   blocks   [ slot 0 | slot 1 | slot 2 | ...            | rest ]
 //   words    bit = 1: the slot is free and nobody's        64 slots a word
 //
-// A thread claims bits of a word (clears them) and from then on hands them out itself; it returns
-// bits with give_back. So a clear bit is a slot that the program or some thread holds.
+// A thread takes slots (clears their bits) and from then on hands them out itself; it gives them
+// back many at a time. So a clear bit is a slot that the program or some thread's cache holds.
 // Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
 // Nothing is ever written into the slots: a program that writes to freed memory cannot hurt us.
 #pragma once
@@ -28,10 +28,10 @@ enum class SpanKind : uint8_t { slots, run, direct };
 
 struct alignas(kCacheLine) Span {
   char* base;
-  uint64_t magic;      // slots: offset * magic >> 40 is the slot; others 0
+  uint64_t magic;      // slots: of the size class; others 1, so that offset 0 alone is a start
   uint32_t slot_size;  // slots only; others 0
   uint16_t bin;        // central bin
-  uint16_t local_bin;  // the bin of a thread that may hold a word of it
+  uint16_t local_bin;  // the bin of a thread that may cache its slots; kNoLocalBin: none may
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
@@ -50,6 +50,16 @@ struct alignas(kCacheLine) Span {
   uint64_t words[0];
 
   const char* address() const { return base; }
+  // Whether the pointer into the span is the start of an object: one multiplication.
+  bool starts_object(const void* pointer) const {
+    const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
+    return offset * magic < magic;
+  }
+  // The slot that the pointer into the span lies in.
+  uint32_t slot_of(const void* pointer) const {
+    const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
+    return static_cast<uint32_t>(static_cast<unsigned __int128>(offset) * magic >> 64);
+  }
   size_t object_size() const { return kind == SpanKind::slots ? slot_size : bytes; }
   uint32_t count_free() const {
     uint32_t n = 0;
@@ -59,21 +69,5 @@ struct alignas(kCacheLine) Span {
   bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
 };
 static_assert(sizeof(Span) == 128 || sizeof(Span) == 64);
-
-// Bits of one word of the free map, held by a thread.
-struct Claim {
-  Span* span = nullptr;
-  uint64_t* word = nullptr;
-  uint64_t mask = 0;
-
-  // Address of the lowest slot claimed.
-  char* first_slot() const {
-    return word_base() + static_cast<size_t>(std::countr_zero(mask)) * span->slot_size;
-  }
-  // Address of the slot of bit 0.
-  char* word_base() const {
-    return span->base + static_cast<size_t>(word - span->words) * 64 * span->slot_size;
-  }
-};
 
 }  // namespace llamalloc

@@ -124,11 +124,11 @@ bool start_worker() {
 }
 
 void start_worker_at_safe_point(uintptr_t return_address) {
-  if (current_heap == &empty_heap || current_heap->busy) return;
+  if (current_cache == &empty_cache || current_cache->busy) return;
   if (is_in_system_library(return_address)) return;
-  current_heap->busy = 1;
+  current_cache->busy = 1;
   start_worker();
-  current_heap->busy = 0;
+  current_cache->busy = 0;
 }
 
 void worker_after_fork_in_child() {

@@ -21,7 +21,6 @@ namespace llamalloc {
 
 namespace {
 
-constinit HeapTables tables;
 constinit PredictionCache cache;
 
 void warn(const char* message) {
@@ -72,7 +71,7 @@ void child_after_fork() {
   process.heap.reset_locks_after_fork();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
-  process.threads.forget_others(current_heap == &empty_heap ? nullptr : current_heap);
+  process.threads.forget_others(current_cache == &empty_cache ? nullptr : current_cache);
   control_after_fork_in_child();
   output_after_fork_in_child();
   worker_after_fork_in_child();
@@ -110,6 +109,7 @@ void child_after_fork() {
 
 }  // namespace
 
-constinit Process process(system_pages, tables, cache);
+constinit HeapTables heap_tables;
+constinit Process process(system_pages, heap_tables, cache);
 
 }  // namespace llamalloc

@@ -36,5 +36,6 @@ struct Process {
 };
 
 extern Process process;
+extern HeapTables heap_tables;  // the tables of process.heap, at an address that the linker knows
 
 }  // namespace llamalloc

@@ -68,7 +68,7 @@ void refresh_gauges() {
   counters.set(Stat::huge_pages_acquired, pool.acquired);
   counters.set(Stat::huge_pages_released, pool.released);
   counters.set(Stat::mapped_directly, direct);
-  counters.set(Stat::thread_heaps, process.threads.in_use());
+  counters.set(Stat::thread_caches, process.threads.in_use());
   counters.set(Stat::samples, process.profiler.samples());
   counters.set(Stat::samples_dropped, process.profiler.dropped());
 }

@@ -14,10 +14,10 @@ constinit bool key_made = false;
 constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))) = 0;
 
 void thread_ends(void* value) {
-  ThreadHeap* heap = static_cast<ThreadHeap*>(value);
+  ThreadCache* cache = static_cast<ThreadCache*>(value);
   ++exit_rounds;
-  current_heap = &empty_heap;
-  process.threads.retire(heap, process.heap);
+  current_cache = &empty_cache;
+  process.threads.retire(cache, process.heap);
 }
 
 }  // namespace
@@ -27,10 +27,10 @@ void prepare_thread_exit() {
 }
 
 void call_at_thread_exit() {
-  if (key_made) pthread_setspecific(exit_key, current_heap);
+  if (key_made) pthread_setspecific(exit_key, current_cache);
 }
 
-// One round less than the system calls: the last heap must be taken back.
+// One round less than the system calls: the last cache must be taken back.
 bool thread_is_past_exit() {
   return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1;
 }

@@ -3,59 +3,60 @@
 
 namespace llamalloc {
 
-constinit ThreadHeap empty_heap{};
-constinit thread_local ThreadHeap* current_heap __attribute__((tls_model("initial-exec"))) =
-    &empty_heap;
+constinit ThreadCache empty_cache{};
+constinit thread_local ThreadCache* current_cache __attribute__((tls_model("initial-exec"))) =
+    &empty_cache;
 
-ThreadHeap* ThreadRegistry::adopt(MetadataArena& arena) {
+ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
   LockGuard guard(lock_);
-  ThreadHeap* heap = all_;
-  while (heap != nullptr && heap->in_use) heap = heap->next;
-  if (heap == nullptr) {
-    heap = arena.make<ThreadHeap>();
-    if (heap == nullptr) return nullptr;
-    heap->initialise();
-    heap->next = all_;
-    all_ = heap;
+  ThreadCache* cache = all_;
+  while (cache != nullptr && cache->in_use) cache = cache->next;
+  if (cache == nullptr) {
+    cache = arena.make<ThreadCache>();
+    if (cache == nullptr) return nullptr;
+    cache->initialise();
+    cache->next = all_;
+    all_ = cache;
   }
-  heap->in_use = true;
+  cache->in_use = true;
   in_use_.fetch_add(1, std::memory_order_relaxed);
-  return heap;
+  return cache;
 }
 
-void ThreadRegistry::retire(ThreadHeap* heap, Heap& owner) {
-  heap->flush(owner);
+void ThreadRegistry::retire(ThreadCache* cache, Heap& owner) {
+  cache->flush(owner);
+  cache->reset();
   LockGuard guard(lock_);
-  heap->in_use = false;
+  cache->in_use = false;
   in_use_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 namespace {
 
 // One call at a time: a thread that sleeps for long must not have them add up until they overflow.
-void call_in(ThreadHeap* heap) {
-  if (heap->countdown.load(std::memory_order_relaxed) >= 0)
-    heap->countdown.fetch_sub(kCallIn, std::memory_order_relaxed);
+void call_in(ThreadCache* cache) {
+  if (cache->countdown.load(std::memory_order_relaxed) >= 0)
+    cache->countdown.fetch_sub(kCallIn, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 void ThreadRegistry::request_housekeeping() {
   LockGuard guard(lock_);
-  for (ThreadHeap* heap = all_; heap != nullptr; heap = heap->next) {
-    if (!heap->in_use) continue;
-    heap->housekeeping_due.store(true, std::memory_order_relaxed);
-    call_in(heap);
+  for (ThreadCache* cache = all_; cache != nullptr; cache = cache->next) {
+    if (!cache->in_use) continue;
+    cache->housekeeping_due.store(true, std::memory_order_relaxed);
+    call_in(cache);
   }
 }
 
 void ThreadRegistry::wake_all() {
   LockGuard guard(lock_);
-  for (ThreadHeap* heap = all_; heap != nullptr; heap = heap->next)
-    if (heap->in_use) call_in(heap);
+  for (ThreadCache* cache = all_; cache != nullptr; cache = cache->next)
+    if (cache->in_use) call_in(cache);
 }
 
-void ThreadRegistry::forget_others(ThreadHeap* mine) {
+void ThreadRegistry::forget_others(ThreadCache* mine) {
   lock_.reset();
   all_ = mine;
   if (mine != nullptr) mine->next = nullptr;

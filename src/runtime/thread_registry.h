@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// All thread heaps of the process: made as threads come, flushed and reused as they go.
+// All thread caches of the process: made as threads come, flushed and reused as they go.
 #pragma once
 
 #include "os/arena.h"
 #include "os/lock.h"
-#include "runtime/thread_heap.h"
+#include "runtime/thread_cache.h"
 
 namespace llamalloc {
 
-// The heap of the calling thread; a shared empty one (is_empty_heap) before its first slow path and
+// The heap of the calling thread; a shared empty one (is_empty_cache) before its first slow path and
 // after its last exit handler. It fails every fast path without a test of its own.
-extern constinit thread_local ThreadHeap* current_heap __attribute__((tls_model("initial-exec")));
-extern constinit ThreadHeap empty_heap;
+extern constinit thread_local ThreadCache* current_cache __attribute__((tls_model("initial-exec")));
+extern constinit ThreadCache empty_cache;
 
 class ThreadRegistry {
  public:
-  // A heap for the calling thread: a used one, or a new one; null: no memory.
-  ThreadHeap* adopt(MetadataArena& arena);
-  // Returns all that the heap holds and keeps it for another thread.
-  void retire(ThreadHeap* heap, Heap& owner);
+  // A cache for the calling thread: a used one, or a new one; null: no memory.
+  ThreadCache* adopt(MetadataArena& arena);
+  // Gives back all that the cache holds and keeps it for another thread.
+  void retire(ThreadCache* cache, Heap& owner);
   // Asks every thread to return what it holds when it next allocates.
   void request_housekeeping();
-  // After fork: the child keeps its own heap. What the others held stays lost, as their stacks do.
-  void forget_others(ThreadHeap* mine);
+  // After fork: the child keeps its own cache. What the others held stays lost, as their stacks do.
+  void forget_others(ThreadCache* mine);
   // Makes every thread look at the options again.
   void wake_all();
 
@@ -31,7 +31,7 @@ class ThreadRegistry {
 
  private:
   Lock lock_;
-  ThreadHeap* all_ = nullptr;  // guarded by lock_; never shrinks
+  ThreadCache* all_ = nullptr;  // guarded by lock_; never shrinks
   std::atomic<size_t> in_use_{0};
 };
 

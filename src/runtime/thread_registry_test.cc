@@ -13,14 +13,14 @@ TEST(ThreadRegistry, CallsDoNotAddUpWhileAThreadSleeps) {
   FakePages system;
   MetadataArena arena(system);
   ThreadRegistry registry;
-  ThreadHeap* heap = registry.adopt(arena);
-  heap->countdown = 1000;
+  ThreadCache* cache = registry.adopt(arena);
+  cache->countdown = 1000;
   for (int second = 0; second < 100; ++second) {
     registry.request_housekeeping();
-    ASSERT_LT(heap->countdown.load(), 0) << second;
+    ASSERT_LT(cache->countdown.load(), 0) << second;
   }
-  EXPECT_EQ(heap->countdown.load() + kCallIn, 1000);
-  EXPECT_TRUE(heap->housekeeping_due.load());
+  EXPECT_EQ(cache->countdown.load() + kCallIn, 1000);
+  EXPECT_TRUE(cache->housekeeping_due.load());
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) {
 
 // Gives back the empty huge pages; pad: bytes to keep. 1 if anything went back.
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {
-  if (current_heap != &empty_heap) current_heap->flush(process.heap);
+  if (current_cache != &empty_cache) flush_cache(current_cache);
   return process.heap.release(process.system.now(), pad / kHugePageSize) > 0;
 }
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_cache.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kUnaskedBytes = 4096;   // up to here a magazine grows whatever it is used for
+constexpr size_t kUnaskedSlots = 64;
+constexpr size_t kLargestMagazine = size_t{128} << 10;  // bytes, but for one of a single slot
+
+size_t capacity_of(int log2) {
+  return log2 == 0 ? 0 : (size_t{1} << log2) - 1;
+}
+
+size_t half_of(const Magazine& magazine) {
+  return (magazine.capacity() + 1) / 2;
+}
+
+}  // namespace
+
+void ThreadCache::initialise() {
+  for (int b = 0; b < kLocalBins; ++b) magazines[b].size = kSizeClassRows[b % kSizeClasses].size;
+  budget = kFirstBudget;
+}
+
+void* ThreadCache::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
+  Magazine& magazine = magazines[bin];
+  DCHECK(magazine.top == magazine.base);
+  magazine.ran_dry = true;
+  grow(magazine, arena, threads);
+  if (magazine.capacity() == 0) return heap.take_one(bin);
+  const size_t want = half_of(magazine);
+  const size_t got = heap.take(bin, magazine.base, want);
+  if (got == 0) return nullptr;
+  if (got < want)
+    memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
+  magazine.top = magazine.base + got - 1;
+  return *magazine.top;
+}
+
+void* ThreadCache::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
+  Magazine& magazine = magazines[bin];
+  DCHECK(magazine.top == magazine.limit);
+  magazine.overflowed = true;
+  void* twice = nullptr;
+  if (!grow(magazine, arena, threads)) {
+    if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
+    const size_t oldest = half_of(magazine);
+    twice = heap.give(bin, magazine.base, oldest);
+    magazine.top -= oldest;
+    memmove(magazine.base, magazine.base + oldest,
+            static_cast<size_t>(magazine.top - magazine.base) * sizeof(void*));
+  }
+  *magazine.top++ = slot;
+  return twice;
+}
+
+bool ThreadCache::grow(Magazine& magazine, MetadataArena& arena, size_t threads) {
+  const size_t share = kAllBudgets / (threads ? threads : 1);
+  const size_t most = share < kLargestBudget ? share : kLargestBudget;
+  if (budget < most) budget += kBudgetStep;
+  const size_t have = magazine.capacity();
+  const size_t unasked = have * magazine.size < kUnaskedBytes && have < kUnaskedSlots;
+  if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
+  const int log2 = magazine.array_log2 + 1;
+  const size_t bytes = capacity_of(log2) * magazine.size;
+  if (log2 > kMagazineLog2Max || (log2 > 1 && bytes > kLargestMagazine)) return false;
+  const size_t added = bytes - have * magazine.size;
+  if (capacity_bytes + added > budget) return false;
+  void** array = new_array(log2, arena);
+  if (array == nullptr) return false;
+  const size_t used = static_cast<size_t>(magazine.top - magazine.base);
+  array[0] = nullptr;
+  if (used != 0) memcpy(array + 1, magazine.base, used * sizeof(void*));
+  if (have != 0) free_array(magazine.base - 1, magazine.array_log2);
+  magazine.base = array + 1;
+  magazine.top = magazine.base + used;
+  magazine.limit = magazine.base + capacity_of(log2);
+  magazine.array_log2 = static_cast<uint8_t>(log2);
+  magazine.ran_dry = magazine.overflowed = false;
+  capacity_bytes += added;
+  return true;
+}
+
+void** ThreadCache::new_array(int log2, MetadataArena& arena) {
+  if (void** array = free_arrays[log2]) {
+    free_arrays[log2] = static_cast<void**>(array[0]);
+    return array;
+  }
+  return arena.make_array<void*>(size_t{1} << log2);
+}
+
+void ThreadCache::free_array(void** array, int log2) {
+  array[0] = free_arrays[log2];
+  free_arrays[log2] = array;
+}
+
+void* ThreadCache::flush(Heap& heap) {
+  void* twice = nullptr;
+  for (int b = 0; b < kLocalBins; ++b) {
+    Magazine& magazine = magazines[b];
+    if (magazine.top == magazine.base) continue;
+    void* bad = heap.give(b, magazine.base, static_cast<size_t>(magazine.top - magazine.base));
+    if (bad != nullptr) twice = bad;
+    magazine.top = magazine.base;
+  }
+  return twice;
+}
+
+void ThreadCache::reset() {
+  for (Magazine& magazine : magazines) {
+    DCHECK(magazine.top == magazine.base);
+    if (magazine.array_log2 != 0) free_array(magazine.base - 1, magazine.array_log2);
+    magazine.top = magazine.base = magazine.limit = nullptr;
+    magazine.array_log2 = 0;
+    magazine.ran_dry = magazine.overflowed = false;
+  }
+  capacity_bytes = 0;
+  budget = kFirstBudget;
+}
+
+bool ThreadCache::is_consistent() const {
+  size_t bytes = 0;
+  bool good = true;
+  for (const Magazine& magazine : magazines) {
+    bytes += magazine.capacity() * magazine.size;
+    good &= magazine.base <= magazine.top && magazine.top <= magazine.limit;
+    good &= magazine.base == nullptr || magazine.base[-1] == nullptr;
+  }
+  return good && bytes == capacity_bytes && bytes <= kLargestBudget;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/thread_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+// What the fast paths of allocator.h do, on a heap of the test's own.
+class TestThread {
+ public:
+  TestThread(Heap& heap, MetadataArena& arena, size_t threads = 1)
+      : heap_(heap), arena_(arena), threads_(threads), cache_(std::make_unique<ThreadCache>()) {
+    cache_->initialise();
+  }
+  char* allocate(int bin) {
+    Magazine& m = cache_->magazines[bin];
+    return static_cast<char*>(m.top != m.base ? *--m.top : cache_->refill(heap_, arena_, bin, threads_));
+  }
+  // A slot that was freed twice, if that came to light.
+  void* deallocate(char* p) {
+    const int bin = heap_.find(p)->local_bin;
+    Magazine& m = cache_->magazines[bin];
+    if (m.top == m.limit) return cache_->spill(heap_, arena_, bin, p, threads_);
+    *m.top++ = p;
+    return nullptr;
+  }
+  void* flush() { return cache_->flush(heap_); }
+  ThreadCache& cache() { return *cache_; }
+  size_t cached_bytes() const {
+    size_t bytes = 0;
+    for (const Magazine& m : cache_->magazines)
+      bytes += static_cast<size_t>(m.top - m.base) * m.size;
+    return bytes;
+  }
+
+ private:
+  Heap& heap_;
+  MetadataArena& arena_;
+  size_t threads_;
+  std::unique_ptr<ThreadCache> cache_;
+};
+
+class ThreadCacheTest : public testing::Test {
+ protected:
+  FakePages system_;
+  MetadataArena arena_{system_};
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  Heap heap_{system_, arena_, *tables_};
+};
+
+TEST_F(ThreadCacheTest, APairGetsTheSameSlotAgain) {
+  TestThread thread(heap_, arena_);
+  char* first = thread.allocate(3);
+  thread.deallocate(first);
+  EXPECT_EQ(thread.allocate(3), first);
+}
+
+TEST_F(ThreadCacheTest, ADoubleFreeComesToLightWhenTheSlotsGoBack) {
+  TestThread thread(heap_, arena_);
+  std::vector<char*> objects;
+  for (int i = 0; i < 500; ++i) objects.push_back(thread.allocate(3));
+  thread.deallocate(objects[499]);
+  thread.deallocate(objects[0]);
+  thread.deallocate(objects[499]);
+  EXPECT_EQ(thread.flush(), objects[499]);
+}
+
+// No slot is handed out twice, none is lost: flushed, the heap is empty again.
+TEST_F(ThreadCacheTest, RandomWorkOnTwoThreadsLosesAndDoublesNothing) {
+  TestThread threads[2] = {{heap_, arena_}, {heap_, arena_}};
+  std::mt19937 random(5);
+  std::vector<std::pair<char*, int>> live;
+  for (int step = 0; step < 200000; ++step) {
+    TestThread& thread = threads[random() % 2];
+    if (live.size() > 5000 || (!live.empty() && random() % 2)) {
+      std::swap(live[random() % live.size()], live.back());
+      auto [p, value] = live.back();
+      live.pop_back();
+      ASSERT_EQ(*reinterpret_cast<int*>(p), value);
+      ASSERT_EQ(thread.deallocate(p), nullptr);
+    } else {
+      char* p = thread.allocate(random() % kLocalBins);
+      *reinterpret_cast<int*>(p) = step;
+      live.emplace_back(p, step);
+    }
+    if (step % 10000 == 0) {
+      ASSERT_TRUE(heap_.is_consistent());
+      for (TestThread& t : threads) ASSERT_TRUE(t.cache().is_consistent());
+    }
+    if (step % 50000 == 0) {
+      thread.flush();
+    }
+    if (step % 70000 == 0) {
+      thread.flush();
+      thread.cache().reset();
+    }
+  }
+  for (auto [p, value] : live) threads[0].deallocate(p);
+  for (TestThread& t : threads) EXPECT_EQ(t.flush(), nullptr);
+  for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+}
+
+TEST_F(ThreadCacheTest, AThreadThatTouchesEveryClassOnceHoldsLittle) {
+  TestThread thread(heap_, arena_);
+  std::vector<char*> objects;
+  for (int c = 0; c < kSizeClasses; ++c) objects.push_back(thread.allocate(c));
+  EXPECT_LE(thread.cached_bytes(), size_t{24} << 10);
+  for (char* p : objects) thread.deallocate(p);
+  EXPECT_LE(thread.cached_bytes(), size_t{32} << 10);
+}
+
+TEST_F(ThreadCacheTest, AThreadThatOnlyFreesKeepsShortMagazines) {
+  TestThread maker(heap_, arena_), taker(heap_, arena_);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<char*> objects;
+    for (int i = 0; i < 20000; ++i) objects.push_back(maker.allocate(i % 30));
+    for (char* p : objects) taker.deallocate(p);
+    ASSERT_LE(taker.cached_bytes(), size_t{8192} * 30);
+    ASSERT_TRUE(taker.cache().is_consistent());
+  }
+  EXPECT_LE(heap_.pool_counts().acquired, 40u) << "the maker gets back what the taker freed";
+}
+
+TEST_F(ThreadCacheTest, AMagazineInUseBothWaysGrowsToHoldAThousand) {
+  TestThread thread(heap_, arena_);
+  const int bin = size_class_of(64);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<char*> objects;
+    for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
+    for (char* p : objects) thread.deallocate(p);
+  }
+  EXPECT_GE(thread.cache().magazines[bin].capacity(), 1000u);
+  EXPECT_GE(thread.cached_bytes(), 64000u);
+}
+
+TEST_F(ThreadCacheTest, ManyThreadsShareTheBudget) {
+  TestThread alone(heap_, arena_), one_of_many(heap_, arena_, 512);
+  for (int round = 0; round < 6000; ++round)
+    for (TestThread* thread : {&alone, &one_of_many}) {
+      std::vector<char*> objects;
+      for (int i = 0; i < 30; ++i) objects.push_back(thread->allocate(kSizeClasses - 1 - i));
+      for (char* p : objects) thread->deallocate(p);
+    }
+  EXPECT_GT(alone.cache().budget, kLargestBudget - kBudgetStep);
+  EXPECT_LE(one_of_many.cache().budget, kAllBudgets / 512 + kBudgetStep);
+  EXPECT_LE(one_of_many.cached_bytes(), one_of_many.cache().budget);
+}
+
+TEST_F(ThreadCacheTest, RealThreadsHandObjectsOver) {
+  constexpr int kThreads = 4;
+  std::vector<std::vector<char*>> made(kThreads);
+  const auto run = [&](auto&& body) {
+    std::vector<std::thread> all;
+    for (int t = 0; t < kThreads; ++t) all.emplace_back([&, t] { body(t); });
+    for (auto& thread : all) thread.join();
+  };
+  for (int round = 0; round < 3; ++round) {
+    run([&](int t) {
+      TestThread thread(heap_, arena_);
+      for (int i = 0; i < 20000; ++i)
+        made[t].push_back(thread.allocate((i * 7 + t) % kTableClasses));
+      thread.flush();
+    });
+    run([&](int t) {
+      TestThread thread(heap_, arena_);
+      for (char* p : made[(t + 1) % kThreads]) EXPECT_EQ(thread.deallocate(p), nullptr);
+      thread.flush();
+    });
+    for (auto& list : made) list.clear();
+  }
+  EXPECT_TRUE(heap_.is_consistent());
+  for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+}
+
+}  // namespace
+}  // namespace llamalloc
