@@ -40,6 +40,7 @@ struct Nanos {
   constexpr Nanos operator-(Nanos o) const { return {n - o.n}; }
   static constexpr Nanos seconds(int64_t s) { return {s * 1'000'000'000}; }
   static constexpr Nanos millis(int64_t ms) { return {ms * 1'000'000}; }
+  static constexpr Nanos max() { return {INT64_MAX}; }
 };
 
 constexpr size_t align_up(size_t value, size_t power_of_two) {

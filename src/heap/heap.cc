@@ -144,6 +144,7 @@ PageSet::Place Heap::take_blocks(PageGroup group, PageKind kind, Blocks blocks,
 
 PageSet::Place Heap::open_page(PageGroup group, PageKind kind, Blocks blocks) {
   HugePage* page = pool_.acquire();
+  if (page == nullptr && release_direct(Nanos::max()) != 0) page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
@@ -222,11 +223,17 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 
 Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
   const size_t size = align_up(bytes, kSmallPage);
-  Span* span = new_record(0);
-  if (span == nullptr) return nullptr;
   if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
   if (alignment < kBlockSize) alignment = kBlockSize;
+  if (Span* span = reuse_direct(size, alignment)) {
+    span->sampled = sampled;
+    map_.set(span->base, {1}, span);
+    return span;
+  }
+  Span* span = new_record(0);
+  if (span == nullptr) return nullptr;
   void* start = system_.map(size, alignment);
+  if (start == nullptr && release_direct(Nanos::max()) != 0) start = system_.map(size, alignment);
   if (start == nullptr || !map_.cover(start, 1, system_)) {
     if (start) system_.unmap(start, size);
     free_record(span, 0);
@@ -247,10 +254,68 @@ void Heap::deallocate(Span* span) {
   map_.set(span->base, {1}, nullptr);
   if (span->kind == SpanKind::direct) {
     unlink_direct(span);
-    system_.unmap(span->base, span->bytes);
-  } else {
-    give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+    if (!cache_direct(span)) unmap_direct(span);
+    return;
   }
+  give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+  free_record(span, 0);
+}
+
+// The newest that fits and wastes at most an eighth; linked as in use, but not in the map yet.
+Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
+  if (cached_direct_bytes() == 0) return nullptr;
+  LockGuard guard(direct_lock_);
+  for (Span** link = &cached_direct_; *link != nullptr; link = &(*link)->next_direct) {
+    Span* span = *link;
+    const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
+    if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
+    *link = span->next_direct;
+    --cached_directs_;
+    cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
+    link_direct_locked(span);
+    return span;
+  }
+  return nullptr;
+}
+
+bool Heap::cache_direct(Span* span) {
+  const Nanos now = system_.now_coarse();
+  LockGuard guard(direct_lock_);
+  if (cached_directs_ == kCachedDirect || cached_direct_bytes() + span->bytes > kCachedDirectBytes)
+    return false;
+  span->fresh = false;
+  span->freed = now.n;
+  span->next_direct = cached_direct_;
+  cached_direct_ = span;
+  ++cached_directs_;
+  cached_direct_bytes_.fetch_add(span->bytes, std::memory_order_relaxed);
+  return true;
+}
+
+// The oldest of the cached mappings, if it was freed up to `before`.
+Span* Heap::take_cached_direct(Nanos before) {
+  LockGuard guard(direct_lock_);
+  Span** link = &cached_direct_;
+  while (*link != nullptr && (*link)->next_direct != nullptr) link = &(*link)->next_direct;
+  Span* span = *link;
+  if (span == nullptr || span->freed > before.n) return nullptr;
+  *link = nullptr;
+  --cached_directs_;
+  cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
+  return span;
+}
+
+size_t Heap::release_direct(Nanos before) {
+  size_t released = 0;
+  while (Span* span = take_cached_direct(before)) {
+    unmap_direct(span);
+    ++released;
+  }
+  return released;
+}
+
+void Heap::unmap_direct(Span* span) {
+  system_.unmap(span->base, span->bytes);
   free_record(span, 0);
 }
 
@@ -299,6 +364,10 @@ void* Heap::resize_direct(Span* span, size_t bytes) {
 
 void Heap::link_direct(Span* span) {
   LockGuard guard(direct_lock_);
+  link_direct_locked(span);
+}
+
+void Heap::link_direct_locked(Span* span) {
   span->previous_direct = nullptr;
   span->next_direct = direct_;
   if (direct_) direct_->previous_direct = span;

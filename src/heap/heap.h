@@ -24,6 +24,8 @@
 namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
+inline constexpr size_t kCachedDirectBytes = size_t{128} << 20;  // freed direct mappings kept
+inline constexpr int kCachedDirect = 16;
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
 inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
 inline constexpr int kBins = 2 * kLocalBins;    // the second half holds the sampled objects
@@ -95,13 +97,22 @@ class Heap {
 
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
-  size_t release(Nanos before, size_t retain_pages) { return pool_.release(before, retain_pages); }
+  // Gives back what has been empty since `before`: huge pages beyond `retain_pages`, and direct
+  // mappings. Returns how many. No system call happens under a lock that an allocation takes.
+  size_t release(Nanos before, size_t retain_pages) {
+    return pool_.release(before, retain_pages) + release_direct(before);
+  }
 
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
   PoolCounts pool_counts() { return pool_.counts(); }
-  // Empty huge pages that still have memory behind them: something to release.
-  bool has_empty_pages() const { return pool_.has_empty(); }
+  // Empty huge pages or freed mappings that still have memory behind them: something to release.
+  bool has_empty_pages() const {
+    return pool_.has_empty() || cached_direct_bytes() != 0;
+  }
+  size_t cached_direct_bytes() const {
+    return cached_direct_bytes_.load(std::memory_order_relaxed);
+  }
   size_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
   GroupCounts count(PageGroup group);
   // f(const HugePage&) for every page in use, under its set's lock.
@@ -140,6 +151,11 @@ class Heap {
   Span* new_span(int bin);
   void free_span(Span* span);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
+  Span* reuse_direct(size_t bytes, size_t alignment);
+  bool cache_direct(Span* span);
+  Span* take_cached_direct(Nanos before);
+  size_t release_direct(Nanos before);
+  void unmap_direct(Span* span);
   bool extend_run(Span* span, Blocks have, Blocks want);
   void* resize_direct(Span* span, size_t bytes);
   PageSet::Place take_blocks(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
@@ -150,6 +166,7 @@ class Heap {
   }
   void promote(HugePage* page, Nanos now);
   void link_direct(Span* span);
+  void link_direct_locked(Span* span);
   void unlink_direct(Span* span);
 
   Span* new_record(int words);
@@ -166,6 +183,10 @@ class Heap {
   Lock direct_lock_;
   Span* direct_ = nullptr;  // guarded by direct_lock_
   std::atomic<size_t> direct_bytes_{0};
+  // Freed mappings, newest first, for the next request of about their size; guarded by direct_lock_.
+  Span* cached_direct_ = nullptr;
+  int cached_directs_ = 0;
+  std::atomic<size_t> cached_direct_bytes_{0};
 };
 
 }  // namespace llamalloc

@@ -157,6 +157,39 @@ TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
   EXPECT_EQ(heap_.direct_bytes(), 0u);
 }
 
+TEST_F(HeapTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
+  Span* span = heap_.allocate(9 << 20, 1, PageGroup::unknown, false);
+  char* base = span->base;
+  EXPECT_TRUE(span->fresh);
+  heap_.deallocate(span);
+  EXPECT_EQ(heap_.find(base), nullptr);
+  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{9} << 20);
+  Span* small = heap_.allocate(2 << 20, 1, PageGroup::unknown, false);
+  EXPECT_NE(small->base, base) << "wastes too much";
+  span = heap_.allocate((9 << 20) - 5000, 1, PageGroup::unknown, true);
+  EXPECT_EQ(span->base, base);
+  EXPECT_EQ(heap_.find(base), span);
+  EXPECT_FALSE(span->fresh);
+  EXPECT_TRUE(span->sampled);
+  heap_.deallocate(span);
+  heap_.deallocate(small);
+  EXPECT_EQ(heap_.direct_bytes(), 0u);
+  EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 0u) << "too young";
+  EXPECT_EQ(heap_.release(system_.time, 0), 2u);
+  EXPECT_EQ(heap_.cached_direct_bytes(), 0u);
+}
+
+TEST_F(HeapTest, KeepsABoundedNumberOfFreedMappings) {
+  std::vector<Span*> spans;
+  for (int i = 0; i < 40; ++i)
+    spans.push_back(heap_.allocate(static_cast<size_t>(2 + i % 9) << 20, 1, PageGroup::unknown, false));
+  const int before = system_.unmaps;
+  for (Span* span : spans) heap_.deallocate(span);
+  EXPECT_GE(system_.unmaps - before, 40 - kCachedDirect);
+  EXPECT_LE(heap_.cached_direct_bytes(), kCachedDirectBytes);
+  EXPECT_GT(heap_.cached_direct_bytes(), kCachedDirectBytes / 4);
+}
+
 // A page whose objects outlive the deadline serves the next longer group from then on.
 TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
   char* stays = one(PageGroup::transient, 1000);

@@ -43,8 +43,11 @@ struct alignas(kCacheLine) Span {
     AddressLinks<Span> links;  // among the spans of the bin that have free slots
     struct {
       size_t bytes;       // run, direct: size as asked, rounded up to blocks or small pages
-      Span* next_direct;  // list of all direct mappings
-      Span* previous_direct;
+      Span* next_direct;  // list of all direct mappings, or of the cached ones
+      union {
+        Span* previous_direct;
+        int64_t freed;  // cached: Nanos at which
+      };
     };
   };
   uint64_t words[0];

@@ -59,7 +59,8 @@ void refresh_gauges() {
   const size_t direct = process.heap.direct_bytes();
   counters.set(Stat::allocated, allocated + direct);
   counters.set(Stat::active, active + direct);
-  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct);
+  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct +
+                                 process.heap.cached_direct_bytes());
   counters.set(Stat::reserved, pool.reserved_bytes);
   counters.set(Stat::metadata,
                process.arena.used_bytes() + SpanMap::leaf_bytes(pool.committed_bytes));
