@@ -12,6 +12,18 @@ bool has_deadline(PageGroup group) {
   return row(group).deadline.n != 0;
 }
 
+// What runs and direct mappings have in common: one object, and no thread may cache it.
+void become_whole(Span* span, SpanKind kind) {
+  span->kind = kind;
+  span->magic = 1;
+  span->slot_size = 0;
+  span->bin = 0;
+  span->local_bin = kNoLocalBin;
+  span->word_count = 0;
+  span->slots = span->free_slots = 0;
+  span->page = nullptr;
+}
+
 uint32_t first_block(const HugePage* page, const char* start) {
   return static_cast<uint32_t>(start - page->base) >> kBlockShift;
 }
@@ -27,12 +39,12 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   void** out = end;
   char* base = span->base;
   const size_t size = span->slot_size;
-  for (uint64_t* word = span->words; n != 0; ++word, base += 64 * size) {
+  uint64_t* const words_end = span->words() + span->word_count;
+  for (uint64_t* word = span->words(); word != words_end && n != 0; ++word, base += 64 * size) {
     uint64_t mask = *word;
     for (; mask != 0 && n != 0; mask &= mask - 1, --n)
       *--out = base + static_cast<size_t>(std::countr_zero(mask)) * size;
     *word = mask;
-    if (word == span->words + span->word_count - 1) break;
   }
   const size_t taken = static_cast<size_t>(end - out);
   span->free_slots = static_cast<uint16_t>(span->free_slots - taken);
@@ -71,11 +83,11 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
     const bool ours = span != nullptr && span->bin == bin_index && span->kind == SpanKind::slots;
     const uint32_t slot = ours ? span->slot_of(slots[i]) : 0;
     const uint64_t bit = uint64_t{1} << (slot & 63);
-    if (!ours || slot >= span->slots || (span->words[slot >> 6] & bit) != 0) {
+    if (!ours || slot >= span->slots || (span->words()[slot >> 6] & bit) != 0) {
       twice = slots[i];
       continue;
     }
-    span->words[slot >> 6] |= bit;
+    span->words()[slot >> 6] |= bit;
     if (span->free_slots++ == 0) bin.partial.insert(span);
     SLOW_DCHECK(span->is_consistent());
     if (span->free_slots == span->slots) {
@@ -89,16 +101,12 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
 Span* Heap::new_span(int bin_index) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const int words = (shape.slots + 63) / 64;
-  Span* span = new_record(words);
-  if (span == nullptr) return nullptr;
   const Blocks blocks{shape.blocks};
   const PageKind kind =
       shape.slots >= kManyObjects ? PageKind::many_objects : PageKind::few_objects;
   const PageSet::Place place = take_blocks(group_of_bin(bin_index), kind, blocks, 1);
-  if (place.page == nullptr) {
-    free_record(span, words);
-    return nullptr;
-  }
+  if (place.page == nullptr) return nullptr;
+  Span* span = pool_.record_for(place.page, place.first, words);
   span->base = place.page->base + place.first * kBlockSize;
   span->magic = shape.magic;
   span->slot_size = shape.size;
@@ -112,7 +120,7 @@ Span* Heap::new_span(int bin_index) {
   span->page = place.page;
   for (int w = 0; w < words; ++w) {
     const int left = shape.slots - w * 64;
-    span->words[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+    span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   }
   map_.set(span->base, blocks, span);
   return span;
@@ -122,14 +130,14 @@ void Heap::free_span(Span* span) {
   const Blocks blocks{kSizeClassRows[span->bin % kSizeClasses].blocks};
   map_.set(span->base, blocks, nullptr);
   give_blocks(span->page, span->base, blocks);
-  free_record(span, span->word_count);
 }
 
 // ----- Blocks -----
 
 PageSet::Place Heap::take_blocks(PageGroup group, PageKind kind, Blocks blocks,
                                  uint32_t alignment) {
-  const auto try_set = [&](PageSet& set) {
+  const auto try_set = [&](PageSet& set) -> PageSet::Place {
+    if (!set.has_pages()) return {};
     LockGuard guard(set.lock());
     PageSet::Place place = set.take(blocks, alignment);
     if (place.page && has_deadline(place.page->group))
@@ -201,17 +209,14 @@ size_t Heap::promote_expired(Nanos now) {
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   if (bytes > kRunMax || alignment > kRunMax) return allocate_direct(bytes, alignment, sampled);
-  Span* span = new_record(0);
-  if (span == nullptr) return nullptr;
-  const Blocks blocks = Blocks::covering(bytes ? bytes : 1);
+  Blocks blocks = Blocks::covering(bytes);
+  if (blocks.n < kLeastSpanBlocks) blocks.n = kLeastSpanBlocks;
   const uint32_t align_blocks =
       alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
   const PageSet::Place place = take_blocks(group, PageKind::few_objects, blocks, align_blocks);
-  if (place.page == nullptr) {
-    free_record(span, 0);
-    return nullptr;
-  }
-  span->kind = SpanKind::run;
+  if (place.page == nullptr) return nullptr;
+  Span* span = pool_.record_for(place.page, place.first, 0);
+  become_whole(span, SpanKind::run);
   span->base = place.page->base + place.first * kBlockSize;
   span->page = place.page;
   span->sampled = sampled;
@@ -230,17 +235,17 @@ Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
     map_.set(span->base, {1}, span);
     return span;
   }
-  Span* span = new_record(0);
+  Span* span = new_direct_record();
   if (span == nullptr) return nullptr;
   void* start = system_.map(size, alignment);
   if (start == nullptr && release_direct(Nanos::max()) != 0) start = system_.map(size, alignment);
   if (start == nullptr || !map_.cover(start, 1, system_)) {
     if (start) system_.unmap(start, size);
-    free_record(span, 0);
+    free_direct_record(span);
     return nullptr;
   }
   if (size >= kHugePageSize && pool_.wants_huge_pages()) system_.advise_huge(start, size, true);
-  span->kind = SpanKind::direct;
+  become_whole(span, SpanKind::direct);
   span->base = static_cast<char*>(start);
   span->sampled = sampled;
   span->fresh = true;
@@ -258,7 +263,6 @@ void Heap::deallocate(Span* span) {
     return;
   }
   give_blocks(span->page, span->base, Blocks::covering(span->bytes));
-  free_record(span, 0);
 }
 
 // The newest that fits and wastes at most an eighth; linked as in use, but not in the map yet.
@@ -316,7 +320,7 @@ size_t Heap::release_direct(Nanos before) {
 
 void Heap::unmap_direct(Span* span) {
   system_.unmap(span->base, span->bytes);
-  free_record(span, 0);
+  free_direct_record(span);
 }
 
 void* Heap::resize(Span* span, size_t bytes) {
@@ -385,42 +389,21 @@ void Heap::unlink_direct(Span* span) {
   direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
 }
 
-// ----- Records -----
-
-namespace {
-int record_class(int words) {
-  return words == 0 ? 0 : words <= 8 ? 1 : 2;
-}
-}  // namespace
-
-Span* Heap::new_record(int words) {
-  const int c = record_class(words);
+Span* Heap::new_direct_record() {
   {
-    LockGuard guard(record_lock_);
-    if (Span* span = free_records_[c]) {
-      free_records_[c] = span->links.next;
-      span->slot_size = 0;
-      span->bin = 0;
-      span->page = nullptr;
-      span->links = {};
-      span->magic = 1;
-      span->local_bin = kNoLocalBin;
+    LockGuard guard(direct_lock_);
+    if (Span* span = free_direct_records_) {
+      free_direct_records_ = span->next_direct;
       return span;
     }
   }
-  Span* span = static_cast<Span*>(arena_.allocate(kCacheLine * (1 + c), kCacheLine));
-  if (span != nullptr) {
-    span->magic = 1;
-    span->local_bin = kNoLocalBin;
-  }
-  return span;
+  return arena_.make_array<Span>(1);
 }
 
-void Heap::free_record(Span* span, int words) {
-  LockGuard guard(record_lock_);
-  Span*& head = free_records_[record_class(words)];
-  span->links.next = head;
-  head = span;
+void Heap::free_direct_record(Span* span) {
+  LockGuard guard(direct_lock_);
+  span->next_direct = free_direct_records_;
+  free_direct_records_ = span;
 }
 
 // ----- Looking at the whole -----
@@ -451,7 +434,6 @@ void Heap::lock_all() {
   for (auto& sets : sets_)
     for (PageSet& set : sets) set.lock().lock();
   pool_.lock().lock();
-  record_lock_.lock();
   direct_lock_.lock();
   arena_.lock().lock();
 }
@@ -459,7 +441,6 @@ void Heap::lock_all() {
 void Heap::unlock_all() {
   arena_.lock().unlock();
   direct_lock_.unlock();
-  record_lock_.unlock();
   pool_.lock().unlock();
   for (auto& sets : sets_)
     for (PageSet& set : sets) set.lock().unlock();
@@ -469,7 +450,6 @@ void Heap::unlock_all() {
 void Heap::reset_locks_after_fork() {
   arena_.lock().reset();
   direct_lock_.reset();
-  record_lock_.reset();
   pool_.lock().reset();
   for (auto& sets : sets_)
     for (PageSet& set : sets) set.lock().reset();

@@ -146,8 +146,6 @@ class Heap {
   bool is_consistent();
 
  private:
-  static constexpr int kSpanSizes = 3;  // records with room for 0, 8 and 16 words
-
   Span* new_span(int bin);
   void free_span(Span* span);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
@@ -169,8 +167,8 @@ class Heap {
   void link_direct_locked(Span* span);
   void unlink_direct(Span* span);
 
-  Span* new_record(int words);
-  void free_record(Span* span, int words);
+  Span* new_direct_record();
+  void free_direct_record(Span* span);
 
   PageSource& system_;
   MetadataArena& arena_;
@@ -178,9 +176,8 @@ class Heap {
   Bin (&bins_)[kBins];
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
-  Lock record_lock_;
-  Span* free_records_[kSpanSizes] = {};  // guarded by record_lock_
   Lock direct_lock_;
+  Span* free_direct_records_ = nullptr;  // guarded by direct_lock_
   Span* direct_ = nullptr;  // guarded by direct_lock_
   std::atomic<size_t> direct_bytes_{0};
   // Freed mappings, newest first, for the next request of about their size; guarded by direct_lock_.

@@ -3,6 +3,12 @@
 //
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //
+// Its spans have their records in one piece of memory beside it, by the number of their first block:
+// a span has at least two blocks, so 128 records do. The piece is address space until it is used,
+// and goes back to the system together with the page.
+//
+//   records   [ record 0 | record 1 | ... 127 ][ far words of record 0 | ... 127 ]     2 x 16 KiB
+//
 // Invariants: used_blocks == set bits of `used`; longest_run == longest run of clear bits;
 // `dirty` holds every block used since the page was last given back, hence used is part of dirty.
 // Guarded by the lock of the set that holds the page, or of the pool when it is empty.
@@ -15,10 +21,15 @@
 #include "base/lifetime_class.h"
 #include "base/units.h"
 #include "heap/address_heap.h"
+#include "heap/span.h"
 
 namespace llamalloc {
 
 class PageSet;
+
+inline constexpr uint32_t kLeastSpanBlocks = 2;
+inline constexpr size_t kPageRecordBytes = 2 * Span::kFarWords;
+static_assert(kBlocksPerHugePage / kLeastSpanBlocks * Span::kRecordBytes == Span::kFarWords);
 
 struct BlockBits {
   static constexpr int kWords = 4;
@@ -59,7 +70,13 @@ struct HugePage {
   // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
   std::atomic<int64_t> last_taken{0};
 
+  char* records = nullptr;         // kPageRecordBytes
+  std::atomic<uint8_t> records_touched{0};  // a bit for each 4 KiB of them
+
   const char* address() const { return base; }
+  Span* record_at(uint32_t first_block) {
+    return reinterpret_cast<Span*>(records + first_block / kLeastSpanBlocks * Span::kRecordBytes);
+  }
   bool is_consistent() const {
     return used_blocks == used.count() && longest_run == used.longest_clear();
   }

@@ -12,11 +12,13 @@ int PageSet::bucket_of(uint32_t longest_run) {
 void PageSet::add(HugePage* page) {
   page->set = this;
   buckets_[bucket_of(page->longest_run)].insert(page);
+  count(1);
 }
 
 void PageSet::remove(HugePage* page) {
   buckets_[bucket_of(page->longest_run)].remove(page);
   page->set = nullptr;
+  count(-1);
 }
 
 // Every page in a bucket above that of n fits; of n's own bucket only the lowest page is tried.
@@ -41,6 +43,7 @@ PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment) {
 
 PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   page->set = this;
+  count(1);
   return take_from(page, blocks, 1);
 }
 
@@ -62,7 +65,10 @@ bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
   page->used.clear(first, blocks.n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks - blocks.n);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  if (page->used_blocks == 0) return true;
+  if (page->used_blocks == 0) {
+    count(-1);
+    return true;
+  }
   buckets_[bucket_of(page->longest_run)].insert(page);
   return false;
 }
@@ -82,14 +88,16 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
 
 bool PageSet::is_consistent() {
   bool good = true;
+  uint32_t pages = 0;
   for (int b = 0; b < kBuckets; ++b) {
     good &= buckets_[b].is_consistent();
     buckets_[b].for_each([&](HugePage* page) {
+      ++pages;
       good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
               bucket_of(page->longest_run) == b;
     });
   }
-  return good;
+  return good && pages == pages_.load(std::memory_order_relaxed);
 }
 
 }  // namespace llamalloc

@@ -50,6 +50,8 @@ class PageSet {
     return found;
   }
 
+  // A hint, read without the lock.
+  bool has_pages() const { return pages_.load(std::memory_order_relaxed) != 0; }
   Lock& lock() { return lock_; }
   bool is_consistent();
 
@@ -57,10 +59,15 @@ class PageSet {
   static constexpr int kBuckets = 10;  // 0: full; 1 + log2 of the longest run else
   static int bucket_of(uint32_t longest_run);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment) const;
+  void count(int32_t change) {
+    pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
+                 std::memory_order_relaxed);
+  }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment);
 
   Lock lock_;
   AddressHeap<HugePage> buckets_[kBuckets];
+  std::atomic<uint32_t> pages_{0};
 };
 
 }  // namespace llamalloc

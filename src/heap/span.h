@@ -9,6 +9,7 @@
 // A thread takes slots (clears their bits) and from then on hands them out itself; it gives them
 // back many at a time. So a clear bit is a slot that the program or some thread's cache holds.
 // Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
+// Records lie with those of the other spans of their huge page (huge_page.h), apart from the objects.
 // Nothing is ever written into the slots: a program that writes to freed memory cannot hurt us.
 #pragma once
 
@@ -50,8 +51,18 @@ struct alignas(kCacheLine) Span {
       };
     };
   };
-  uint64_t words[0];
 
+  static constexpr size_t kRecordBytes = 128;
+  static constexpr int kNearWords = 8;
+  // Of a span with more slots the words lie in the second half of the page's records.
+  static constexpr size_t kFarWords = size_t{16} << 10;
+
+  uint64_t* words() {
+    char* record = reinterpret_cast<char*>(this);
+    return reinterpret_cast<uint64_t*>(
+        record + (word_count <= kNearWords ? kRecordBytes / 2 : kFarWords));
+  }
+  const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
   const char* address() const { return base; }
   // Whether the pointer into the span is the start of an object: one multiplication.
   bool starts_object(const void* pointer) const {
@@ -66,11 +77,11 @@ struct alignas(kCacheLine) Span {
   size_t object_size() const { return kind == SpanKind::slots ? slot_size : bytes; }
   uint32_t count_free() const {
     uint32_t n = 0;
-    for (int w = 0; w < word_count; ++w) n += static_cast<uint32_t>(std::popcount(words[w]));
+    for (int w = 0; w < word_count; ++w) n += static_cast<uint32_t>(std::popcount(words()[w]));
     return n;
   }
   bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
 };
-static_assert(sizeof(Span) == 128 || sizeof(Span) == 64);
+static_assert(sizeof(Span) == Span::kRecordBytes / 2);
 
 }  // namespace llamalloc

@@ -63,7 +63,8 @@ void refresh_gauges() {
                                  process.heap.cached_direct_bytes());
   counters.set(Stat::reserved, pool.reserved_bytes);
   counters.set(Stat::metadata,
-               process.arena.used_bytes() + SpanMap::leaf_bytes(pool.committed_bytes));
+               process.arena.used_bytes() - pool.record_space + pool.record_bytes +
+                   SpanMap::leaf_bytes(pool.committed_bytes));
   counters.set(Stat::huge_pages_used, pages);
   counters.set(Stat::huge_pages_empty, pool.empty_backed);
   counters.set(Stat::huge_pages_acquired, pool.acquired);
