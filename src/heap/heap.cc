@@ -106,7 +106,7 @@ Span* Heap::new_span(int bin_index) {
       shape.slots >= kManyObjects ? PageKind::many_objects : PageKind::few_objects;
   const PageSet::Place place = take_blocks(group_of_bin(bin_index), kind, blocks, 1);
   if (place.page == nullptr) return nullptr;
-  Span* span = pool_.record_for(place.page, place.first, words);
+  Span* span = place.page->record_at(place.first);
   span->base = place.page->base + place.first * kBlockSize;
   span->magic = shape.magic;
   span->slot_size = shape.size;
@@ -215,7 +215,7 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
       alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
   const PageSet::Place place = take_blocks(group, PageKind::few_objects, blocks, align_blocks);
   if (place.page == nullptr) return nullptr;
-  Span* span = pool_.record_for(place.page, place.first, 0);
+  Span* span = place.page->record_at(place.first);
   become_whole(span, SpanKind::run);
   span->base = place.page->base + place.first * kBlockSize;
   span->page = place.page;

@@ -70,8 +70,7 @@ struct HugePage {
   // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
   std::atomic<int64_t> last_taken{0};
 
-  char* records = nullptr;         // kPageRecordBytes
-  std::atomic<uint8_t> records_touched{0};  // a bit for each 4 KiB of them
+  char* records = nullptr;  // kPageRecordBytes
 
   const char* address() const { return base; }
   Span* record_at(uint32_t first_block) {

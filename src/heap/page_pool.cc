@@ -60,7 +60,7 @@ size_t PagePool::release(Nanos before, size_t retain) {
   size_t released = 0;
   while (HugePage* page = take_oldest(before, retain)) {
     const bool done = system_.discard(page->base, kHugePageSize);
-    if (done) discard_records(page);
+    if (done) system_.discard(page->records, kPageRecordBytes);  // it has no spans
     LockGuard guard(lock_);
     if (!done) {
       add_backed(page);
@@ -75,34 +75,12 @@ size_t PagePool::release(Nanos before, size_t retain) {
   return released;
 }
 
-Span* PagePool::record_for(HugePage* page, uint32_t first_block, int words) {
-  Span* record = page->record_at(first_block);
-  const size_t offset = static_cast<size_t>(reinterpret_cast<char*>(record) - page->records);
-  uint8_t bits = static_cast<uint8_t>(1u << (offset >> 12));
-  if (words > Span::kNearWords) bits |= static_cast<uint8_t>(bits << (Span::kFarWords >> 12));
-  if ((page->records_touched.load(std::memory_order_relaxed) & bits) != bits) {
-    const uint8_t before = page->records_touched.fetch_or(bits, std::memory_order_relaxed);
-    const auto added = static_cast<uint32_t>(bits & ~before);
-    record_pages_.fetch_add(static_cast<size_t>(std::popcount(added)), std::memory_order_relaxed);
-  }
-  return record;
-}
-
-// An empty page has no spans, hence no records.
-void PagePool::discard_records(HugePage* page) {
-  const uint32_t touched = page->records_touched.load(std::memory_order_relaxed);
-  if (touched == 0 || !system_.discard(page->records, kPageRecordBytes)) return;
-  page->records_touched.store(0, std::memory_order_relaxed);
-  record_pages_.fetch_sub(static_cast<size_t>(std::popcount(touched)), std::memory_order_relaxed);
-}
-
 HugePage* PagePool::take_new() {
   if (cursor_ == committed_ && !commit_more()) return nullptr;
   char* records = static_cast<char*>(arena_.allocate(kPageRecordBytes, 4096));
   HugePage* page = records ? arena_.make<HugePage>() : nullptr;
   if (page == nullptr) return nullptr;
   page->records = records;
-  counts_.record_space += kPageRecordBytes;
   page->base = cursor_;
   cursor_ += kHugePageSize;
   ++pages_made_;
@@ -157,7 +135,6 @@ bool PagePool::reserve_chunk() {
 
 PoolCounts PagePool::counts() {
   LockGuard guard(lock_);
-  counts_.record_bytes = record_pages_.load(std::memory_order_relaxed) * 4096;
   return counts_;
 }
 

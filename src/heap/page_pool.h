@@ -28,8 +28,6 @@ struct PoolCounts {
   size_t empty_backed = 0;  // pages
   size_t acquired = 0;      // pages taken from the system, counting every time
   size_t released = 0;      // pages given back
-  size_t record_space = 0;  // bytes of the arena set aside for the records of spans
-  size_t record_bytes = 0;  // of these, with memory behind them
 };
 
 class PagePool {
@@ -43,8 +41,6 @@ class PagePool {
   // An empty page, or null when the system has no memory.
   HugePage* acquire();
   void put_empty(HugePage* page, Nanos now);
-  // The record of a span about to begin at the block; counts the memory behind it.
-  Span* record_for(HugePage* page, uint32_t first_block, int words);
 
   // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No
   // system call happens under the lock. Returns the pages given back.
@@ -71,7 +67,6 @@ class PagePool {
   HugePage* take_new();
   bool is_first(const HugePage* page) const;
   bool commit_more();
-  void discard_records(HugePage* page);
   bool reserve_chunk();
 
   PageSource& system_;
@@ -91,7 +86,6 @@ class PagePool {
   HugePage* newest_ = nullptr;
   AddressHeap<HugePage> given_back_;
   PoolCounts counts_;
-  std::atomic<size_t> record_pages_{0};  // of 4 KiB
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
 };
 

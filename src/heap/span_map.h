@@ -34,9 +34,13 @@ class SpanMap {
     return leaf[(address >> kBlockShift) & (kLeafEntries - 1)];
   }
 
-  // Memory behind the leaves for so many bytes of heap.
-  static constexpr size_t leaf_bytes(size_t heap_bytes) {
-    return heap_bytes / kBlockSize * sizeof(Span*);
+  // Memory behind the leaves.
+  size_t resident_bytes(PageSource& system) const {
+    size_t bytes = 0;
+    for (const auto& entry : root_)
+      if (Span** leaf = entry.load(std::memory_order_relaxed))
+        bytes += system.resident(leaf, kLeafEntries * sizeof(Span*));
+    return bytes;
   }
 
   // Makes the leaves that cover the space; false if the system has no memory.

@@ -10,16 +10,43 @@ void* MetadataArena::allocate(size_t bytes, size_t alignment) {
   DCHECK(is_power_of_two(alignment) && alignment <= 4096);
   LockGuard guard(lock_);
   used_.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes >= kChunk / 4) return pages_.map(align_up(bytes, 4096), 4096);
+  if (bytes < kChunk / 4) return allocate_locked(bytes, alignment);
+  bytes = align_up(bytes, 4096);
+  char* start = static_cast<char*>(pages_.map(bytes, 4096));
+  if (start == nullptr || remember(start, bytes)) return start;
+  pages_.unmap(start, bytes);
+  return nullptr;
+}
+
+void* MetadataArena::allocate_locked(size_t bytes, size_t alignment) {
   char* start = reinterpret_cast<char*>(align_up(reinterpret_cast<size_t>(cursor_), alignment));
   if (cursor_ == nullptr || start + bytes > limit_) {
     start = static_cast<char*>(pages_.map(kChunk, 4096));
     if (start == nullptr) return nullptr;
     pages_.advise_huge(start, kChunk, false);
+    cursor_ = start;
     limit_ = start + kChunk;
+    remember(start, kChunk);
+    start = reinterpret_cast<char*>(align_up(reinterpret_cast<size_t>(cursor_), alignment));
   }
   cursor_ = start + bytes;
   return start;
+}
+
+bool MetadataArena::remember(char* start, size_t bytes) {
+  auto* mapping = static_cast<Mapping*>(allocate_locked(sizeof(Mapping), alignof(Mapping)));
+  if (mapping == nullptr) return false;
+  *mapping = {mappings_, start, bytes};
+  mappings_ = mapping;
+  return true;
+}
+
+size_t MetadataArena::resident_bytes() {
+  LockGuard guard(lock_);
+  size_t bytes = 0;
+  for (const Mapping* m = mappings_; m != nullptr; m = m->next)
+    bytes += pages_.resident(m->start, m->bytes);
+  return bytes;
 }
 
 }  // namespace llamalloc

@@ -30,17 +30,29 @@ class MetadataArena {
     return static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
   }
 
-  // Bytes handed out; what is behind it is at most one chunk more.
+  // Bytes handed out, whether they have been touched or not.
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
+  // Memory behind them, by the system's word: owners of large tables touch what they need.
+  size_t resident_bytes();
   Lock& lock() { return lock_; }  // for fork
 
  private:
   static constexpr size_t kChunk = 256 * 1024;
+  // Each mapping is remembered by an entry in a chunk.
+  struct Mapping {
+    Mapping* next;
+    char* start;
+    size_t bytes;
+  };
+
+  void* allocate_locked(size_t bytes, size_t alignment);
+  bool remember(char* start, size_t bytes);
 
   PageSource& pages_;
   Lock lock_;
   char* cursor_ = nullptr;  // guarded by lock_
   char* limit_ = nullptr;   // guarded by lock_
+  Mapping* mappings_ = nullptr;  // guarded by lock_
   std::atomic<size_t> used_{0};
 };
 

@@ -30,6 +30,8 @@ class PageSource {
   virtual bool unmap(void* address, size_t bytes) = 0;
   // Changes the size of a mapping of its own, moving it if need be; null: unchanged.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
+  // How much of the range has memory behind it, in bytes; all of it where the system does not say.
+  virtual size_t resident(const void*, size_t bytes) { return bytes; }
   // The monotonic clock; the coarse one is cheaper and up to 4 ms behind.
   virtual Nanos now() = 0;
   virtual Nanos now_coarse() = 0;
@@ -49,6 +51,7 @@ class SystemPages final : public PageSource {
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
+  size_t resident(const void* address, size_t bytes) override;
   Nanos now() override;
   Nanos now_coarse() override;
 };

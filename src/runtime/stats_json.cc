@@ -62,9 +62,7 @@ void refresh_gauges() {
   counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct +
                                  process.heap.cached_direct_bytes());
   counters.set(Stat::reserved, pool.reserved_bytes);
-  counters.set(Stat::metadata,
-               process.arena.used_bytes() - pool.record_space + pool.record_bytes +
-                   SpanMap::leaf_bytes(pool.committed_bytes));
+  counters.set(Stat::metadata, process.arena.resident_bytes() + process.heap.map_bytes());
   counters.set(Stat::huge_pages_used, pages);
   counters.set(Stat::huge_pages_empty, pool.empty_backed);
   counters.set(Stat::huge_pages_acquired, pool.acquired);

@@ -34,6 +34,9 @@ class FakePages final : public PageSource {
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
     return allow() ? system_pages.remap(address, old_bytes, new_bytes) : nullptr;
   }
+  size_t resident(const void* address, size_t bytes) override {
+    return system_pages.resident(address, bytes);
+  }
   Nanos now() override { return time; }
   Nanos now_coarse() override { return time; }
 

@@ -90,6 +90,21 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
+size_t SystemPages::resident(const void* address, size_t bytes) {
+  constexpr size_t kPage = 4096;
+  constexpr size_t kStep = 1024;  // pages a call
+  KeepErrno keep;
+  size_t pages = 0;
+  for (size_t done = 0; done < bytes; done += kStep * kPage) {
+    unsigned char present[kStep];
+    const size_t step = bytes - done < kStep * kPage ? bytes - done : kStep * kPage;
+    char* start = const_cast<char*>(static_cast<const char*>(address)) + done;
+    if (mincore(start, step, present) != 0) return bytes;
+    for (size_t i = 0; i < (step + kPage - 1) / kPage; ++i) pages += present[i] & 1u;
+  }
+  return pages * kPage;
+}
+
 Nanos SystemPages::now() {
   return read_clock(CLOCK_MONOTONIC);
 }
