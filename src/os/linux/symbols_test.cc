@@ -309,15 +309,15 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
     paths.push_back(plugin(join({"m", std::to_string(i)}), join({"f", std::to_string(i)})));
   std::atomic<uintptr_t> places[3] = {};
   std::atomic<bool> done{false};
+  std::atomic<int> named{0};
   std::thread loader([&] {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < 2000 || (named == 0 && i < 200000); ++i) {  // a busy machine needs more
       void* handle = load(paths[i % 3]);
       places[i % 3] = reinterpret_cast<uintptr_t>(hidden(handle)) + 1;
       dlclose(handle);
     }
     done = true;
   });
-  int named = 0;
   while (!done)
     for (const auto& place : places) {
       const std::string found = name(place);
