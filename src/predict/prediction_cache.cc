@@ -3,14 +3,15 @@
 
 namespace llamalloc {
 
-// The slot of the key if it has one, else a free one, else the one that a bit of the key names.
+// The slot of the key if it has one, else the first free one, else the one that a bit of the key
+// names.
 bool PredictionCache::write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite) {
   const uint64_t value = (key & kTag) | (pending ? kPending : 0) |
                          static_cast<uint64_t>(group_of(lifetime)) << 4 |
                          static_cast<uint64_t>(lifetime);
   const size_t set = set_of(key);
   size_t victim = set + (key >> kShift & 1);
-  for (size_t way = 0; way < 2; ++way) {
+  for (size_t way : {1, 0}) {
     const uint64_t slot = slots_[set + way].load(std::memory_order_relaxed);
     if (((slot ^ key) & kTag) == 0) {
       if (!overwrite) return false;

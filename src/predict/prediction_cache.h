@@ -32,23 +32,25 @@ class SiteTable {
   static constexpr int kShift = 12;
   static constexpr int kDepth = 3;  // levels that a key looks past
 
+  // A number of the address from which the table's index is made; of use in other hashes, too.
+  static uint64_t hash(uintptr_t return_address) { return return_address * 0x9E3779B97F4A7C15ull; }
+
   // Bytes from the stack pointer at return_address to just above the return address of the function
   // that it lies in; 0: not a wrapper.
   uint32_t frame_bytes(uintptr_t return_address) const {
-    const uint64_t slot = slots_[index(return_address)].load(std::memory_order_relaxed);
-    return (slot & kAddress) == return_address ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
+    return frame_bytes(return_address, hash(return_address));
+  }
+  uint32_t frame_bytes(uintptr_t return_address, uint64_t its_hash) const {
+    const uint64_t slot = slots_[its_hash >> (64 - kShift)].load(std::memory_order_relaxed);
+    return (slot ^ return_address) << 16 == 0 ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
   }
   // bytes: a multiple of 8 below 512 KiB.
   void add(uintptr_t return_address, uint32_t bytes) {
-    slots_[index(return_address)].store(return_address | uint64_t{bytes / 8} << 48,
-                                        std::memory_order_relaxed);
+    slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
+                                                        std::memory_order_relaxed);
   }
 
  private:
-  static constexpr uint64_t kAddress = (uint64_t{1} << 48) - 1;
-  static size_t index(uintptr_t address) {
-    return (address * 0x9E3779B97F4A7C15ull) >> (64 - kShift);
-  }
   std::atomic<uint64_t> slots_[size_t{1} << kShift]{};
 };
 
@@ -74,29 +76,42 @@ class PredictionCache {
   }
 
   // stack_high: an address above the thread's stack, so that heights agree between threads.
-  // Reads up to three words of the caller's stack, all above stack_pointer and below stack_high.
+  // size_class: below 256. Reads up to three words of the caller's stack, all above stack_pointer
+  // and below stack_high.
   uint64_t context_key(CallSite site, uintptr_t stack_high, int size_class) const {
-    uint64_t hash = mix(site.return_address, stack_high - site.stack_pointer);
-    for (int depth = 0; depth < SiteTable::kDepth; ++depth) {
-      const uint32_t bytes = sites.frame_bytes(site.return_address);
-      if (bytes == 0 || site.stack_pointer + bytes > stack_high) break;
+    const uint64_t hash = SiteTable::hash(site.return_address);
+    uint64_t key = shallow_key(hash, site, stack_high, size_class);
+    uint32_t bytes = sites.frame_bytes(site.return_address, hash);
+    for (int depth = 0; bytes != 0 && depth < SiteTable::kDepth; ++depth) {
+      if (site.stack_pointer + bytes > stack_high) break;
       site.stack_pointer += bytes;
       site.return_address = reinterpret_cast<const uintptr_t*>(site.stack_pointer)[-1];
-      hash = mix(hash, site.return_address);
+      key = mix(key, site.return_address);
+      bytes = sites.frame_bytes(site.return_address);
     }
-    return mix(hash, static_cast<uint64_t>(size_class)) | kUsed;
+    return finish(key);
+  }
+
+  // The slot of a context whose site is no wrapper and that is the first of its set, as most are;
+  // else 0, and find knows.
+  uint64_t find_quickly(CallSite site, uintptr_t stack_high, int size_class) const {
+    const uint64_t hash = SiteTable::hash(site.return_address);
+    const uint64_t key = finish(shallow_key(hash, site, stack_high, size_class));
+    const uint64_t slot = slots_[set_of(key)].load(std::memory_order_relaxed);
+    const bool plain = sites.frame_bytes(site.return_address, hash) == 0;
+    return __builtin_expect(plain && (slot ^ key) <= ~kTag, 1) ? slot : 0;
   }
 
   Prediction find(uint64_t key) const {
-    const size_t set = set_of(key);
     for (size_t way = 0; way < 2; ++way) {
-      const uint64_t slot = slots_[set + way].load(std::memory_order_relaxed);
+      const uint64_t slot = slots_[set_of(key) + way].load(std::memory_order_relaxed);
       if (((slot ^ key) & kTag) == 0)
         return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15),
-                static_cast<PageGroup>(slot >> 4 & 7)};
+                group_in(slot)};
     }
     return {};
   }
+  static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
 
   // Marks a first-seen key as under way, with the prior's class; false if somebody else just did.
   bool begin(uint64_t key, LifetimeClass prior) { return write(key, prior, true, false); }
@@ -120,6 +135,13 @@ class PredictionCache {
   static constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no tag is zero
   static constexpr uint64_t kPending = uint64_t{1} << 7;
 
+  static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
+                              int size_class) {
+    const uint64_t shape =
+        (stack_high - site.stack_pointer) << 8 | static_cast<uint64_t>(size_class);
+    return site_hash ^ shape * 0xD6E8FEB86659FD93ull;
+  }
+  static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }
   static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }
   bool write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite);
 

@@ -210,14 +210,30 @@ void* allocate_slow(size_t size, CallSite site) {
   return p ? p : out_of_memory();
 }
 
-void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site) {
-  const int size_class = size_class_of(size);
-  const uint64_t key = process.placement.cache().context_key(site, cache->stack_high, size_class);
-  const Prediction p = process.placement.cache().find(key);
-  if (LLAMALLOC_UNLIKELY(!p.found)) return allocate_slow(size, site);
+namespace {
+
+[[gnu::noinline]] void* allocate_looked_up(ThreadCache* cache, size_t size, CallSite site) {
+  const int size_class = table_class_of(size);
+  const uint64_t key = prediction_cache.context_key(site, cache->stack_high, size_class);
+  const Prediction p = prediction_cache.find(key);
   Magazine& magazine = cache->magazines[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(magazine.top == magazine.base)) return allocate_slow(size, site);
+  if (LLAMALLOC_UNLIKELY(!p.found || magazine.top == magazine.base))
+    return allocate_slow(size, site);
   return *--magazine.top;
+}
+
+}  // namespace
+
+void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site) {
+  const int size_class = table_class_of(size);
+  const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
+  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site);
+  Magazine* magazine =
+      &cache->magazines[bin_of(PredictionCache::group_in(slot), size_class, false)];
+  void** top = magazine->top;
+  if (LLAMALLOC_UNLIKELY(top == magazine->base)) return allocate_slow(size, site);
+  magazine->top = top - 1;
+  return top[-1];
 }
 
 namespace {

@@ -21,7 +21,6 @@ namespace llamalloc {
 
 namespace {
 
-constinit PredictionCache cache;
 
 void warn(const char* message) {
   print_line("%s", message);
@@ -110,6 +109,7 @@ void child_after_fork() {
 }  // namespace
 
 constinit HeapTables heap_tables;
-constinit Process process(system_pages, heap_tables, cache);
+constinit PredictionCache prediction_cache;
+constinit Process process(system_pages, heap_tables, prediction_cache);
 
 }  // namespace llamalloc

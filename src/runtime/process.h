@@ -36,6 +36,8 @@ struct Process {
 };
 
 extern Process process;
-extern HeapTables heap_tables;  // the tables of process.heap, at an address that the linker knows
+// What process.heap and process.placement work on, at addresses that the linker knows.
+extern HeapTables heap_tables;
+extern PredictionCache prediction_cache;
 
 }  // namespace llamalloc
