@@ -18,7 +18,7 @@ void become_whole(Span* span, SpanKind kind) {
   span->magic = 1;
   span->slot_size = 0;
   span->bin = 0;
-  span->local_bin = kNoLocalBin;
+  span->local_offset = kNoLocalBin * kLocalBinStride;
   span->word_count = 0;
   span->slots = span->free_slots = 0;
   span->page = nullptr;
@@ -73,29 +73,48 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
   return taken;
 }
 
+// Slots freed together often lie together: a span is looked up, counted and put in its list once
+// for all of its slots that come in a row.
 void* Heap::give(int bin_index, void* const* slots, size_t n) {
   void* twice = nullptr;
-  for (size_t i = 0; i < n; ++i) __builtin_prefetch(map_.find(slots[i]));
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
-    const bool ours = span != nullptr && span->bin == bin_index && span->kind == SpanKind::slots;
-    const uint32_t slot = ours ? span->slot_of(slots[i]) : 0;
-    const uint64_t bit = uint64_t{1} << (slot & 63);
-    if (!ours || slot >= span->slots || (span->words()[slot >> 6] & bit) != 0) {
-      twice = slots[i];
+    if (span == nullptr || span->bin != bin_index || span->kind != SpanKind::slots) {
+      twice = slots[i++];
       continue;
     }
-    span->words()[slot >> 6] |= bit;
-    if (span->free_slots++ == 0) bin.partial.insert(span);
-    SLOW_DCHECK(span->is_consistent());
-    if (span->free_slots == span->slots) {
-      bin.partial.remove(span);
-      free_span(span);
+    uint64_t* const words = span->words();
+    const size_t first = i;
+    uint32_t freed = 0;
+    for (; i < n; ++i) {
+      const uint32_t slot = span->slot_of(slots[i]);
+      if (slot >= span->slots) break;
+      const uint64_t bit = uint64_t{1} << (slot & 63);
+      if ((words[slot >> 6] & bit) != 0) {
+        twice = slots[i];
+        continue;
+      }
+      words[slot >> 6] |= bit;
+      ++freed;
     }
+    if (i == first) twice = slots[i++];  // not an object: behind the last slot of its span
+    count_freed(bin, span, freed);
   }
   return twice;
+}
+
+void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
+  const uint32_t before = span->free_slots;
+  span->free_slots = static_cast<uint16_t>(before + freed);
+  SLOW_DCHECK(span->is_consistent());
+  if (span->free_slots == span->slots && freed != 0) {
+    if (before != 0) bin.partial.remove(span);
+    free_span(span);
+  } else if (before == 0 && freed != 0) {
+    bin.partial.insert(span);
+  }
 }
 
 Span* Heap::new_span(int bin_index) {
@@ -111,7 +130,8 @@ Span* Heap::new_span(int bin_index) {
   span->magic = shape.magic;
   span->slot_size = shape.size;
   span->bin = static_cast<uint16_t>(bin_index);
-  span->local_bin = static_cast<uint16_t>(bin_index < kLocalBins ? bin_index : kNoLocalBin);
+  span->local_offset = static_cast<uint16_t>(
+      (bin_index < kLocalBins ? bin_index : kNoLocalBin) * kLocalBinStride);
   span->kind = SpanKind::slots;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;

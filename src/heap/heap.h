@@ -29,6 +29,8 @@ inline constexpr int kCachedDirect = 16;
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
 inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
 inline constexpr int kBins = 2 * kLocalBins;    // the second half holds the sampled objects
+// Bytes that a thread keeps for each local bin: so that a free finds them with one addition.
+inline constexpr int kLocalBinStride = 32;
 
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
   return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
@@ -149,6 +151,7 @@ class Heap {
 
  private:
   Span* new_span(int bin);
+  void count_freed(Bin& bin, Span* span, uint32_t freed);
   void free_span(Span* span);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
   Span* reuse_direct(size_t bytes, size_t alignment);

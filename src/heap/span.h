@@ -32,7 +32,7 @@ struct alignas(kCacheLine) Span {
   uint64_t magic;      // slots: of the size class; others 1, so that offset 0 alone is a start
   uint32_t slot_size;  // slots only; others 0
   uint16_t bin;        // central bin
-  uint16_t local_bin;  // the bin of a thread that may cache its slots; kNoLocalBin: none may
+  uint16_t local_offset;  // of the local bin that may cache its slots, in bytes (heap.h)
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero

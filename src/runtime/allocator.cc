@@ -252,7 +252,7 @@ void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
   ThreadCache* cache = own_cache();
   if (LLAMALLOC_UNLIKELY(span->sampled)) note_sampled_free(cache, p);
   void* twice = nullptr;
-  const int bin = span->local_bin;
+  const int bin = span->local_offset / kLocalBinStride;
   if (span->kind != SpanKind::slots)
     process.heap.deallocate(span);
   else if (cache == nullptr || bin == kNoLocalBin)

@@ -67,7 +67,7 @@ size_t usable_size(const void* p);
   }
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
-  Magazine* magazine = &current_cache->magazines[span->local_bin];
+  Magazine* magazine = current_cache->magazine_at(span->local_offset);
   void** top = magazine->top;
   if (LLAMALLOC_UNLIKELY(top == magazine->limit)) return deallocate_slow(p, span, return_address);
   if (LLAMALLOC_UNLIKELY(top[-1] == p)) return report_bad_free(p, "freed twice", span);

@@ -36,7 +36,7 @@ struct Magazine {
 
   size_t capacity() const { return static_cast<size_t>(limit - base); }
 };
-static_assert(sizeof(Magazine) == 32);
+static_assert(sizeof(Magazine) == kLocalBinStride);
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{16} << 10;
@@ -69,6 +69,9 @@ struct alignas(kCacheLine) ThreadCache {
   void** free_arrays[kMagazineLog2Max + 1];   // by log2 of their words, linked through the first
   Magazine magazines[kLocalBins + 1];         // that of kNoLocalBin stays empty and full
 
+  Magazine* magazine_at(size_t offset) {
+    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(magazines) + offset);
+  }
   void initialise();
   // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
   // threads: how many share the budgets.

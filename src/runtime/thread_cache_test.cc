@@ -26,7 +26,7 @@ class TestThread {
   }
   // A slot that was freed twice, if that came to light.
   void* deallocate(char* p) {
-    const int bin = heap_.find(p)->local_bin;
+    const int bin = heap_.find(p)->local_offset / kLocalBinStride;
     Magazine& m = cache_->magazines[bin];
     if (m.top == m.limit) return cache_->spill(heap_, arena_, bin, p, threads_);
     *m.top++ = p;
