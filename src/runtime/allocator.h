@@ -40,6 +40,9 @@ void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
 size_t usable_size(const void* p);
 
+// slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
+template <void* (*slow)(size_t, CallSite) = allocate_slow,
+          void* (*predicted)(ThreadCache*, size_t, CallSite) = allocate_predicted>
 [[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax)) {
     ThreadCache* cache = current_cache;
@@ -47,7 +50,7 @@ size_t usable_size(const void* p);
         cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
     cache->countdown.store(left, std::memory_order_relaxed);
     if (LLAMALLOC_LIKELY(left >= 0)) {
-      if (LLAMALLOC_UNLIKELY(cache->predicting)) return allocate_predicted(cache, size, site);
+      if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site);
       Magazine* magazine = &cache->magazines[table_class_of(size)];
       void** top = magazine->top;
       if (LLAMALLOC_LIKELY(top != magazine->base)) {
@@ -56,7 +59,7 @@ size_t usable_size(const void* p);
       }
     }
   }
-  return allocate_slow(size, site);
+  return slow(size, site);
 }
 
 [[gnu::always_inline]] inline void deallocate(void* p, uintptr_t return_address) {

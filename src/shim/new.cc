@@ -34,9 +34,21 @@ F* find_function(const char* name) {
   abort();
 }
 
-[[gnu::always_inline]] inline void* create(size_t size, CallSite site, bool may_throw) {
-  void* p = allocate(size, site);
+template <bool may_throw>
+[[gnu::noinline]] void* create_slow(size_t size, CallSite site) {
+  void* p = allocate_slow(size, site);
   return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
+}
+
+template <bool may_throw>
+[[gnu::noinline]] void* create_predicted(ThreadCache* cache, size_t size, CallSite site) {
+  void* p = allocate_predicted(cache, size, site);
+  return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
+}
+
+template <bool may_throw>
+[[gnu::always_inline]] inline void* create(size_t size, CallSite site) {
+  return allocate<create_slow<may_throw>, create_predicted<may_throw>>(size, site);
 }
 
 [[gnu::always_inline]] inline void* create(size_t size, std::align_val_t alignment, CallSite site,
@@ -53,16 +65,16 @@ using Align = std::align_val_t;
 using Nothrow = const std::nothrow_t&;
 
 LLAMALLOC_EXPORT void* operator new(size_t n) {
-  return create(n, LLAMALLOC_SITE, true);
+  return create<true>(n, LLAMALLOC_SITE);
 }
 LLAMALLOC_EXPORT void* operator new[](size_t n) {
-  return create(n, LLAMALLOC_SITE, true);
+  return create<true>(n, LLAMALLOC_SITE);
 }
 LLAMALLOC_EXPORT void* operator new(size_t n, Nothrow) noexcept {
-  return create(n, LLAMALLOC_SITE, false);
+  return create<false>(n, LLAMALLOC_SITE);
 }
 LLAMALLOC_EXPORT void* operator new[](size_t n, Nothrow) noexcept {
-  return create(n, LLAMALLOC_SITE, false);
+  return create<false>(n, LLAMALLOC_SITE);
 }
 LLAMALLOC_EXPORT void* operator new(size_t n, Align a) {
   return create(n, a, LLAMALLOC_SITE, true);
