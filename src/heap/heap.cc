@@ -130,8 +130,8 @@ Span* Heap::new_span(int bin_index) {
   span->magic = shape.magic;
   span->slot_size = shape.size;
   span->bin = static_cast<uint16_t>(bin_index);
-  span->local_offset = static_cast<uint16_t>(
-      (bin_index < kLocalBins ? bin_index : kNoLocalBin) * kLocalBinStride);
+  span->local_offset =
+      static_cast<uint16_t>((bin_index < kLocalBins ? bin_index : kNoLocalBin) * kLocalBinStride);
   span->kind = SpanKind::slots;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;

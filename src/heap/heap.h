@@ -109,9 +109,7 @@ class Heap {
 
   PoolCounts pool_counts() { return pool_.counts(); }
   // Empty huge pages or freed mappings that still have memory behind them: something to release.
-  bool has_empty_pages() const {
-    return pool_.has_empty() || cached_direct_bytes() != 0;
-  }
+  bool has_empty_pages() const { return pool_.has_empty() || cached_direct_bytes() != 0; }
   size_t cached_direct_bytes() const {
     return cached_direct_bytes_.load(std::memory_order_relaxed);
   }
@@ -183,9 +181,9 @@ class Heap {
   PagePool pool_;
   Lock direct_lock_;
   Span* free_direct_records_ = nullptr;  // guarded by direct_lock_
-  Span* direct_ = nullptr;  // guarded by direct_lock_
+  Span* direct_ = nullptr;               // guarded by direct_lock_
   std::atomic<size_t> direct_bytes_{0};
-  // Freed mappings, newest first, for the next request of about their size; guarded by direct_lock_.
+  // Freed mappings, newest first, for the next request of about their size; under direct_lock_.
   Span* cached_direct_ = nullptr;
   int cached_directs_ = 0;
   std::atomic<size_t> cached_direct_bytes_{0};

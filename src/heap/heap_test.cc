@@ -184,7 +184,8 @@ TEST_F(HeapTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
 TEST_F(HeapTest, KeepsABoundedNumberOfFreedMappings) {
   std::vector<Span*> spans;
   for (int i = 0; i < 40; ++i)
-    spans.push_back(heap_.allocate(static_cast<size_t>(2 + i % 9) << 20, 1, PageGroup::unknown, false));
+    spans.push_back(
+        heap_.allocate(static_cast<size_t>(2 + i % 9) << 20, 1, PageGroup::unknown, false));
   const int before = system_.unmaps;
   for (Span* span : spans) heap_.deallocate(span);
   EXPECT_GE(system_.unmaps - before, 40 - kCachedDirect);

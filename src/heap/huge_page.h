@@ -3,9 +3,9 @@
 //
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //
-// Its spans have their records in one piece of memory beside it, by the number of their first block:
-// a span has at least two blocks, so 128 records do. The piece is address space until it is used,
-// and goes back to the system together with the page.
+// Its spans have their records in one piece of memory beside it, by the number of their first
+// block: a span has at least two blocks, so 128 records do. The piece is address space until it is
+// used, and goes back to the system together with the page.
 //
 //   records   [ record 0 | record 1 | ... 127 ][ far words of record 0 | ... 127 ]     2 x 16 KiB
 //

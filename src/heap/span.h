@@ -9,7 +9,7 @@
 // A thread takes slots (clears their bits) and from then on hands them out itself; it gives them
 // back many at a time. So a clear bit is a slot that the program or some thread's cache holds.
 // Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
-// Records lie with those of the other spans of their huge page (huge_page.h), apart from the objects.
+// Records lie with those of the other spans of their huge page (huge_page.h), not with the objects.
 // Nothing is ever written into the slots: a program that writes to freed memory cannot hurt us.
 #pragma once
 
@@ -29,9 +29,9 @@ enum class SpanKind : uint8_t { slots, run, direct };
 
 struct alignas(kCacheLine) Span {
   char* base;
-  uint64_t magic;      // slots: of the size class; others 1, so that offset 0 alone is a start
-  uint32_t slot_size;  // slots only; others 0
-  uint16_t bin;        // central bin
+  uint64_t magic;         // slots: of the size class; others 1, so that offset 0 alone is a start
+  uint32_t slot_size;     // slots only; others 0
+  uint16_t bin;           // central bin
   uint16_t local_offset;  // of the local bin that may cache its slots, in bytes (heap.h)
   SpanKind kind;
   bool sampled;  // every object in it is a sample
@@ -59,8 +59,8 @@ struct alignas(kCacheLine) Span {
 
   uint64_t* words() {
     char* record = reinterpret_cast<char*>(this);
-    return reinterpret_cast<uint64_t*>(
-        record + (word_count <= kNearWords ? kRecordBytes / 2 : kFarWords));
+    return reinterpret_cast<uint64_t*>(record +
+                                       (word_count <= kNearWords ? kRecordBytes / 2 : kFarWords));
   }
   const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
   const char* address() const { return base; }

@@ -50,8 +50,8 @@ class MetadataArena {
 
   PageSource& pages_;
   Lock lock_;
-  char* cursor_ = nullptr;  // guarded by lock_
-  char* limit_ = nullptr;   // guarded by lock_
+  char* cursor_ = nullptr;       // guarded by lock_
+  char* limit_ = nullptr;        // guarded by lock_
   Mapping* mappings_ = nullptr;  // guarded by lock_
   std::atomic<size_t> used_{0};
 };

@@ -35,12 +35,13 @@ struct Due {
 
 int64_t interval_or_never(ThreadCache* cache, bool on, uint64_t mean) {
   if (!on) return INT64_MAX / 4;
-  return next_interval(cache->rng, static_cast<double>(mean)) - 1;  // due when below zero, not at it
+  // Less one: it is due when below zero, not at it.
+  return next_interval(cache->rng, static_cast<double>(mean)) - 1;
 }
 
 void set_countdown(ThreadCache* cache) {
   const int64_t next = cache->bytes_to_sample < cache->bytes_to_recheck ? cache->bytes_to_sample
-                                                                      : cache->bytes_to_recheck;
+                                                                        : cache->bytes_to_recheck;
   cache->countdown_start = next;
   cache->countdown.store(next, std::memory_order_relaxed);
 }
@@ -97,7 +98,7 @@ ThreadCache* own_cache() {
   const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   cache->stack_high = current_stack_window(here).high;
   cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
-              cache->thread_id;
+               cache->thread_id;
   cache->busy = 1;
   current_cache = cache;
   start_countdown(cache);

@@ -21,7 +21,6 @@ namespace llamalloc {
 
 namespace {
 
-
 void warn(const char* message) {
   print_line("%s", message);
 }

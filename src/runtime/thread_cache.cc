@@ -8,7 +8,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kUnaskedBytes = 4096;   // up to here a magazine grows whatever it is used for
+constexpr size_t kUnaskedBytes = 4096;  // up to here a magazine grows whatever it is used for
 constexpr size_t kUnaskedSlots = 64;
 constexpr size_t kLargestMagazine = size_t{128} << 10;  // bytes, but for one of a single slot
 
@@ -36,8 +36,7 @@ void* ThreadCache::refill(Heap& heap, MetadataArena& arena, int bin, size_t thre
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want);
   if (got == 0) return nullptr;
-  if (got < want)
-    memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
+  if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got - 1;
   return *magazine.top;
 }

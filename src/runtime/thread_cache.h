@@ -5,15 +5,15 @@
 //
 // malloc pops, free pushes, whoever allocated the slot: no lock, no atomic, the object untouched.
 // A magazine that runs dry takes slots from the heap, one that is full gives its older half back:
-// one lock for many. (Bonwick and Adams 2001, "Magazines and Vmem"; tcmalloc and jemalloc likewise.)
+// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem").
 //
 // Capacities start at nothing and double as long as the thread needs the heap: up to about 4 KiB
-// unasked, beyond only for a magazine that ran dry and overflowed, for one that does only one of both
-// gains nothing by being longer. All capacities together, in bytes, stay within the thread's budget,
-// which grows with each visit to the heap. So a thread that allocates little holds little.
+// unasked, beyond only for a magazine that both ran dry and overflowed; one that does only one of
+// them gains nothing by being longer. All capacities together, in bytes, stay within the thread's
+// budget, which grows with each visit to the heap. So a thread that allocates little holds little.
 //
 // Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
-// capacity_bytes is the sum over the magazines of capacity * size, at most the budget it grew under.
+// capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@
 namespace llamalloc {
 
 struct Magazine {
-  void** top;    // behind the newest slot
-  void** base;   // the oldest slot; null: no room yet
-  void** limit;  // behind the last place
+  void** top;          // behind the newest slot
+  void** base;         // the oldest slot; null: no room yet
+  void** limit;        // behind the last place
   uint32_t size;       // bytes of a slot
   uint8_t array_log2;  // words of the array, base[-1] among them; 0: none
   bool ran_dry;        // since it last grew
@@ -65,9 +65,9 @@ struct alignas(kCacheLine) ThreadCache {
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   size_t budget;
   size_t capacity_bytes;
-  ThreadCache* next;                          // all caches ever made, under the registry's lock
-  void** free_arrays[kMagazineLog2Max + 1];   // by log2 of their words, linked through the first
-  Magazine magazines[kLocalBins + 1];         // that of kNoLocalBin stays empty and full
+  ThreadCache* next;                         // all caches ever made, under the registry's lock
+  void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
+  Magazine magazines[kLocalBins + 1];        // that of kNoLocalBin stays empty and full
 
   Magazine* magazine_at(size_t offset) {
     return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(magazines) + offset);

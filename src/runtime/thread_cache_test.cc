@@ -22,7 +22,8 @@ class TestThread {
   }
   char* allocate(int bin) {
     Magazine& m = cache_->magazines[bin];
-    return static_cast<char*>(m.top != m.base ? *--m.top : cache_->refill(heap_, arena_, bin, threads_));
+    return static_cast<char*>(m.top != m.base ? *--m.top
+                                              : cache_->refill(heap_, arena_, bin, threads_));
   }
   // A slot that was freed twice, if that came to light.
   void* deallocate(char* p) {

@@ -8,7 +8,7 @@
 
 namespace llamalloc {
 
-// The heap of the calling thread; a shared empty one (is_empty_cache) before its first slow path and
+// The cache of the calling thread; a shared empty one before its first slow path and
 // after its last exit handler. It fails every fast path without a test of its own.
 extern constinit thread_local ThreadCache* current_cache __attribute__((tls_model("initial-exec")));
 extern constinit ThreadCache empty_cache;

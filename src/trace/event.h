@@ -12,11 +12,11 @@ namespace llamalloc::trace {
 enum class EventKind : uint8_t { allocate, resize, free };
 
 struct Event {
-  uint64_t time;     // nanoseconds since the trace began; never falls
-  uint64_t object;   // allocate: the next number, from 0 on, never used again; else whose event it is
-  uint64_t size;     // bytes asked for; free: 0
-  uint32_t stack;    // of the allocation, or of the realloc: index into the trace's stacks; free: 0
-  uint32_t thread;   // from 0 in order of appearance
+  uint64_t time;    // nanoseconds since the trace began; never falls
+  uint64_t object;  // allocate: the next number, from 0 on, never reused; else whose event it is
+  uint64_t size;    // bytes asked for; free: 0
+  uint32_t stack;   // of the allocation, or of the realloc: index into the trace's stacks; free: 0
+  uint32_t thread;  // from 0 in order of appearance
   EventKind kind;
   uint8_t alignment_log2;  // what was asked for: 4 for plain malloc
 };
