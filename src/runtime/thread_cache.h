@@ -39,8 +39,8 @@ struct Magazine {
 static_assert(sizeof(Magazine) == kLocalBinStride);
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
-inline constexpr size_t kFirstBudget = size_t{16} << 10;
-inline constexpr size_t kBudgetStep = 128;
+inline constexpr size_t kFirstBudget = size_t{8} << 10;
+inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
 inline constexpr size_t kAllBudgets = size_t{32} << 20;    // bytes, shared by the threads
 
