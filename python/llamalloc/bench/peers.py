@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared objects of the peers that Debian does not carry, from the sources inside crates.
 
-Cargo brings the crates, pinned by bench/peers/Cargo.lock, and nothing of Rust is measured. Each peer
-is built as its own project builds its shared library: its own malloc and operator new, exported
-under the standard names, with no wrapper between.
+Cargo brings the crates, pinned by bench/peers/Cargo.lock, and nothing of Rust is measured. Each
+peer is built as its own project builds its shared library: its own malloc and operator new,
+exported under the standard names, with no wrapper between.
 """
 
 from __future__ import annotations

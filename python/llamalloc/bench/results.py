@@ -87,9 +87,13 @@ class Results:
         found = [Line(row, self._cells(row, metric))]
         if row.name in MEMORY:
             figure, unit, title = MEMORY[row.name]
-            found.append(Line(Row(f"{row.name}: memory", title, figure, unit), self._cells(row, figure)))
+            found.append(
+                Line(Row(f"{row.name}: memory", title, figure, unit), self._cells(row, figure))
+            )
         if row.program:
-            peak = Row(f"{row.name}: peak", "peak of resident memory", "peak_rss", "B", program=True)
+            peak = Row(
+                f"{row.name}: peak", "peak of resident memory", "peak_rss", "B", program=True
+            )
             found.append(Line(peak, self._cells(row, "peak_rss")))
         return found
 
@@ -115,8 +119,15 @@ class Results:
             "missing": self.missing,
             "faults": self.faults,
             "lines": [
-                asdict(line) | {"ratio": line.ratio(), "best_peer": getattr(line.best_peer(), "allocator", None)}
+                asdict(line)
+                | {"ratio": line.ratio(), "best_peer": getattr(line.best_peer(), "allocator", None)}
                 for line in self.lines()
             ],
             "samples": self.samples,
         }
+
+    @staticmethod
+    def _document(line: Line) -> dict:
+        best = line.best_peer()
+        compared = {"ratio": line.ratio(), "best_peer": best.allocator if best else None}
+        return asdict(line) | compared

@@ -53,5 +53,5 @@ def table(results: Results) -> Table:
         colour = "" if ratio is None else "red" if ratio > BEHIND else "green"
         text = ratio_text(line)
         view.add_row(line.row.name, *cells(line, names), f"[{colour}]{text}[/]" if colour else text)
-    view.caption = "± half the distance of the quartiles; a ratio under 1 is better than the best peer"
+    view.caption = "± half the distance of the quartiles; a ratio under 1 is better"
     return view
