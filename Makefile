@@ -13,8 +13,8 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
 
-.PHONY: help setup build demo bench test test-cpp test-sanitized test-python checks lint format docs \
-  sanitize clean distclean
+.PHONY: help setup build demo bench test test-cpp test-sanitized test-python checks lint format \
+  docs sanitize clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -102,7 +102,7 @@ docs: .venv/bin/python
 	@$(PYTHON) scripts/generate_docs.py
 
 clean:
-	rm -rf build/release build/debug build/sanitize build/asan build/ubsan build/tsan build/tests
+	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan build/tests
 
 distclean: clean
 	rm -rf build .venv out

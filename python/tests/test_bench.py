@@ -121,6 +121,15 @@ def test_missing_peer_is_a_line_and_the_others_go_on(tmp_path: Path):
     assert missing == ["snmalloc is left out: cargo is not installed"]
 
 
+def test_only_the_peer_that_needs_tunables_gets_them(monkeypatch):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    plain = Allocator("glibc", "libc.so.6", "1", "shared").environment()
+    assert plain["LD_PRELOAD"] == "libc.so.6"
+    assert "GLIBC_TUNABLES" not in plain
+    tuned = Allocator("tcmalloc", "x.so", "1", "shared", "a=0").environment()
+    assert tuned["GLIBC_TUNABLES"] == "a=0"
+
+
 def test_own_library_missing_is_an_error_with_its_cure(tmp_path: Path):
     with pytest.raises(ValueError, match="make build"):
         allocators.present([OURS], tmp_path / "none.so", {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes.util
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -23,6 +24,12 @@ class Allocator:
     preload: str
     version: str
     form: str
+    tunables: str = ""  # of glibc, for this one alone
+
+    def environment(self) -> dict[str, str]:
+        """This process's environment with the allocator preloaded."""
+        tunables = {"GLIBC_TUNABLES": self.tunables} if self.tunables else {}
+        return os.environ | {"LD_PRELOAD": self.preload} | tunables
 
     @property
     def ours(self) -> bool:
@@ -48,6 +55,8 @@ DEBIAN = (
 BUILT = {"jemalloc-5.3.1": "jemalloc", "mimalloc-3": "mimalloc3"} | {
     name: name for name in ("snmalloc", "tcmalloc")
 }
+# Google's tcmalloc keeps its per-CPU caches only where glibc leaves it restartable sequences.
+TUNABLES = {"tcmalloc": "glibc.pthread.rseq=0"}
 NAMES = (OURS, *(peer.name for peer in DEBIAN), *BUILT)
 
 
@@ -97,7 +106,8 @@ def _built(name: str, failed: dict[str, str]) -> Allocator | str:
         return failed[peer.name]
     if not peer.library.exists() or not peer.note.exists():
         return "it was not built"
-    return Allocator(name, str(peer.library), **json.loads(peer.note.read_text()))
+    note = json.loads(peer.note.read_text())
+    return Allocator(name, str(peer.library), **note, tunables=TUNABLES.get(name, ""))
 
 
 def package_version(package: str) -> str:

@@ -125,13 +125,25 @@ def build_tcmalloc(crate: Path, library: Path) -> str:
     if not archives:
         raise PeerError("cargo built no libtcmalloc.a")
     tree = archives[0].parent / "patched_deps" / "c_src"
+    objects = _without_bridges(archives[0])
     run(
         *("c++", "-std=c++17", "-O3", "-DNDEBUG", "-DTCMALLOC_INTERNAL_8K_PAGES", "-fPIC"),
-        *("-shared", "-w", f"-I{tree}/tcmalloc", f"-I{tree}/abseil-cpp"),
-        *(f"{tree}/tcmalloc/tcmalloc/tcmalloc.cc", archives[0], "-lpthread", "-Wl,-Bsymbolic"),
-        *("-Wl,-z,defs", "-o", library),
+        *("-shared", "-w", "-ftls-model=initial-exec"),
+        *(f"-I{tree}/tcmalloc", f"-I{tree}/abseil-cpp", f"{tree}/tcmalloc/tcmalloc/tcmalloc.cc"),
+        *("-Wl,--whole-archive", objects, "-Wl,--no-whole-archive", "-lpthread"),
+        *("-Wl,-Bsymbolic", "-Wl,-z,defs", "-o", library),
     )
     return "its own override objects, shared"
+
+
+def _without_bridges(archive: Path) -> Path:
+    """A copy without the crate's own tcmalloc.cc. All the rest is linked whole: the per-CPU caches
+    begin in a static constructor that nothing refers to."""
+    copy = OUT / archive.name
+    shutil.copy(archive, copy)
+    bridges = [name for name in run("ar", "t", copy).split() if "bridge" in name]
+    run("ar", "d", copy, *bridges)
+    return copy
 
 
 PEERS = (

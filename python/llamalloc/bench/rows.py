@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import dataclass
 
@@ -69,7 +68,7 @@ def chosen(names: list[str], rows: list[Row]) -> list[Row]:
 
 def sample(row: Row, allocator: Allocator, seconds: float, quick: bool) -> dict[str, float]:
     """One sample: figures by name. Raises RowError."""
-    environment = os.environ | {"LD_PRELOAD": allocator.preload}
+    environment = allocator.environment()
     if row.program:
         try:
             return programs.run(row.name, environment, quick)
