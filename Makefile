@@ -102,7 +102,8 @@ docs: .venv/bin/python
 	@$(PYTHON) scripts/generate_docs.py
 
 clean:
-	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan build/tests
+	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan \
+	  build/tests
 
 distclean: clean
 	rm -rf build .venv out
