@@ -19,8 +19,8 @@ from llamalloc.bench.places import COUNT_CALLS, LIBRARY, ROOT
 
 # Instructions a call at most: pattern -> call -> count.
 AT_MOST = {
-    "pair": {"malloc": 36.0, "free": 60.0, "new": 48.0, "delete": 60.0},
-    "churn": {"malloc": 49.6, "free": 75.6, "new": 62.0, "delete": 75.5},
+    "pair": {"malloc": 25.0, "free": 37.0, "new": 36.0, "delete": 37.0},
+    "churn": {"malloc": 26.2, "free": 38.9, "new": 37.3, "delete": 39.1},
 }
 
 
