@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -164,13 +163,13 @@ def test_a_failed_command_of_a_peer_says_which_and_why():
 def test_a_peer_is_built_anew_when_the_pinned_sources_change(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(peers, "OUT", tmp_path)
     peer, lock = peers.PEERS[0], tmp_path / "Cargo.lock"
-    assert not peers.ready(peer, lock)
+    lock.write_text("one")
+    assert not peers.ready(peer, peers.pinned(lock))
     peer.library.touch()
-    peer.note.touch()
-    assert peers.ready(peer, lock)
-    lock.touch()
-    os.utime(peer.note, (1, 1))
-    assert not peers.ready(peer, lock)
+    peer.note.write_text(json.dumps({"pinned": peers.pinned(lock)}))
+    assert peers.ready(peer, peers.pinned(lock))
+    lock.write_text("two")
+    assert not peers.ready(peer, peers.pinned(lock))
 
 
 def test_a_program_that_fails_or_lacks_is_named():

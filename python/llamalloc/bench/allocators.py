@@ -107,7 +107,8 @@ def _built(name: str, failed: dict[str, str]) -> Allocator | str:
     if not peer.library.exists() or not peer.note.exists():
         return "it was not built"
     note = json.loads(peer.note.read_text())
-    return Allocator(name, str(peer.library), **note, tunables=TUNABLES.get(name, ""))
+    tunables = TUNABLES.get(name, "")
+    return Allocator(name, str(peer.library), note["version"], note["form"], tunables)
 
 
 def package_version(package: str) -> str:

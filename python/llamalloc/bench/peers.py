@@ -8,6 +8,7 @@ exported under the standard names, with no wrapper between.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -154,10 +155,16 @@ PEERS = (
 )
 
 
-def ready(peer: Peer, lock: Path = WORKSPACE / "Cargo.lock") -> bool:
-    """Whether the peer was built from the pinned sources."""
-    newest = lock.stat().st_mtime if lock.exists() else 0
-    return peer.library.exists() and peer.note.exists() and peer.note.stat().st_mtime >= newest
+def pinned(lock: Path = WORKSPACE / "Cargo.lock") -> str:
+    """What the peers' sources are pinned to."""
+    return hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+
+
+def ready(peer: Peer, pin: str) -> bool:
+    """Whether the peer was built from the sources that `pin` stands for."""
+    if not (peer.library.exists() and peer.note.exists()):
+        return False
+    return json.loads(peer.note.read_text()).get("pinned") == pin
 
 
 def ensure(names: set[str], say: Callable[[str], None]) -> dict[str, str]:
@@ -165,13 +172,14 @@ def ensure(names: set[str], say: Callable[[str], None]) -> dict[str, str]:
     failed = {}
     OUT.mkdir(parents=True, exist_ok=True)
     for peer in PEERS:
-        if peer.name not in names or ready(peer):
+        if peer.name not in names or ready(peer, pinned()):
             continue
         say(f"building {peer.name} from {peer.crate} (once; a few minutes at most)")
         try:
             folder, version = source(peer)
             form = peer.build(folder, peer.library)
-            peer.note.write_text(json.dumps({"version": version, "form": form}) + "\n")
+            note = {"version": version, "form": form, "pinned": pinned()}
+            peer.note.write_text(json.dumps(note) + "\n")
         except PeerError as error:
             failed[peer.name] = str(error)
     return failed
