@@ -19,8 +19,8 @@ from llamalloc.bench.places import COUNT_CALLS, LIBRARY, ROOT
 
 # Instructions a call at most: pattern -> call -> count.
 AT_MOST = {
-    "pair": {"malloc": 25.0, "free": 37.0, "new": 36.0, "delete": 37.0},
-    "churn": {"malloc": 26.2, "free": 38.9, "new": 37.3, "delete": 39.1},
+    "pair": {"malloc": 25.0, "free": 34.0, "new": 25.0, "delete": 34.0},
+    "churn": {"malloc": 27.3, "free": 37.4, "new": 27.7, "delete": 37.3},
 }
 
 
