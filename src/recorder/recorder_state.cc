@@ -29,7 +29,7 @@ uint64_t wall_time() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// LLAMALLOC_TRACE=PATH; PATH.PID for others than LLAMALLOC_TRACE_PID, if that is set.
+// PATH of LLAMALLOC_TRACE for the process LLAMALLOC_TRACE_PID, PATH.PID for all others.
 bool own_path(bool is_child, char* out, size_t room) {
   const char* path = getenv("LLAMALLOC_TRACE");
   if (path == nullptr || path[0] == 0 || has_raised_privileges()) return false;
@@ -39,7 +39,7 @@ bool own_path(bool is_child, char* out, size_t room) {
     return false;
   }
   const char* owner = getenv("LLAMALLOC_TRACE_PID");
-  const bool is_owner = owner == nullptr || strtoul(owner, nullptr, 10) == static_cast<unsigned long>(getpid());
+  const bool is_owner = owner != nullptr && strtoul(owner, nullptr, 10) == static_cast<unsigned long>(getpid());
   if (is_owner && !is_child)
     snprintf(out, room, "%s", path);
   else
@@ -99,12 +99,7 @@ bool Recorder::flush(ThreadLog& log) {
 }
 
 bool Recorder::write_chunk(trace::ChunkKind kind, const void* payload, size_t bytes) {
-  trace::ChunkHeader header{};
-  header.magic = trace::kChunkMagic;
-  header.kind = kind;
-  header.stored_bytes = header.raw_bytes = static_cast<uint32_t>(bytes);
-  header.count = 1;
-  header.checksum = trace::checksum_of(header, payload);
+  const trace::ChunkHeader header = trace::make_chunk_header(kind, payload, bytes, 1);
   uint8_t chunk[sizeof(header) + 4096];
   memcpy(chunk, &header, sizeof(header));
   memcpy(chunk + sizeof(header), payload, bytes);

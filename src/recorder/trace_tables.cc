@@ -26,13 +26,9 @@ bool TraceTables::make_room(Batch& batch, ChunkKind kind, size_t bytes) {
 
 bool TraceTables::write(Batch& batch, ChunkKind kind) {
   if (batch.count == 0) return true;
-  ChunkHeader header{};
-  header.magic = trace::kChunkMagic;
-  header.kind = kind;
   const size_t bytes = static_cast<size_t>(batch.at - batch.memory);
-  header.stored_bytes = header.raw_bytes = static_cast<uint32_t>(bytes - sizeof(header));
-  header.count = batch.count;
-  header.checksum = trace::checksum_of(header, batch.memory + sizeof(header));
+  const ChunkHeader header = trace::make_chunk_header(kind, batch.memory + sizeof(ChunkHeader),
+                                                      bytes - sizeof(ChunkHeader), batch.count);
   memcpy(batch.memory, &header, sizeof(header));
   batch.at = batch.memory + sizeof(header);
   batch.count = 0;

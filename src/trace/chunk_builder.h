@@ -93,6 +93,7 @@ class ChunkBuilder {
   // Completes the header. What is to be written: data(), size() bytes.
   void seal() {
     header_.stored_bytes = header_.raw_bytes = static_cast<uint32_t>(size() - sizeof(ChunkHeader));
+    header_.header_checksum = header_checksum_of(header_);
     header_.checksum = checksum_of(header_, memory_ + sizeof(ChunkHeader));
     memcpy(memory_, &header_, sizeof(header_));
   }

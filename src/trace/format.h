@@ -53,8 +53,8 @@ struct ChunkHeader {
   uint32_t stream;        // observed, resolved: whose events; else 0
   uint64_t first_time;    // of the events; else 0
   uint64_t last_time;
-  uint32_t reserved_too;
-  uint32_t checksum;  // of the bytes before it and the stored payload
+  uint32_t header_checksum;  // of the bytes before it
+  uint32_t checksum;         // of the bytes before it and the stored payload
 };
 static_assert(sizeof(ChunkHeader) == 48);
 
@@ -100,11 +100,29 @@ inline uint32_t checksum_of(const FileHeader& header) {
   sum.add(&header, offsetof(FileHeader, checksum));
   return sum.value();
 }
+inline uint32_t header_checksum_of(const ChunkHeader& header) {
+  Checksum sum;
+  sum.add(&header, offsetof(ChunkHeader, header_checksum));
+  return sum.value();
+}
 inline uint32_t checksum_of(const ChunkHeader& header, const void* stored) {
   Checksum sum;
   sum.add(&header, offsetof(ChunkHeader, checksum));
   sum.add(stored, header.stored_bytes);
   return sum.value();
+}
+
+// Completes a header of the kind, for a payload that is stored as it is.
+inline ChunkHeader make_chunk_header(ChunkKind kind, const void* payload, size_t bytes,
+                                     uint32_t count) {
+  ChunkHeader header{};
+  header.magic = kChunkMagic;
+  header.kind = kind;
+  header.stored_bytes = header.raw_bytes = static_cast<uint32_t>(bytes);
+  header.count = count;
+  header.header_checksum = header_checksum_of(header);
+  header.checksum = checksum_of(header, payload);
+  return header;
 }
 
 inline FileHeader make_file_header(uint32_t pid, uint64_t wall_ns) {
