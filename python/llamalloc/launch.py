@@ -51,6 +51,10 @@ def find_library(name: str = LIBRARY) -> Path:
         found = Path(named) if name == LIBRARY else Path(named).with_name(name)
         if found.is_file():
             return found.resolve()
+        if name != LIBRARY:
+            raise LaunchError(
+                f"{found}: no such file; run `make build`, or unset LLAMALLOC_LIBRARY"
+            )
         raise LaunchError(f"LLAMALLOC_LIBRARY={named}: no such file; name the built {LIBRARY}")
     for place in _PLACES:
         if (place / name).is_file():

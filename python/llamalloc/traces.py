@@ -98,7 +98,7 @@ def cut(
     start: float | None = None,
     end: float | None = None,
 ) -> None:
-    """A part of a trace, from `start` to `end` seconds, at most `events` long. Raises TraceError."""
+    """A part of a trace, `start` to `end` seconds, at most `events` long. Raises TraceError."""
     words: list[object] = ["cut", path, "-o", output]
     for option, value in (("--events", events), ("--from", start), ("--to", end)):
         if value is not None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes contracts/golden/ anew: `python python/tests/make_golden.py [tokens] [profile] [model] [trace]`.
+"""Writes contracts/golden/ anew: `python python/tests/make_golden.py [NAME...]`.
+
+Names: tokens, profile, model, trace.
 
 Golden files change only with their contract; the tests then say which twin lags behind.
 """

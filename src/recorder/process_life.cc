@@ -4,8 +4,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "os/waiter.h"
+#include "recorder/recorder.h"
 #include "recorder/recorder_state.h"
 
 namespace llamalloc {
@@ -28,6 +31,7 @@ void thread_ends(void* value) {
 
 // Names frames soon after they are first seen, so that a killed process leaves names too.
 void* name_frames(void*) {
+  const InsideScope inside;
   prctl(PR_SET_NAME, "llamalloc-trace");
   while (recorder.state.load(std::memory_order_relaxed) == RecorderState::on) {
     naming_rest.wait(kNamingInterval);
@@ -44,8 +48,11 @@ void start_naming() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  pthread_create(&thread, &attributes, name_frames, nullptr);  // else they are named at the end
+  {
+    const InsideScope inside;
+    pthread_t thread;
+    pthread_create(&thread, &attributes, name_frames, nullptr);  // else they are named at the end
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
 }
@@ -71,13 +78,18 @@ void child_after_fork() {
 }
 
 [[gnu::destructor(102)]] void finish() {
-  recorder.close();
+  end_recording();
 }
 
 }  // namespace
 
 uint32_t thread_number() {
   return number;
+}
+
+void end_process(int status) {
+  end_recording();
+  for (;;) syscall(SYS_exit_group, status);
 }
 
 void remember_thread(ThreadLog* log) {

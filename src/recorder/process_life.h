@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the recording meets the life of the process: threads that end, fork, start and exit, and the
-// thread that names frames.
+// Where the recording meets the life of the process: threads that end, fork, start and exit, and
+// the thread that names frames.
 #pragma once
 
 #include <cstdint>

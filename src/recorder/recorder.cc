@@ -9,6 +9,9 @@
 #include "recorder/recorder_state.h"
 
 namespace llamalloc {
+
+constinit thread_local bool is_inside = false;
+
 namespace {
 
 class ErrnoKeeper {
@@ -125,6 +128,10 @@ void record_resize_failed(const void* old) {
   const Entry entry;
   if (uint64_t time; entry && entry.start(&time))
     entry.log().chunk.resize_failed(time, reinterpret_cast<uintptr_t>(old));
+}
+
+void end_recording() {
+  if (recorder.is_of_this_process()) recorder.close();
 }
 
 }  // namespace llamalloc

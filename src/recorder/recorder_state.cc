@@ -34,12 +34,14 @@ bool own_path(bool is_child, char* out, size_t room) {
   const char* path = getenv("LLAMALLOC_TRACE");
   if (path == nullptr || path[0] == 0 || has_raised_privileges()) return false;
   if (path[0] != '/' || strlen(path) > TraceOutput::kLongestPath) {
-    print_line("LLAMALLOC_TRACE: \"%.100s\": not an absolute path of at most %zu bytes; not recording",
-               path, TraceOutput::kLongestPath);
+    print_line(
+        "LLAMALLOC_TRACE: \"%.100s\": not an absolute path of at most %zu bytes; not recording",
+        path, TraceOutput::kLongestPath);
     return false;
   }
   const char* owner = getenv("LLAMALLOC_TRACE_PID");
-  const bool is_owner = owner != nullptr && strtoul(owner, nullptr, 10) == static_cast<unsigned long>(getpid());
+  const bool is_owner =
+      owner != nullptr && strtoul(owner, nullptr, 10) == static_cast<unsigned long>(getpid());
   if (is_owner && !is_child)
     snprintf(out, room, "%s", path);
   else
@@ -92,7 +94,8 @@ bool Recorder::flush(ThreadLog& log) {
   if (log.chunk.is_empty()) return true;
   if (state.load(std::memory_order_relaxed) == RecorderState::starting) return false;
   log.chunk.seal();
-  const bool written = (output.is_open() || begin_file()) && tables.write_stacks() && output.write(log.chunk.data(), log.chunk.size());
+  const bool written = (output.is_open() || begin_file()) && tables.write_stacks() &&
+                       output.write(log.chunk.data(), log.chunk.size());
   log.chunk.clear();
   if (!written) state.store(RecorderState::closed, std::memory_order_relaxed);
   return written;
@@ -123,12 +126,16 @@ bool Recorder::begin_file() {
     return false;
   }
   const auto age = static_cast<uint64_t>((pages_.now() - began_).n);
-  const auto header =
-      trace::make_file_header(static_cast<uint32_t>(getpid()), wall_time() - age);
+  const auto header = trace::make_file_header(static_cast<uint32_t>(getpid()), wall_time() - age);
   return output.write(&header, sizeof(header)) && write_command_line();
 }
 
+bool Recorder::is_of_this_process() const {
+  return getpid() == pid_;
+}
+
 void Recorder::open() {
+  pid_ = getpid();
   {
     LockGuard guard(logs_lock_);
     if (began_.n == 0) began_ = pages_.now();
@@ -197,6 +204,7 @@ void Recorder::unlock_all() {
 // The child records into a file of its own, if it comes to fill a buffer or to end as it should.
 void Recorder::restart_in_child() {
   is_child_ = true;
+  pid_ = getpid();
   arena_.lock().reset();
   output.forget();
   tables.unlock_all();

@@ -4,8 +4,8 @@
 //   starting --constructor, LLAMALLOC_TRACE is set--> on --disk full, exit--> closed
 //            \--------------not set--> closed
 //
-// Locks, outermost first: naming, late, logs, tables, output, stacks, arena. A thread that forks holds
-// them all, and what it asks of its allocator meanwhile is not recorded.
+// Locks, outermost first: naming, late, logs, tables, output, stacks, arena. A thread that forks
+// holds them all, and what it asks of its allocator meanwhile is not recorded.
 #pragma once
 
 #include <atomic>
@@ -33,6 +33,7 @@ class Recorder {
   // Writes the log's chunk, after the stacks that it names. False: the recording is over.
   bool flush(ThreadLog& log);
 
+  bool is_of_this_process() const;
   void open();   // the library starts
   void close();  // the process ends: everything that is recorded is in the file
   void name_new_frames() { tables.write_names(); }
@@ -52,6 +53,7 @@ class Recorder {
   PageSource& pages_;
   MetadataArena arena_;
   Nanos began_{};
+  int pid_ = 0;
   bool is_child_ = false;  // forked: the file is its own, made when there is something to write
   Lock logs_lock_;
   ThreadLog* logs_ = nullptr;  // guarded by logs_lock_; never shrinks

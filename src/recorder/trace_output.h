@@ -33,10 +33,10 @@ class TraceOutput {
   bool fail(int error);
 
   Lock lock_;
-  int fd_ = -1;             // guarded by lock_, as is all below
-  uint64_t device_ = 0;     // of the file
-  uint64_t inode_ = 0;      // of the file
-  uint64_t written_ = 0;    // bytes; the file's length, if it is a regular file
+  int fd_ = -1;           // guarded by lock_, as is all below
+  uint64_t device_ = 0;   // of the file
+  uint64_t inode_ = 0;    // of the file
+  uint64_t written_ = 0;  // bytes; the file's length, if it is a regular file
   bool is_regular_ = false;
   bool failed_ = false;
   char path_[kLongestPath + 24] = {};

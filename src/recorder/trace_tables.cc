@@ -96,9 +96,9 @@ uint32_t TraceTables::module_at(uintptr_t address) {
   if (!make_room(module_batch_, ChunkKind::modules, most)) return 0;
   uint8_t* p = module_batch_.at;
   const size_t path_bytes = strnlen(module.path, sizeof(module.path));
-  for (const uint64_t number : {uint64_t{module_count_}, uint64_t{module.start},
-                                uint64_t{module.limit}, uint64_t{module.file_offset},
-                                uint64_t{module.build_id_bytes}})
+  for (const uint64_t number :
+       {uint64_t{module_count_}, uint64_t{module.start}, uint64_t{module.limit},
+        uint64_t{module.file_offset}, uint64_t{module.build_id_bytes}})
     p = put_varint(p, number);
   memcpy(p, module.build_id, module.build_id_bytes);
   p = put_varint(p + module.build_id_bytes, path_bytes);

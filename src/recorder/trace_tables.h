@@ -60,11 +60,11 @@ class TraceTables {
   TraceOutput& output_;
   StackTable stacks_;
   Lock lock_;
-  Batch stack_batch_;             // guarded by lock_
-  uint32_t frames_written_ = 0;   // guarded by lock_
-  uint32_t stacks_written_ = 0;   // guarded by lock_
-  Lock naming_lock_;              // outside of the others
-  Batch module_batch_;            // guarded by naming_lock_, as is all below
+  Batch stack_batch_;            // guarded by lock_
+  uint32_t frames_written_ = 0;  // guarded by lock_
+  uint32_t stacks_written_ = 0;  // guarded by lock_
+  Lock naming_lock_;             // outside of the others
+  Batch module_batch_;           // guarded by naming_lock_, as is all below
   Batch name_batch_;
   Symboliser* symboliser_ = nullptr;
   ModuleInfo* modules_ = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Included before each source of the recording library: the shim's calls of the allocator go through
-// the recorder. The product is compiled without it and pays nothing.
+// Included before each source of the recording library: the shim's calls of the allocator go
+// through the recorder. The product is compiled without it and pays nothing.
 #pragma once
 
 #include "recorder/recorder.h"
@@ -10,38 +10,57 @@ namespace llamalloc {
 
 inline constexpr size_t kLeastAlignment = 16;
 
-[[gnu::always_inline]] inline void* traced_allocate(size_t size, CallSite site) {
-  void* p = allocate(size, site);
-  if (p != nullptr) record_allocate(p, size, kLeastAlignment, site.return_address);
+// Calls f unless the allocator is calling itself; then nothing is to be recorded of it.
+template <typename Function, typename Record>
+[[gnu::always_inline]] inline void* traced(Function&& f, Record&& record) {
+  if (is_inside) return f();
+  void* p;
+  {
+    const InsideScope inside;
+    p = f();
+  }
+  record(p);
   return p;
+}
+
+template <typename Function>
+[[gnu::always_inline]] inline void* traced_new(size_t size, size_t alignment, CallSite site,
+                                               Function&& f) {
+  return traced(f, [&](void* p) {
+    if (p != nullptr) record_allocate(p, size, alignment, site.return_address);
+  });
+}
+
+[[gnu::always_inline]] inline void* traced_allocate(size_t size, CallSite site) {
+  return traced_new(size, kLeastAlignment, site, [&] { return allocate(size, site); });
 }
 
 [[gnu::always_inline]] inline void* traced_zeroed(size_t size, CallSite site) {
-  void* p = allocate_zeroed(size, site);
-  if (p != nullptr) record_allocate(p, size, kLeastAlignment, site.return_address);
-  return p;
+  return traced_new(size, kLeastAlignment, site, [&] { return allocate_zeroed(size, site); });
 }
 
 [[gnu::always_inline]] inline void* traced_aligned(size_t size, size_t alignment, CallSite site) {
-  void* p = allocate_aligned(size, alignment, site);
   const size_t asked = alignment < kLeastAlignment ? kLeastAlignment : alignment;
-  if (p != nullptr) record_allocate(p, size, asked, site.return_address);
-  return p;
+  return traced_new(size, asked, site, [&] { return allocate_aligned(size, alignment, site); });
 }
 
 [[gnu::always_inline]] inline void* traced_reallocate(void* p, size_t size, CallSite site) {
   if (p == nullptr) return traced_allocate(size, site);
-  record_resize_begin(p);
-  void* resized = reallocate(p, size, site);
-  if (resized != nullptr)
-    record_resize_end(resized, size, site.return_address);
-  else
-    record_resize_failed(p);
-  return resized;
+  if (!is_inside) record_resize_begin(p);
+  return traced([&] { return reallocate(p, size, site); },
+                [&](void* resized) {
+                  if (resized != nullptr)
+                    record_resize_end(resized, size, site.return_address);
+                  else
+                    record_resize_failed(p);
+                });
 }
 
 [[gnu::always_inline]] inline void traced_deallocate(void* p, uintptr_t return_address) {
-  if (p != nullptr) record_free(p);
+  if (p == nullptr) return;
+  if (is_inside) return deallocate(p, return_address);
+  record_free(p);
+  const InsideScope inside;
   deallocate(p, return_address);
 }
 

@@ -5,8 +5,8 @@
 //   written as they stand --> begin(...)
 //
 // Time and address are coded as differences to the record before; the first differs from the
-// header's first_time, and from address 0. Invariant: size() <= room; a chunk that is not full takes
-// any one record more.
+// header's first_time, and from address 0. Invariant: size() <= room; a chunk that is not full
+// takes any one record more.
 #pragma once
 
 #include <cstddef>

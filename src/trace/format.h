@@ -4,8 +4,8 @@
 //   file   [ FileHeader | chunk | chunk | ... ]
 //   chunk  [ ChunkHeader | payload ]      the payload raw, or as one zstd frame
 //
-// Every chunk is checksummed and read without any other, except that events name stacks, stacks name
-// frames and names name modules by number. Nothing here allocates.
+// Every chunk is checksummed and read without any other, except that events name stacks, stacks
+// name frames and names name modules by number. Nothing here allocates.
 #pragma once
 
 #include <cstddef>

@@ -49,9 +49,7 @@ class AddressMap {
   }
 
  private:
-  uint64_t home(uint64_t key) const {
-    return key * 0x9E3779B97F4A7C15ull >> (64 - bits_);
-  }
+  uint64_t home(uint64_t key) const { return key * 0x9E3779B97F4A7C15ull >> (64 - bits_); }
   uint64_t next(uint64_t i) const { return (i + 1) & (entries_.size() - 1); }
   void close_gap(uint64_t gap) {
     for (uint64_t i = next(gap); entries_[i].key_plus_1 != 0; i = next(i)) {

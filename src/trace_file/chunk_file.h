@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace file as chunks: mapped, indexed and checked, the bytes treated as hostile.
 //
-// A file whose last chunk is cut short (a killed process, a full disk) is good up to there. Anything
-// else that is wrong is one message with the offset of the chunk where it was found.
+// A file whose last chunk is cut short (a killed process, a full disk) is good up to there.
+// Anything else that is wrong is one message with the offset of the chunk where it was found.
 #pragma once
 
 #include <cstdint>

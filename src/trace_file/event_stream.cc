@@ -55,7 +55,10 @@ bool EventStream::read_record() {
   const Op op = static_cast<Op>(first >> kAlignmentBits);
   uint8_t alignment = first & (kWideAlignment);
   if (alignment == kWideAlignment) alignment = in_.byte();
-  time_ += in_.varint();
+  const uint64_t later = in_.varint();
+  if (later > chunks_[chunk_ - 1]->header.last_time - time_)
+    return fail("time runs past its chunk");
+  time_ += later;
   const bool places = op == Op::allocate || op == Op::resize_end;
   uint64_t place = is_resolved_ && op == Op::allocate ? next_object_++ : read_place();
   uint64_t size = 0, stack = 0;
@@ -70,7 +73,6 @@ bool EventStream::read_record() {
                    : place >= kPlaces)
     return fail("a record names a place that is none");
   if (stack >= stacks_) return fail("an event names a stack that is not there");
-  if (time_ > chunks_[chunk_ - 1]->header.last_time) return fail("time runs past the chunk's end");
   return true;
 }
 

@@ -45,10 +45,14 @@ class TableReader {
 
   const char* read_record(ChunkKind kind, PayloadReader& in) {
     switch (kind) {
-      case ChunkKind::frames: return read_frame(in);
-      case ChunkKind::stacks: return read_stack(in);
-      case ChunkKind::modules: return read_module(in);
-      default: return read_name(in);
+      case ChunkKind::frames:
+        return read_frame(in);
+      case ChunkKind::stacks:
+        return read_stack(in);
+      case ChunkKind::modules:
+        return read_module(in);
+      default:
+        return read_name(in);
     }
   }
   const char* read_about(PayloadReader in) {

@@ -11,7 +11,7 @@ namespace llamalloc::trace {
 
 struct Contents {
   Tables tables;
-  std::string command;         // arguments joined by spaces
+  std::string command;          // arguments joined by spaces
   bool ended_in_order = false;  // the program came to its end, and so did the recording
 };
 

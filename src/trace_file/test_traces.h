@@ -53,8 +53,8 @@ inline std::vector<Event> golden_events() {
 inline Tables golden_tables() {
   Tables tables;
   tables.modules = {{"/usr/bin/server", "abcdef01", 0x400000, 0x500000, 0x1000}};
-  tables.frames = {{0x401000, 0, "make_session"}, {0x402000, 0, "main"},
-                   {0x7F00, Frame::kNoModule, "?"}};
+  tables.frames = {
+      {0x401000, 0, "make_session"}, {0x402000, 0, "main"}, {0x7F00, Frame::kNoModule, "?"}};
   tables.stacks.add(std::vector<uint32_t>{0, 1});
   tables.stacks.add(std::vector<uint32_t>{2, 1});
   return tables;

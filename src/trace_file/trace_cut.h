@@ -11,8 +11,8 @@
 namespace llamalloc::trace {
 
 struct Window {
-  uint64_t from = 0;                  // nanoseconds
-  uint64_t to = ~uint64_t{0};         // nanoseconds, exclusive
+  uint64_t from = 0;                   // nanoseconds
+  uint64_t to = ~uint64_t{0};          // nanoseconds, exclusive
   uint64_t max_events = ~uint64_t{0};  // of the result
   bool is_whole() const { return from == 0 && ~to == 0 && ~max_events == 0; }
 };

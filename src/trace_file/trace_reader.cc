@@ -31,16 +31,15 @@ bool TraceReader::make_streams() {
   for (const Chunk& chunk : file_->chunks()) {
     if (chunk.header.kind > ChunkKind::resolved) continue;
     const bool resolved = chunk.header.kind == ChunkKind::resolved;
-    if (!streams_.empty() && (resolved != is_resolved_ || (resolved && !by_number.contains(
-                                                                          chunk.header.stream)))) {
+    if (!streams_.empty() &&
+        (resolved != is_resolved_ || (resolved && !by_number.contains(chunk.header.stream)))) {
       error_ = file_->damaged(chunk.offset, "events of two kinds are mixed");
       return false;
     }
     is_resolved_ = resolved;
     EventStream*& stream = by_number[chunk.header.stream];
     if (stream == nullptr) {
-      streams_.push_back(
-          std::make_unique<EventStream>(*file_, contents_.tables.stacks.size()));
+      streams_.push_back(std::make_unique<EventStream>(*file_, contents_.tables.stacks.size()));
       stream = streams_.back().get();
     }
     stream->add(chunk);
@@ -102,7 +101,8 @@ size_t TraceReader::read(std::span<Event> events) {
       continue;
     }
     if (batch_at_ == batch_end_) {
-      if (error_.empty()) fill();
+      if (!error_.empty()) break;
+      fill();
       if (batch_end_ == 0) break;
     }
     if (end - out >= 2)
@@ -133,12 +133,14 @@ uint32_t TraceReader::thread_of(uint32_t in_file) {
 }
 
 Event* TraceReader::resolve(const Record& record, Event* out) {
-  const Event event{record.time,  0,
-                    record.size,  record.stack,
-                    thread_of(record.thread), EventKind::allocate,
+  const Event event{record.time,
+                    0,
+                    record.size,
+                    record.stack,
+                    thread_of(record.thread),
+                    EventKind::allocate,
                     record.alignment_log2};
-  return is_resolved_ ? resolve_numbered(record, event, out)
-                      : resolve_observed(record, event, out);
+  return is_resolved_ ? resolve_numbered(record, event, out) : resolve_observed(record, event, out);
 }
 
 Event* TraceReader::resolve_observed(const Record& record, Event event, Event* out) {

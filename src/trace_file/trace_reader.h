@@ -77,7 +77,7 @@ class TraceReader final : public EventSource {
   Record batch_[kBatch];
   size_t batch_at_ = 0;
   size_t batch_end_ = 0;
-  Event spare_;           // came after the caller's last
+  Event spare_;  // came after the caller's last
   bool has_spare_ = false;
   AddressMap live_;                 // observed
   std::vector<bool> is_live_;       // resolved, by object

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes as a trace: as they are, and with checksums made right, so that what lies behind is reached.
-// What reads must be a valid sequence: numbers in order, nothing freed twice, time never falling.
+// Bytes as a trace: as they are, and with checksums made right, so that what lies behind is
+// reached. What reads must be a valid sequence: numbers in order, nothing freed twice, time never
+// falling.
 #include <cstdlib>
 #include <string>
 #include <vector>

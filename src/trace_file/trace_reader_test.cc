@@ -136,7 +136,8 @@ class Recorded {
 
 TEST(TraceReader, MergesChunksThatWereWrittenLate) {
   Recorded recorded;
-  recorded.stream(0, 50, [](ChunkBuilder& c) { c.allocate(50, 0x100, 1, 0, 4), c.free(90, 0x100); });
+  recorded.stream(0, 50,
+                  [](ChunkBuilder& c) { c.allocate(50, 0x100, 1, 0, 4), c.free(90, 0x100); });
   recorded.stream(0, 100, [](ChunkBuilder& c) { c.allocate(100, 0x100, 2, 0, 4); });
   recorded.stream(1, 10, [](ChunkBuilder& c) {
     c.allocate(10, 0x200, 3, 0, 4);
@@ -191,7 +192,21 @@ TEST(TraceReader, RefusesStacksThatAreNotThere) {
   MemoryTrace trace(recorded.bytes());
   ASSERT_NE(trace.reader, nullptr);
   EXPECT_TRUE(read_all(*trace.reader).empty());
+  EXPECT_TRUE(read_all(*trace.reader).empty());
   EXPECT_NE(trace.reader->error().find("byte 32: an event names a stack"), std::string::npos);
+}
+
+// Found by fuzzing: events before the fault are given, and none after.
+TEST(TraceReader, EndsAtTheFault) {
+  Recorded recorded;
+  recorded.stream(0, 5, [](ChunkBuilder& c) {
+    c.allocate(6, 0x100, 1, 0, 4);
+    c.free(7, 0x100);
+    c.allocate(8, 0x100, 1, 77, 4);
+  });
+  MemoryTrace trace(recorded.bytes());
+  EXPECT_EQ(read_all(*trace.reader, 1).size(), 2u);
+  EXPECT_NE(trace.reader->error(), "");
 }
 
 }  // namespace

@@ -182,8 +182,9 @@ std::string to_json(const TraceSummary& summary, const TraceReader& reader, size
   add_histogram(json, "frees_by_lifetime_bits", summary.lifetimes);
   std::vector<uint32_t> order(summary.stacks().size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return summary.stacks()[a].bytes > summary.stacks()[b].bytes;
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const uint64_t left = summary.stacks()[a].bytes, right = summary.stacks()[b].bytes;
+    return left != right ? left > right : a < b;
   });
   json.open("top_stacks", '[');
   for (size_t i = 0; i < order.size() && i < top_stacks; ++i)

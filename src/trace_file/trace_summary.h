@@ -25,10 +25,10 @@ class TraceSummary {
   explicit TraceSummary(uint32_t stacks) : stacks_(stacks) {}
   void add(const Event& event);
 
-  std::array<uint64_t, 3> events{};        // by EventKind
-  std::array<uint64_t, 65> sizes{};        // objects by bit_width(size)
-  std::array<uint64_t, 65> size_bytes{};   // bytes of them
-  std::array<uint64_t, 65> lifetimes{};    // objects by bit_width(nanoseconds)
+  std::array<uint64_t, 3> events{};       // by EventKind
+  std::array<uint64_t, 65> sizes{};       // objects by bit_width(size)
+  std::array<uint64_t, 65> size_bytes{};  // bytes of them
+  std::array<uint64_t, 65> lifetimes{};   // objects by bit_width(nanoseconds)
   uint64_t allocated_bytes = 0;
   uint64_t live_bytes = 0, live_objects = 0;
   uint64_t peak_bytes = 0, peak_objects = 0, peak_time = 0;  // peak_objects: at the peak of bytes

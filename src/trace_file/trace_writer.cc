@@ -24,9 +24,9 @@ std::unique_ptr<TraceFileWriter> TraceFileWriter::create(const std::string& path
   writer->chunk_.use(writer->room_.data(), kRoom, ChunkKind::resolved, 0);
   const FileHeader header = make_file_header(options.pid, options.wall_ns);
   writer->write_raw(&header, sizeof(header));
-  writer->write_chunk(make_chunk_header(ChunkKind::about, options.command.data(),
-                                        options.command.size(), 1),
-                      options.command.data());
+  writer->write_chunk(
+      make_chunk_header(ChunkKind::about, options.command.data(), options.command.size(), 1),
+      options.command.data());
   return writer;
 }
 
@@ -44,8 +44,8 @@ void TraceFileWriter::write_raw(const void* data, size_t bytes) {
 void TraceFileWriter::write_chunk(ChunkHeader header, const void* payload) {
   if (options_.level > 0 && header.raw_bytes > 64) {
     packed_.resize(ZSTD_compressBound(header.raw_bytes));
-    const size_t bytes = ZSTD_compress(packed_.data(), packed_.size(), payload, header.raw_bytes,
-                                       options_.level);
+    const size_t bytes =
+        ZSTD_compress(packed_.data(), packed_.size(), payload, header.raw_bytes, options_.level);
     if (!ZSTD_isError(bytes) && bytes < header.raw_bytes) {
       header.encoding = Encoding::zstd;
       header.stored_bytes = static_cast<uint32_t>(bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a trace file of events whose objects are numbered: what a generator makes, a part of another
-// trace, or a recording made small (`llamalloc-trace pack`). Reads back as exactly these events.
+// Writes a trace file of events whose objects are numbered: what a generator makes, a part of
+// another trace, or a recording made small (`llamalloc-trace pack`). Reads back as exactly these
+// events.
 #pragma once
 
 #include <cstdio>

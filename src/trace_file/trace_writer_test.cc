@@ -82,12 +82,11 @@ TEST_F(CutTest, TheFirstEventsAreTheFirst) {
   for (size_t i = 0; i < some.size(); ++i) {
     EXPECT_EQ(some[i].object, events_[i].object);
     EXPECT_EQ(some[i].time, events_[i].time);
-    EXPECT_TRUE(std::ranges::equal(cut_->tables().stacks[some[i].stack],
-                                   reader_->tables().stacks[events_[i].stack],
-                                   [&](uint32_t a, uint32_t b) {
-                                     return cut_->tables().frames[a].name ==
-                                            reader_->tables().frames[b].name;
-                                   }));
+    EXPECT_TRUE(std::ranges::equal(
+        cut_->tables().stacks[some[i].stack], reader_->tables().stacks[events_[i].stack],
+        [&](uint32_t a, uint32_t b) {
+          return cut_->tables().frames[a].name == reader_->tables().frames[b].name;
+        }));
   }
 }
 

@@ -2,7 +2,8 @@
 """The command `llamalloc`: registers one verb a file, and turns every fault into one line.
 
 Exit codes: 0 done, 1 a problem was found or the work failed, 2 wrong use (nothing was started),
-130 interrupted. `record`, `trace` and `run` otherwise end with the code of the program that they started.
+130 interrupted. `record`, `trace` and `run` otherwise end with the code of the program that they
+started.
 """
 
 from __future__ import annotations

@@ -16,11 +16,14 @@ from llamalloc import launch
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc trace -o t.trace -- ./server"
 _HELP = """Record every allocation, resize and free of a program.
 
-    llamalloc trace -o t.trace -- ./server args     records (short for: trace record)
+    Without a verb it records: `llamalloc trace -o t.trace -- ./server`. The format of the file is
+    described in contracts/trace_format.md.
 
-    llamalloc trace info t.trace                    tells what is inside
+    Examples:
 
-Recording costs a program well under half of its speed. The format: contracts/trace_format.md.
+        llamalloc trace -o t.trace -- ./server args
+
+        llamalloc trace info t.trace
 """
 
 
@@ -194,13 +197,17 @@ def _finish(path: Path, pack: bool) -> bool:
     from llamalloc import traces
 
     children = traces.of_children(path)
+    if len(children) > 8:
+        _say(f"{len(children)} processes that it started were recorded: {path}.PID")
     if not path.exists() and not children:
         _say(f"{path}: nothing was recorded; see the messages above, or llamalloc doctor")
         return False
     good = path.exists()
     for file in ([path] if good else []) + children:
         try:
-            _say(traces.finish(file, pack=pack).text())
+            text = traces.finish(file, pack=pack).text()
+            if file == path or len(children) <= 8:
+                _say(text)
         except traces.TraceError as error:
             _say(str(error))
             good = False

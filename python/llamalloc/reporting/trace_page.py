@@ -31,18 +31,21 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     events = sum(found[key] for key in ("allocations", "resizes", "frees"))
+    peak, live = bytes_text(found["peak_bytes"]), bytes_text(found["live_bytes"])
     rows = [
         ("trace", f"{found['file']} (version {found['version']})"),
         ("program", f"{found['command']} (pid {found['pid']})"),
-        ("events", f"{events:,}: {found['allocations']:,} allocations, {found['resizes']:,} resizes, "
-                   f"{found['frees']:,} frees ({found['foreign_frees']:,} by another thread)"),
+        ("events", f"{events:,}: {found['allocations']:,} allocations, "
+                   f"{found['resizes']:,} resizes, {found['frees']:,} frees "
+                   f"({found['foreign_frees']:,} by another thread)"),
         ("threads", f"{found['threads']:,}"),
         ("duration", seconds_text(found["duration_ns"] / 1e9)),
         ("allocated", bytes_text(found["allocated_bytes"])),
-        ("peak", f"{bytes_text(found['peak_bytes'])} in {found['peak_objects']:,} objects after "
+        ("peak", f"{peak} in {found['peak_objects']:,} objects after "
                  f"{seconds_text(found['peak_time_ns'] / 1e9)}"),
-        ("live at the end", f"{bytes_text(found['live_bytes'])} in {found['live_objects']:,} objects"),
-        ("stacks", f"{found['stacks']:,} of {found['frames']:,} frames in {found['modules']:,} modules"),
+        ("live at the end", f"{live} in {found['live_objects']:,} objects"),
+        ("stacks", f"{found['stacks']:,} of {found['frames']:,} frames in "
+                   f"{found['modules']:,} modules"),
         ("file", f"{bytes_text(found['file_bytes'])}, {found['file_bytes'] / max(events, 1):.1f} "
                  "bytes an event"),
     ]  # fmt: skip

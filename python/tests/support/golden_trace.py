@@ -94,7 +94,9 @@ def tables() -> bytes:
         for i, m in enumerate(MODULES)
     ]
     frames = [varint(i) + varint(address) for i, address in enumerate(FRAMES)]
-    stacks = [varint(i) + varint(len(s)) + b"".join(map(varint, s)) for i, s in enumerate(STACKS, 1)]
+    stacks = [
+        varint(i) + varint(len(s)) + b"".join(map(varint, s)) for i, s in enumerate(STACKS, 1)
+    ]
     names = [varint(f) + varint(m) + text(n.encode()) for f, m, n in NAMES]
     kinds = ((MODULE, modules), (FRAME, frames), (STACK, stacks), (NAME, names))
     return b"".join(chunk(kind, b"".join(rows), len(rows)) for kind, rows in kinds)
