@@ -60,12 +60,12 @@ static void *share(void *seed) {
   unsigned state = (unsigned)(size_t)seed;
   for (int i = 0; i < 40000; i++) {
     state = state * 1664525u + 1013904223u;
-    void *mine = state & 4096 ? malloc(1 + (state >> 20)) : NULL;
+    void *mine = state & 4096 ? malloc(1 + (state >> 15)) : NULL;
     pthread_mutex_lock(&lock);
     void **place = &box[state >> 8 & 63], *other = *place;
     *place = mine;
     pthread_mutex_unlock(&lock);
-    if (other && state & 64) other = realloc(other, state >> 18);
+    if (other && state & 64) other = realloc(other, state >> 16);
     free(other);
   }
   return NULL;
