@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from llamalloc import launch
 
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc trace -o t.trace -- ./server"
+_LARGE = 100_000_000  # bytes, packed in some seconds
 _HELP = """Record every allocation, resize and free of a program.
 
     Without a verb it records: `llamalloc trace -o t.trace -- ./server`. The format of the file is
@@ -195,6 +196,7 @@ def _writable(path: Path) -> Path:
 
 def _finish(path: Path, pack: bool) -> bool:
     from llamalloc import traces
+    from llamalloc.units import bytes_text
 
     children = traces.of_children(path)
     if len(children) > 8:
@@ -205,6 +207,8 @@ def _finish(path: Path, pack: bool) -> bool:
     good = path.exists()
     for file in ([path] if good else []) + children:
         try:
+            if pack and file.stat().st_size > _LARGE:
+                _say(f"packing {file}: {bytes_text(file.stat().st_size)} were recorded")
             text = traces.finish(file, pack=pack).text()
             if file == path or len(children) <= 8:
                 _say(text)
