@@ -25,7 +25,9 @@ CPP_LAYERS = {
     "profile": 3,
     "trace": 3,
     "policy": 4,
+    "trace_file": 4,
     "runtime": 5,
+    "recorder": 5,
     "sim": 5,
     "shim": 6,
     "tools": 6,
@@ -36,7 +38,7 @@ PYTHON_ORDER = [
     "contracts",
     "units histogram tokens pprof_proto procmem control elf",
     "profile survival hugepages launch attach child",
-    "labels recording doctor",
+    "labels recording traces doctor",
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",
@@ -60,6 +62,10 @@ SYSTEM_HEADERS = {
     "predict": re.compile(r"immintrin\.h"),  # vector kernels, behind a run-time check
     # The process itself: threads, fork, exit, the control socket. The simulator has none of them.
     "runtime": re.compile(r"(pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"),
+    "recorder": re.compile(
+        r"(fcntl|linux/membarrier|pthread|sched|signal|unistd|sys/(prctl|resource|stat|syscall))\.h"
+    ),
+    "trace_file": re.compile(r"(fcntl|unistd|zstd|sys/(mman|stat))\.h"),  # for tools, not preloaded
     "shim": re.compile(
         r"(malloc|unistd|dlfcn)\.h"
     ),  # what the shim defines, and what it stands for

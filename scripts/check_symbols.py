@@ -6,9 +6,10 @@ Static libraries of the rooms base os heap predict profile policy:
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
     heap, predict, profile and policy besides: of libc only what PLAIN lists.
-libllamalloc.so:
-    needs libc and the loader only; every undefined symbol in src/shim/imports.txt; exports exactly
-    what src/shim/exports.map lists; no text relocation, no executable stack, small static TLS.
+libllamalloc.so, and libllamalloc_trace.so, which records:
+    needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
+    one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and _exit); no
+    text relocation, no executable stack, small static TLS.
 
 Usage: check_symbols.py [BUILD_DIRECTORY]   (default: build/release)
 """
@@ -135,15 +136,18 @@ def check_product(library: Path, exports: set[str], imports: set[str]) -> list[s
 def main(arguments: list[str]) -> int:
     build = Path(arguments[0]) if arguments else ROOT / "build" / "release"
     libraries = {room: build / "src" / room / f"libllamalloc_{room}.a" for room in ROOMS}
-    product = build / "libllamalloc.so"
-    absent = [str(p) for p in [*libraries.values(), product] if not p.is_file()]
+    product, recording = build / "libllamalloc.so", build / "libllamalloc_trace.so"
+    absent = [str(p) for p in [*libraries.values(), product, recording] if not p.is_file()]
     if absent:
         print(f"symbols: not built: {' '.join(absent)}; run: make build", file=sys.stderr)
         return 1
     shim = ROOT / "src" / "shim"
     exports = exported_by_map((shim / "exports.map").read_text(encoding="utf-8"))
     faults = check_rooms(libraries)
-    faults += check_product(product, exports, words_of(shim / "imports.txt"))
+    imports = words_of(shim / "imports.txt")
+    faults += check_product(product, exports, imports)
+    imports |= words_of(shim / "imports_trace.txt")
+    faults += check_product(recording, exports | {"_exit", "_Exit"}, imports)
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

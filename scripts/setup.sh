@@ -17,6 +17,7 @@ build|g++|g++|compiles the library
 build|cmake|cmake|configures the build
 build|ninja-build|ninja|runs the build
 build|libgtest-dev|/usr/include/gtest/gtest.h|C++ tests
+build|libzstd-dev|/usr/include/zstd.h|compresses traces
 build|python3|/usr/bin/python3|the command llamalloc
 build|python3-venv|-|its own Python environment, .venv
 demo|redis-server|-|the server that the demo records and runs

@@ -42,17 +42,25 @@ class Obstacle:
     cure: str
 
 
-def find_library() -> Path:
-    """The library: $LLAMALLOC_LIBRARY, else a checkout's build, else an installed one."""
+def find_library(name: str = LIBRARY) -> Path:
+    """The library: $LLAMALLOC_LIBRARY, else a checkout's build, else an installed one.
+
+    Another `name` is looked for in the same places; $LLAMALLOC_LIBRARY then tells the folder.
+    """
     if named := os.environ.get("LLAMALLOC_LIBRARY"):
-        if Path(named).is_file():
-            return Path(named).resolve()
+        found = Path(named) if name == LIBRARY else Path(named).with_name(name)
+        if found.is_file():
+            return found.resolve()
+        if name != LIBRARY:
+            raise LaunchError(
+                f"{found}: no such file; run `make build`, or unset LLAMALLOC_LIBRARY"
+            )
         raise LaunchError(f"LLAMALLOC_LIBRARY={named}: no such file; name the built {LIBRARY}")
     for place in _PLACES:
-        if (place / LIBRARY).is_file():
-            return place / LIBRARY
+        if (place / name).is_file():
+            return place / name
     looked = ", ".join(str(place) for place in _PLACES)
-    raise LaunchError(f"{LIBRARY} is not in {looked}: run `make build`, or set LLAMALLOC_LIBRARY")
+    raise LaunchError(f"{name} is not in {looked}: run `make build`, or set LLAMALLOC_LIBRARY")
 
 
 def find_program(name: str) -> Path:

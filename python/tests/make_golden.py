@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes contracts/golden/ anew: `python python/tests/make_golden.py [tokens] [profile] [model]`.
+"""Writes contracts/golden/ anew: `python python/tests/make_golden.py [NAME...]`.
+
+Names: tokens, profile, model, trace.
 
 Golden files change only with their contract; the tests then say which twin lags behind.
 """
@@ -8,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from support import golden_model, golden_profile, profile_writer
+from support import golden_model, golden_profile, golden_trace, profile_writer
 from support.token_cases import CASES
 
 from llamalloc import model_file, tokens
@@ -40,11 +42,17 @@ def make_model() -> None:
     (GOLDEN / "model_v1.json").write_text(text, encoding="ascii")
 
 
+def make_trace() -> None:
+    """trace_v1_observed.trace, as recorded; trace_v1.trace, numbered."""
+    (GOLDEN / "trace_v1_observed.trace").write_bytes(golden_trace.observed())
+    (GOLDEN / "trace_v1.trace").write_bytes(golden_trace.resolved())
+
+
 def _lines(items: list) -> str:
     return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=True) for item in items) + "\n]"
 
 
-MAKERS = {"tokens": make_tokens, "profile": make_profile, "model": make_model}
+MAKERS = {"tokens": make_tokens, "profile": make_profile, "model": make_model, "trace": make_trace}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MAKERS:

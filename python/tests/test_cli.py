@@ -35,6 +35,12 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["record", "-o", "/none/p.pb.gz", "--", "true"], "no writable folder"),
         (["record", "-o", "/tmp/p.pb.gz", "--interval", "64K", "--", "true"], "64KiB"),
         (["record", "-o", "/tmp/p.pb.gz", "--control", "/tmp/none"], "--seconds"),
+        (["trace", "--", "true"], "-o FILE is missing"),
+        (["trace", "-o", "/tmp/t.trace"], "behind --"),
+        (["trace", "-o", "/none/t.trace", "--", "true"], "no writable folder"),
+        (["trace", "-o", "/tmp/t.trace", "--", "true"], "make build"),
+        (["trace", "cut", "/tmp/t.trace"], "--output"),
+        (["trace", "info"], "T.trace"),
         (["report"], "FILE"),
         (["recrod"], "recrod"),
     ],
@@ -47,7 +53,7 @@ def test_wrong_use_is_one_line(
     assert words in err and err.count("\n") == 1 and err.startswith("llamalloc: ")
 
 
-@pytest.mark.parametrize("verb", ["record", "train", "run", "report", "doctor"])
+@pytest.mark.parametrize("verb", ["record", "train", "run", "report", "doctor", "trace"])
 def test_help_teaches_by_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call([verb, "--help"]) == 0
     text = capsys.readouterr().out

@@ -2,7 +2,8 @@
 """The command `llamalloc`: registers one verb a file, and turns every fault into one line.
 
 Exit codes: 0 done, 1 a problem was found or the work failed, 2 wrong use (nothing was started),
-130 interrupted. `record` and `run` otherwise end with the code of the program that they started.
+130 interrupted. `record`, `trace` and `run` otherwise end with the code of the program that they
+started.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from llamalloc.cli.doctor import doctor
 from llamalloc.cli.record import record
 from llamalloc.cli.report import report
 from llamalloc.cli.run import run
+from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
 from llamalloc.launch import LaunchError
 
@@ -36,6 +38,7 @@ app.command()(train)
 app.command(context_settings=_PROGRAM_VERBS)(run)
 app.command()(report)
 app.command()(doctor)
+app.add_typer(trace, name="trace")
 app.command(
     hidden=True,
     add_help_option=False,

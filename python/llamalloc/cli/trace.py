@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc trace`: record every allocation of a program; look into, cut and export traces."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from llamalloc import launch
+
+_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc trace -o t.trace -- ./server"
+_LARGE = 100_000_000  # bytes, packed in some seconds
+_HELP = """Record every allocation, resize and free of a program.
+
+    Without a verb it records: `llamalloc trace -o t.trace -- ./server`. The format of the file is
+    described in contracts/trace_format.md.
+
+    Examples:
+
+        llamalloc trace -o t.trace -- ./server args
+
+        llamalloc trace info t.trace
+"""
+
+
+class _RecordByDefault(TyperGroup):
+    """`trace -o FILE -- PROGRAM` is `trace record -o FILE -- PROGRAM`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in {"-h", "--help"}:
+            args = ["record", *args]
+        return super().parse_args(ctx, args)
+
+
+trace = typer.Typer(cls=_RecordByDefault, help=_HELP, no_args_is_help=True)
+
+TraceFile = Annotated[Path, typer.Argument(metavar="T.trace", help="A trace.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+
+
+@trace.command(context_settings={"allow_interspersed_args": False})
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="T.trace", help="Trace to write.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Leave the file as recorded: larger, at once there.")
+    ] = False,
+    conf: Annotated[
+        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
+    ] = "",
+) -> int:
+    """Run a program and record what it allocates, resizes and frees.
+
+    The program's exit code becomes ours (128 + n if signal n ended it; 1 if it ended well but
+    nothing was recorded). A killed program leaves all but its last events. Programs that it starts
+    are recorded too, each into T.trace.PID.
+
+    Examples:
+
+        llamalloc trace -o t.trace -- redis-server --port 7000
+
+        llamalloc trace -o t.trace -- clang++ -c big.cc
+    """
+    if output is None:
+        raise launch.LaunchError("-o FILE is missing; options come first, the program behind --")
+    if not command:
+        raise launch.LaunchError(_NO_PROGRAM)
+    from llamalloc import child, traces
+
+    path = _writable(output.absolute())
+    traces.find_tool()
+    program = launch.checked(command[0])
+    options = launch.parse_conf(conf)
+    traces.environment(path, 0, options)  # its errors belong before the fork
+    for old in (path, *traces.of_children(path)):
+        old.unlink(missing_ok=True)
+    status = child.run(program, command, lambda pid: traces.environment(path, pid, options))
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        _say(f"{command[0]} was ended by signal {-code}")
+    recorded = _finish(path, not raw)
+    return 128 - code if code < 0 else code or (0 if recorded else 1)
+
+
+@trace.command()
+def info(
+    file: TraceFile,
+    top: Annotated[int, typer.Option(min=0, help="Stacks to list, by bytes allocated.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
+) -> int:
+    """Tell what a trace holds: events, threads, sizes, lifetimes, live peak, top stacks.
+
+    Examples:
+
+        llamalloc trace info t.trace
+
+        llamalloc trace info --json --top 100 t.trace | jq .peak_bytes
+    """
+    from llamalloc import traces
+
+    def work() -> None:
+        found = traces.info(file, top)
+        if json:
+            import json as writer
+
+            print(writer.dumps(found, indent=1))
+            return
+        from rich.console import Console
+
+        from llamalloc.reporting import trace_page
+
+        trace_page.show(found, Console(highlight=False))
+
+    return _guarded(work)
+
+
+@trace.command()
+def cut(
+    file: TraceFile,
+    output: Output,
+    events: Annotated[int | None, typer.Option(min=1, help="Keep at most this many.")] = None,
+    start: Annotated[float | None, typer.Option("--from", min=0, help="Seconds.")] = None,
+    end: Annotated[float | None, typer.Option("--to", min=0, help="Seconds.")] = None,
+) -> int:
+    """Write a part of a trace as a trace of its own.
+
+    Objects that live when the part begins are allocated at its start. Stacks that it does not need
+    are left out.
+
+    Examples:
+
+        llamalloc trace cut t.trace -o first.trace --events 100000
+
+        llamalloc trace cut t.trace -o load.trace --from 10 --to 20
+    """
+    from llamalloc import traces
+
+    def work() -> None:
+        target = _writable(output)
+        traces.cut(file, target, events=events, start=start, end=end)
+        _say(traces.Recording(target, traces.info(target, 0)).text())
+
+    return _guarded(work)
+
+
+@trace.command()
+def export(file: TraceFile, output: Output) -> int:
+    """Write the events as Parquet: one row an event; the stacks go to a second file beside it.
+
+    The columns are described in contracts/trace_format.md.
+
+    Examples:
+
+        llamalloc trace export t.trace -o t.parquet
+    """
+    from llamalloc import traces
+
+    def work() -> None:
+        count = traces.export(file, _writable(output))
+        _say(f"{output}: {count:,} events; stacks in {traces.stacks_path(output)}")
+
+    return _guarded(work)
+
+
+def _guarded(work: Any) -> int:
+    from llamalloc.traces import TraceError
+
+    try:
+        work()
+    except TraceError as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+def _writable(path: Path) -> Path:
+    from llamalloc.traces import LONGEST_PATH
+
+    if len(os.fsencode(path.absolute())) > LONGEST_PATH:
+        raise launch.LaunchError(f"{path}: longer than the {LONGEST_PATH} bytes that fit")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise launch.LaunchError(f"{path}: cannot be written, {path.parent} is no writable folder")
+    if path.is_dir():
+        raise launch.LaunchError(f"{path}: is a folder; name a file")
+    return path
+
+
+def _finish(path: Path, pack: bool) -> bool:
+    from llamalloc import traces
+    from llamalloc.units import bytes_text
+
+    children = traces.of_children(path)
+    if len(children) > 8:
+        _say(f"{len(children)} processes that it started were recorded: {path}.PID")
+    if not path.exists() and not children:
+        _say(f"{path}: nothing was recorded; see the messages above, or llamalloc doctor")
+        return False
+    good = path.exists()
+    for file in ([path] if good else []) + children:
+        try:
+            if pack and file.stat().st_size > _LARGE:
+                _say(f"packing {file}: {bytes_text(file.stat().st_size)} were recorded")
+            text = traces.finish(file, pack=pack).text()
+            if file == path or len(children) <= 8:
+                _say(text)
+        except traces.TraceError as error:
+            _say(str(error))
+            good = False
+    return good
+
+
+def _say(text: str) -> None:
+    print(f"llamalloc: {text}", file=sys.stderr)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder/process_life.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/waiter.h"
+#include "recorder/recorder.h"
+#include "recorder/recorder_state.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kNamingStack = 512 * 1024;
+constexpr Nanos kNamingInterval = Nanos::millis(300);
+
+constinit pthread_key_t exit_key{};
+constinit bool key_made = false;
+constinit Waiter naming_rest;
+constinit thread_local bool has_ended __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local uint32_t number __attribute__((tls_model("initial-exec"))) = 0;
+
+void thread_ends(void* value) {
+  has_ended = true;
+  current_log = nullptr;
+  recorder.detach(static_cast<ThreadLog*>(value));
+}
+
+// Names frames soon after they are first seen, so that a killed process leaves names too.
+void* name_frames(void*) {
+  const InsideScope inside;
+  prctl(PR_SET_NAME, "llamalloc-trace");
+  while (recorder.state.load(std::memory_order_relaxed) == RecorderState::on) {
+    naming_rest.wait(kNamingInterval);
+    if (recorder.tables.has_unnamed()) recorder.name_new_frames();
+  }
+  return nullptr;
+}
+
+void start_naming() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kNamingStack);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  {
+    const InsideScope inside;
+    pthread_t thread;
+    pthread_create(&thread, &attributes, name_frames, nullptr);  // else they are named at the end
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+void prepare_fork() {
+  recorder.lock_all();
+}
+void parent_after_fork() {
+  recorder.unlock_all();
+}
+void child_after_fork() {
+  recorder.restart_in_child();
+}
+
+// After the allocator's own (101), which this recorder stands in front of.
+[[gnu::constructor(102)]] void start() {
+  key_made = pthread_key_create(&exit_key, thread_ends) == 0;
+  if (key_made && current_log != nullptr) pthread_setspecific(exit_key, current_log);
+  recorder.open();
+  if (recorder.state.load(std::memory_order_relaxed) != RecorderState::on) return;
+  pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+  start_naming();
+}
+
+[[gnu::destructor(102)]] void finish() {
+  end_recording();
+}
+
+}  // namespace
+
+uint32_t thread_number() {
+  return number;
+}
+
+void end_process(int status) {
+  end_recording();
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+void remember_thread(ThreadLog* log) {
+  number = log->thread;
+  if (key_made) pthread_setspecific(exit_key, log);
+}
+
+bool thread_is_past_its_handler() {
+  return has_ended;
+}
+
+}  // namespace llamalloc

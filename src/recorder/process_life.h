@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the recording meets the life of the process: threads that end, fork, start and exit, and
+// the thread that names frames.
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/thread_log.h"
+
+namespace llamalloc {
+
+// Notes the thread's number, and asks to be called when it ends.
+void remember_thread(ThreadLog* log);
+// Its exit handler has run: it records into the shared log, under the number it had.
+bool thread_is_past_its_handler();
+uint32_t thread_number();
+
+}  // namespace llamalloc

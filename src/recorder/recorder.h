@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records what the program asks of its allocator: the hooks that the recording library calls.
+//
+//   malloc  the memory came  -> record_allocate     stamped after, so that whoever gets memory is
+//   free    record_free -> the memory goes back     always stamped later than who gave it up
+//
+// Off unless LLAMALLOC_TRACE names a file when the library starts. What is asked before that is
+// kept in the first buffer of each thread. Every hook keeps errno, takes no lock that a program
+// could see, and never calls malloc; a full disk ends the recording with one line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace llamalloc {
+
+// The calling thread is inside the allocator or the recorder: what they ask for themselves (the
+// stack of a thread of their own) is no event of the program.
+extern constinit thread_local bool is_inside __attribute__((tls_model("initial-exec")));
+class InsideScope {
+ public:
+  InsideScope() { is_inside = true; }
+  ~InsideScope() { is_inside = false; }
+};
+
+[[gnu::noinline]] void record_allocate(const void* p, size_t size, size_t alignment,
+                                       uintptr_t return_address);
+[[gnu::noinline]] void record_free(const void* p);
+// A resize has a beginning (before the old address may go back) and one of two ends.
+[[gnu::noinline]] void record_resize_begin(const void* old);
+[[gnu::noinline]] void record_resize_end(const void* now, size_t size, uintptr_t return_address);
+[[gnu::noinline]] void record_resize_failed(const void* old);
+
+// The process is about to end: what is recorded is written. Nothing in a child of vfork, whose
+// memory is its parent's.
+void end_recording();
+[[noreturn]] void end_process(int status);
+
+}  // namespace llamalloc

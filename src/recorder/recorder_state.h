@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recording of this process: made once, constant-initialised, never torn down.
+//
+//   starting --constructor, LLAMALLOC_TRACE is set--> on --disk full, exit--> closed
+//            \--------------not set--> closed
+//
+// Locks, outermost first: naming, late, logs, tables, output, stacks, arena. A thread that forks
+// holds them all, and what it asks of its allocator meanwhile is not recorded.
+#pragma once
+
+#include <atomic>
+
+#include "os/pages.h"
+#include "recorder/thread_log.h"
+#include "recorder/trace_output.h"
+#include "recorder/trace_tables.h"
+
+namespace llamalloc {
+
+enum class RecorderState : uint32_t { starting, on, closed };
+
+class Recorder {
+ public:
+  constexpr explicit Recorder(PageSource& pages)
+      : pages_(pages), arena_(pages), tables(arena_, output) {}
+
+  // Nanoseconds since the trace began.
+  uint64_t now() { return static_cast<uint64_t>((pages_.now() - began_).n); }
+  // A log for the calling thread; null: no memory.
+  ThreadLog* attach();
+  // The log's thread ends: written out, and free for another thread.
+  void detach(ThreadLog* log);
+  // Writes the log's chunk, after the stacks that it names. False: the recording is over.
+  bool flush(ThreadLog& log);
+
+  bool is_of_this_process() const;
+  void open();   // the library starts
+  void close();  // the process ends: everything that is recorded is in the file
+  void name_new_frames() { tables.write_names(); }
+
+  void lock_all();
+  void unlock_all();
+  void restart_in_child();
+
+ private:
+  ThreadLog* make_log();
+  ThreadLog* first_log();
+  bool begin_file();
+  bool write_chunk(trace::ChunkKind kind, const void* payload, size_t bytes);
+  bool write_command_line();
+  void wait_until_idle(const ThreadLog& log);
+
+  PageSource& pages_;
+  MetadataArena arena_;
+  Nanos began_{};
+  int pid_ = 0;
+  bool is_child_ = false;  // forked: the file is its own, made when there is something to write
+  Lock logs_lock_;
+  ThreadLog* logs_ = nullptr;  // guarded by logs_lock_; never shrinks
+  uint32_t threads_ = 0;       // guarded by logs_lock_
+
+ public:
+  std::atomic<RecorderState> state{RecorderState::starting};
+  TraceOutput output;
+  TraceTables tables;
+  Lock late_lock;
+  ThreadLog* late_log = nullptr;  // shared by threads past their last exit handler
+};
+
+extern Recorder recorder;
+extern constinit thread_local ThreadLog* current_log __attribute__((tls_model("initial-exec")));
+
+}  // namespace llamalloc

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder/trace_output.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace llamalloc {
+namespace {
+
+// As high as the process may, at most here: select() and tables by descriptor stay small.
+int move_high(int fd) {
+  for (const int lowest : {900, 200, 60}) {
+    const int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+    if (high < 0) continue;
+    close(fd);
+    return high;
+  }
+  return fd;
+}
+
+// A write beyond the limit on file sizes would send the program a signal.
+bool exceeds_file_size_limit(uint64_t length) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         length > limit.rlim_cur;
+}
+
+}  // namespace
+
+bool TraceOutput::open(const char* path) {
+  if (strlen(path) >= sizeof(path_)) return errno = ENAMETOOLONG, false;
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  struct stat found;
+  if (fd < 0 || fstat(fd, &found) != 0) return false;
+  strcpy(path_, path);
+  fd_ = move_high(fd);
+  device_ = found.st_dev;
+  inode_ = found.st_ino;
+  is_regular_ = S_ISREG(found.st_mode);
+  written_ = 0;
+  failed_ = false;
+  return true;
+}
+
+bool TraceOutput::is_ours() const {
+  struct stat found;
+  return fd_ >= 0 && fstat(fd_, &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
+}
+
+bool TraceOutput::reopen() {
+  const int fd = ::open(path_, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return false;
+  fd_ = move_high(fd);
+  if (is_ours()) return true;
+  close(fd_);
+  fd_ = -1;
+  return errno = ESTALE, false;
+}
+
+bool TraceOutput::write(const void* data, size_t bytes) {
+  LockGuard guard(lock_);
+  if (failed_) return false;
+  if (!is_ours() && !reopen()) return fail(errno);
+  if (is_regular_ && exceeds_file_size_limit(written_ + bytes)) return fail(EFBIG);
+  const int error = append(static_cast<const char*>(data), bytes);
+  if (error != 0) return fail(error);
+  written_ += bytes;
+  return true;
+}
+
+int TraceOutput::append(const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = ::write(fd_, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+// What was written of the last chunk is taken back, so that the file ends with a whole one.
+bool TraceOutput::fail(int error) {
+  failed_ = true;
+  print_line("cannot write the trace %s: %s; recording stops, the program goes on", path_,
+             strerrordesc_np(error));
+  if (is_ours()) {
+    if (is_regular_ && ftruncate(fd_, static_cast<off_t>(written_)) != 0) errno = 0;
+    close(fd_);
+  }
+  fd_ = -1;
+  return false;
+}
+
+void TraceOutput::forget() {
+  lock_.reset();
+  if (is_ours()) close(fd_);
+  fd_ = -1;
+  path_[0] = 0;
+}
+
+}  // namespace llamalloc

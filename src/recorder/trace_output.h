@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file of a recording: chunks are appended whole, or the recording is over.
+//
+// The descriptor lies high, out of the way of programs that count theirs. One that closes what it
+// does not know may take it from us, and get the number for a file of its own: so each write first
+// looks whether the descriptor still is our file, and opens it again if it is not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "os/lock.h"
+
+namespace llamalloc {
+
+class TraceOutput {
+ public:
+  static constexpr size_t kLongestPath = 1000;
+
+  // The path is absolute. False, with errno, if it cannot be opened; what was there is replaced.
+  bool open(const char* path);
+  bool is_open() const { return path_[0] != 0; }
+  // All of it or nothing; false after the first failure, which is told once on stderr.
+  bool write(const void* data, size_t bytes);
+  // In a forked child: the file is the parent's.
+  void forget();
+  Lock& lock() { return lock_; }  // for fork
+
+ private:
+  bool is_ours() const;
+  bool reopen();
+  int append(const char* data, size_t bytes);
+  bool fail(int error);
+
+  Lock lock_;
+  int fd_ = -1;           // guarded by lock_, as is all below
+  uint64_t device_ = 0;   // of the file
+  uint64_t inode_ = 0;    // of the file
+  uint64_t written_ = 0;  // bytes; the file's length, if it is a regular file
+  bool is_regular_ = false;
+  bool failed_ = false;
+  char path_[kLongestPath + 24] = {};
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recording library only: an end of the process that runs no exit handlers keeps its events
+// too.
+#include "recorder/recorder.h"
+#include "shim/call_site.h"
+
+extern "C" {
+
+[[noreturn]] LLAMALLOC_EXPORT void _exit(int status) {
+  llamalloc::end_process(status);
+}
+
+[[noreturn]] LLAMALLOC_EXPORT void _Exit(int status) {
+  llamalloc::end_process(status);
+}
+
+}  // extern "C"
