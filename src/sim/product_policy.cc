@@ -61,7 +61,7 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
   CHECK(span != nullptr);
   rounding_ -= taken_for(*span) - bytes;
   if (span->kind == SpanKind::slots)
-    cache_of(thread).put(span->local_bin, p, caches_.size());
+    cache_of(thread).put(span->bin, p, caches_.size());
   else
     heap_.deallocate(span);
 }

@@ -32,8 +32,8 @@ class ThreadCache {
 
  private:
   static constexpr int kLog2Max = 11;
-  static constexpr size_t kFirstBudget = size_t{16} << 10;
-  static constexpr size_t kBudgetStep = 128;
+  static constexpr size_t kFirstBudget = size_t{8} << 10;
+  static constexpr size_t kBudgetStep = 64;
   static constexpr size_t kLargestBudget = size_t{1} << 20;
   static constexpr size_t kAllBudgets = size_t{32} << 20;
   static constexpr size_t kUnaskedBytes = 4096;
