@@ -118,7 +118,7 @@ def test_json_is_every_run(tool: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_table_has_a_row_a_run() -> None:
     text = shown([result("llamalloc", "oracle", error=0.01), result("best-fit", "none")])
-    assert "700 events in 2 contexts over 3 s; at most 4 MiB live; 1 drops" in text
+    assert "700 events in 2 contexts over 3 s; at most 4 MiB live; 1 drop of the load" in text
     assert "llamalloc, oracle ±1.00%" in text
     first = next(line for line in text.splitlines() if line.startswith("best-fit"))
     assert first.split() == [

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from llamalloc.simulation import BLIND, LOSSES, Agreement
@@ -23,10 +24,11 @@ def print_runs(results: list[dict[str, Any]], console: Console) -> None:
     huge: share on huge pages; pages: huge pages acquired, counting every time.
     """
     trace = results[0]["trace"]
+    drops = "1 drop" if trace["drops"] == 1 else f"{trace['drops']} drops"
     console.print(
-        f"[bold]{trace['file']}[/]: {trace['events']:,} events in {trace['contexts']:,} contexts "
-        f"over {seconds_text(trace['duration_ns'] / 1e9)}; at most "
-        f"{bytes_text(trace['peak_live'])} live; {trace['drops']} drops of the load"
+        f"[bold]{escape(trace['file'])}[/]: {trace['events']:,} events in {trace['contexts']:,} "
+        f"contexts over {seconds_text(trace['duration_ns'] / 1e9)}; at most "
+        f"{bytes_text(trace['peak_live'])} live; {drops} of the load"
     )
     view = _table("\nFootprint by live bytes", *_HEADS)
     for result in results:
