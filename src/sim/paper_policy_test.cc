@@ -76,6 +76,10 @@ TEST_F(PaperPolicyTest, APageWithoutResidualBlocksIsDemoted) {
     if (i != 3 && i != 4) free(blocks[i], 8193);
   EXPECT_EQ(policy_.demotions(), 1u);
   EXPECT_EQ(policy_.ledger().backed_pages(), 1u);
+  pass(Nanos::millis(2100));
+  EXPECT_EQ(policy_.promotions(), 1u) << "2 s from then on";
+  pass(Nanos::seconds(18));
+  EXPECT_EQ(policy_.promotions(), 1u) << "its deadline from before the demotion counts no more";
   free(guest, 8193);
   EXPECT_EQ(policy_.ledger().backed_pages(), 0u) << "an empty page goes back at once";
 }

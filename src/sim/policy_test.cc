@@ -163,6 +163,19 @@ TEST(PolicyChoiceTest, LowestTakesTheLowestAndFullestTheFullest) {
   }
 }
 
+// The same for huge pages: runs of 512 KiB, four a page.
+TEST(PolicyChoiceTest, LowestTakesTheLowestPageAndFullestTheFullest) {
+  constexpr uint64_t kRun = 512 << 10;
+  for (const bool lowest : {true, false}) {
+    const auto policy = make_policy(lowest ? "slabs-lowest" : "slabs-fullest");
+    const Request request{kRun, Nanos::seconds(1), 0, LifetimeClass::mixed, 4};
+    std::vector<uint64_t> runs;
+    for (int i = 0; i < 8; ++i) runs.push_back(policy->allocate(request));
+    for (const int i : {0, 1, 2, 5}) policy->free(runs[i], kRun, 0, request.now);
+    EXPECT_EQ(policy->allocate(request), lowest ? runs[0] : runs[5]);
+  }
+}
+
 TEST(PolicyChoiceTest, FirstFitTakesTheLowestGapAndBestFitTheSmallest) {
   for (const bool first : {true, false}) {
     const auto policy = make_policy(first ? "first-fit" : "best-fit");
