@@ -32,7 +32,8 @@ uint64_t ProductPolicy::allocate(const Request& request) {
 }
 
 ThreadCache& ProductPolicy::cache_of(uint32_t thread) {
-  while (thread >= caches_.size()) caches_.push_back(std::make_unique<ThreadCache>(heap_));
+  if (thread >= caches_.size()) caches_.resize(thread + 1u);
+  if (caches_[thread] == nullptr) caches_[thread] = std::make_unique<ThreadCache>(heap_);
   return *caches_[thread];
 }
 
@@ -88,7 +89,8 @@ void ProductPolicy::advance(Nanos now) {
   pages_.time = now;
   if (now - last_house_ >= kHousekeeping) {
     last_house_ = now;
-    for (const auto& cache : caches_) cache->call_in();
+    for (const auto& cache : caches_)
+      if (cache) cache->call_in();
     promotions_ += heap_.promote_expired(now);
   }
   heap_.collapse_first_pages();
@@ -107,6 +109,7 @@ Losses ProductPolicy::losses() {
                        DirectSpace::backed(heap_.cached_direct_bytes());
   losses.metadata = arena_.resident_bytes() + heap_.map_bytes();
   for (const auto& cache : caches_) {
+    if (cache == nullptr) continue;
     losses.thread_caches += cache->held_bytes();
     losses.metadata += cache->table_bytes();
   }

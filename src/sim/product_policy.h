@@ -45,7 +45,7 @@ class ProductPolicy final : public Policy {
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   MetadataArena arena_{pages_};
   Heap heap_{pages_, arena_, *tables_};
-  std::vector<std::unique_ptr<ThreadCache>> caches_;  // by thread
+  std::vector<std::unique_ptr<ThreadCache>> caches_;  // by thread; null: idle so far
   Nanos last_house_{};
   uint64_t rounding_ = 0;
   uint64_t promotions_ = 0;
