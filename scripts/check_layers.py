@@ -42,7 +42,7 @@ PYTHON_ORDER = [
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",
-    "train_report demo",
+    "train_report demo bench",
     "cli",
 ]
 PYTHON_LAYERS = {name: n for n, names in enumerate(PYTHON_ORDER, 1) for name in names.split()}
