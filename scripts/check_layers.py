@@ -38,7 +38,7 @@ PYTHON_ORDER = [
     "contracts",
     "units histogram tokens pprof_proto procmem control elf",
     "profile survival hugepages launch attach child",
-    "labels recording traces doctor",
+    "labels recording traces simulation doctor",
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llamalloc simulate`: what other ways to place objects would have cost on a trace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from llamalloc.simulation import Result, Setting
+
+
+def simulate(
+    trace: Annotated[
+        str, typer.Argument(metavar="T.trace", help="A trace, or synthetic:waves[:EVENTS].")
+    ],
+    policy: Annotated[
+        str, typer.Option(metavar="NAME,...", help="What places objects; `all` for every one.")
+    ] = "llamalloc",
+    predictor: Annotated[
+        str, typer.Option(metavar="NAME,...", help="What tells lifetimes beforehand.")
+    ] = "oracle",
+    learn: Annotated[
+        str | None, typer.Option(metavar="T.trace", help="Tables learn from this trace.")
+    ] = None,
+    error: Annotated[
+        float, typer.Option(min=0, max=1, help="Share that gets a wrong class at random.")
+    ] = 0.0,
+    error_of: Annotated[
+        Literal["contexts", "objects"], typer.Option(help="What the share is of.")
+    ] = "contexts",
+    seed: Annotated[int, typer.Option(min=0, help="Of the errors.")] = 1,
+    samples: Annotated[int, typer.Option(min=1, max=100000, help="Evenly over the trace.")] = 500,
+    pictures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write PNG pictures there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    check_against_replay: Annotated[
+        bool,
+        typer.Option(
+            "--check-against-replay",
+            help="Replay under the library instead; do both agree within 5 %?",
+        ),
+    ] = False,
+) -> int:
+    """Run a trace through policies and predictors; say what memory each would have cost.
+
+    Policies: `llamalloc` is the product's own heap; `paper-k2` and `paper-k4` are the heap of the
+    paper; `slabs-fullest`, `slabs-lowest` (as tcmalloc), `first-fit` and `best-fit` do not look at
+    lifetimes. Predictors: `oracle`, `site[:0.9999]`, `exact[:0.9999]`, `model:FILE`,
+    `constant:le_1s`, `none`.
+
+    The table gives footprint by live bytes: averaged over time (2 MiB pages, then 4 KiB), after
+    drops of the load, and at the peak; huge pages acquired count every time. The JSON is documented
+    in python/llamalloc/simulation.py. Exit code 1 if a run failed, or --check-against-replay found
+    no agreement.
+
+    Examples:
+
+        llamalloc simulate t.trace --policy all --predictor oracle,site:0.9999,none
+
+        llamalloc simulate t.trace --predictor model:redis.model --pictures out/
+
+        llamalloc simulate tuesday.trace --predictor exact --learn monday.trace
+
+        llamalloc simulate t.trace --check-against-replay
+    """
+    from llamalloc import simulation
+
+    setting = simulation.Setting(trace, learn, error, error_of == "objects", seed, samples)
+    try:
+        if check_against_replay:
+            return _check(setting)
+        predictors = [name.strip() for name in predictor.split(",") if name.strip()]
+        if not predictors:
+            raise typer.BadParameter("names nothing; try oracle", param_hint="--predictor")
+        runs = simulation.plan(simulation.parse_policies(policy), predictors)
+        results = _run(setting, runs)
+    except simulation.SimulationError as failure:
+        print(f"llamalloc: {failure}", file=sys.stderr)
+        return 1
+    if pictures is not None:
+        _write_pictures(results, pictures)
+    _print(results, as_json)
+    return 0
+
+
+def _print(results: list[Result], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps(results))
+        return
+    from rich.console import Console
+
+    from llamalloc.reporting import simulation_table
+
+    console = Console(highlight=False)
+    simulation_table.print_runs(results, console)
+
+
+def _run(setting: Setting, runs: list[tuple[str, str]]) -> list[Result]:
+    """With a bar on stderr that is gone when done; where stderr is no terminal, a line a run."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from llamalloc import simulation
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return simulation.run_all(setting, runs, _say)
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("simulating", total=len(runs))
+        return simulation.run_all(
+            setting, runs, lambda done, total, what: bar.update(task, completed=done)
+        )
+
+
+def _say(done: int, total: int, what: str) -> None:
+    print(f"llamalloc: simulated {what} ({done} of {total})", file=sys.stderr, flush=True)
+
+
+def _write_pictures(results: list[Result], folder: Path) -> None:
+    from llamalloc.reporting import simulation_pictures
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, png in simulation_pictures.all_pictures(results).items():
+            (folder / name).write_bytes(png)
+    except OSError as error:
+        hint = "--pictures"
+        raise typer.BadParameter(f"{folder}: {error.strerror}", param_hint=hint) from error
+    print(f"llamalloc: wrote pictures to {folder}", file=sys.stderr)
+
+
+def _check(setting: Setting) -> int:
+    from rich.console import Console
+
+    from llamalloc import simulation
+    from llamalloc.reporting import simulation_table
+
+    print("llamalloc: replaying, for as long as the trace lasts", file=sys.stderr, flush=True)
+    agreement = simulation.compare_with_replay(setting)
+    agreed = simulation_table.print_agreement(agreement, Console(highlight=False))
+    return 0 if agreed else 1

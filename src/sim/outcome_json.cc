@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/outcome_json.h"
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+#include <cstdio>
+
+namespace llamalloc::sim {
+namespace {
+
+// Writes keys and values with the commas that belong between them.
+class JsonWriter {
+ public:
+  void open(const char* key, char bracket) {
+    begin(key);
+    text_ += bracket;
+    first_ = true;
+  }
+  void close(char bracket) {
+    text_ += bracket;
+    first_ = false;
+  }
+  void number(const char* key, uint64_t value) {
+    char digits[24];
+    snprintf(digits, sizeof(digits), "%" PRIu64, value);
+    begin(key);
+    text_ += digits;
+  }
+  void real(const char* key, double value) {
+    char digits[32];
+    snprintf(digits, sizeof(digits), "%.6g", value);
+    begin(key);
+    text_ += digits;
+  }
+  void string(const char* key, const std::string& value) {
+    begin(key);
+    quote(value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  void begin(const char* key) {
+    if (!first_) text_ += ',';
+    first_ = false;
+    if (key == nullptr) return;
+    quote(key);
+    text_ += ':';
+  }
+  void quote(const std::string& value) {
+    text_ += '"';
+    for (const char c : value) {
+      char escaped[8];
+      if (c == '"' || c == '\\') {
+        text_ += '\\';
+        text_ += c;
+      } else if (static_cast<unsigned char>(c) < 0x20) {
+        snprintf(escaped, sizeof(escaped), "\\u%04x", c);
+        text_ += escaped;
+      } else {
+        text_ += c;
+      }
+    }
+    text_ += '"';
+  }
+
+  std::string text_;
+  bool first_ = true;
+};
+
+double ratio(uint64_t part, uint64_t whole) {
+  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+void write_losses(JsonWriter& json, const Moment& moment) {
+  json.number("rounding", moment.losses.rounding);
+  json.number("free_slots", moment.losses.free_slots);
+  json.number("free_blocks", moment.losses.free_blocks);
+  json.number("empty_pages", moment.losses.empty_pages);
+  json.number("thread_caches", moment.losses.thread_caches);
+  json.number("metadata", moment.losses.metadata);
+}
+
+void write_moment(JsonWriter& json, const Moment& moment) {
+  static const char* const kKinds[] = {"sample", "peak", "drop", "end"};
+  json.open(nullptr, '{');
+  json.number("time_ns", moment.time);
+  json.string("kind", kKinds[static_cast<int>(moment.kind)]);
+  json.number("live", moment.live);
+  json.number("huge", moment.footprint.huge);
+  json.number("small", moment.footprint.small);
+  json.number("resident", moment.footprint.resident);
+  json.number("covered", moment.footprint.covered);
+  write_losses(json, moment);
+  if (moment.kind != MomentKind::sample) {
+    json.number("objects", moment.objects);
+    json.number("outlivers", moment.outlivers);
+    json.number("pinned", moment.pinned);
+    json.number("pinned_pages", moment.pinned_pages);
+    json.number("map_pages", moment.map_pages);
+    json.open("map", '[');
+    for (const std::string& page : moment.map) json.string(nullptr, page);
+    json.close(']');
+  }
+  json.close('}');
+}
+
+void write_trace(JsonWriter& json, const std::string& name, const Survey& survey) {
+  json.open("trace", '{');
+  json.string("file", name);
+  json.number("events", survey.events);
+  json.number("objects", survey.objects);
+  json.number("frees", survey.frees);
+  json.number("resizes", survey.resizes);
+  json.number("placements", survey.lifetimes.size());
+  json.number("contexts", survey.context_table.size());
+  json.number("threads", survey.threads);
+  json.number("allocated_bytes", survey.allocated_bytes);
+  json.number("duration_ns", survey.duration);
+  json.number("peak_time_ns", survey.peak_time);
+  json.number("peak_live", survey.peak_live);
+  json.number("drops", survey.drops.size());
+  json.close('}');
+}
+
+void write_lifetimes(JsonWriter& json, const Survey& survey) {
+  uint64_t counts[64] = {}, alive = 0;
+  for (const uint64_t lifetime : survey.lifetimes) {
+    if (lifetime == kNeverFreed)
+      ++alive;
+    else
+      ++counts[lifetime ? std::bit_width(lifetime) - 1 : 0];
+  }
+  json.open("lifetimes_log2_ns", '[');
+  for (const uint64_t count : counts) json.number(nullptr, count);
+  json.close(']');
+  json.number("never_freed", alive);
+}
+
+void write_classes(JsonWriter& json, const Prediction& prediction, const Outcome& outcome) {
+  json.open("classes", '[');
+  for (int i = 0; i < kLifetimeClasses; ++i) {
+    json.open(nullptr, '{');
+    json.string("name", kLifetimeClassRows[i].name);
+    json.number("placements", prediction.placements[i]);
+    json.number("outlived", prediction.outlived[i]);
+    json.number("bytes", outcome.classes[i].bytes);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void write_totals(JsonWriter& json, const Survey& survey, const Outcome& outcome) {
+  const Totals t = totals(survey, outcome);
+  json.open("totals", '{');
+  json.real("average_huge", t.average_huge);
+  json.real("average_small", t.average_small);
+  json.real("after_drops_huge", t.drop_huge);
+  json.real("after_drops_small", t.drop_small);
+  json.real("worst_drop", t.worst_drop);
+  json.real("peak", t.peak_ratio);
+  json.real("coverage", t.coverage);
+  json.number("peak_footprint", outcome.peak_footprint);
+  json.number("huge_pages_acquired", outcome.acquired);
+  json.close('}');
+}
+
+}  // namespace
+
+Totals totals(const Survey& survey, const Outcome& outcome) {
+  uint64_t live = 0, huge = 0, small = 0, resident = 0, covered = 0;
+  uint64_t drop_live = 0, drop_huge = 0, drop_small = 0;
+  Totals t;
+  for (const Moment& m : outcome.moments) {
+    if (m.kind == MomentKind::sample) {
+      live += m.live;
+      huge += m.footprint.huge;
+      small += m.footprint.small;
+      resident += m.footprint.resident;
+      covered += m.footprint.covered;
+    } else if (m.kind == MomentKind::drop) {
+      drop_live += m.live;
+      drop_huge += m.footprint.huge;
+      drop_small += m.footprint.small;
+      t.worst_drop = std::max(t.worst_drop, ratio(m.footprint.huge, m.live));
+    }
+  }
+  t.average_huge = ratio(huge, live);
+  t.average_small = ratio(small, live);
+  t.drop_huge = ratio(drop_huge, drop_live);
+  t.drop_small = ratio(drop_small, drop_live);
+  t.peak_ratio = ratio(outcome.peak_footprint, survey.peak_live);
+  t.coverage = ratio(covered, resident);
+  return t;
+}
+
+std::string to_json(const RunNames& names, const Survey& survey, const Prediction& prediction,
+                    const Outcome& outcome) {
+  JsonWriter json;
+  json.open(nullptr, '{');
+  json.string("policy", names.policy);
+  json.string("predictor", names.predictor);
+  json.real("error", names.error);
+  json.number("seed", names.seed);
+  json.real("events_per_second",
+            names.seconds > 0 ? static_cast<double>(outcome.events) / names.seconds : 0);
+  json.number("known_contexts", prediction.known_contexts);
+  write_trace(json, names.trace, survey);
+  write_totals(json, survey, outcome);
+  write_classes(json, prediction, outcome);
+  write_lifetimes(json, survey);
+  json.open("moments", '[');
+  for (const Moment& moment : outcome.moments) write_moment(json, moment);
+  json.close(']');
+  json.close('}');
+  return json.take();
+}
+
+}  // namespace llamalloc::sim

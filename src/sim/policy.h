@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a simulation asks of an allocator: addresses for requests, and an account of its memory.
+//
+// Invariant (conservation), for every policy at every moment:
+//   live bytes + the sum of losses() == footprint() in pages of 2 MiB
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/lifetime_class.h"
+#include "base/units.h"
+#include "sim/direct_space.h"
+#include "sim/page_ledger.h"
+
+namespace llamalloc::sim {
+
+struct Request {
+  uint64_t size;  // bytes, at least 1
+  Nanos now;
+  uint32_t thread;
+  LifetimeClass lifetime;  // as predicted
+  uint8_t alignment_log2;
+
+  uint64_t alignment() const { return uint64_t{1} << alignment_log2; }
+};
+
+// Bytes of the footprint that hold nothing alive, by cause.
+struct Losses {
+  uint64_t rounding = 0;       // between what was asked for and what was taken for it
+  uint64_t free_slots = 0;     // in spans that hold something (lines, gaps below a block likewise)
+  uint64_t free_blocks = 0;    // in huge pages that hold something
+  uint64_t empty_pages = 0;    // huge pages not given back yet
+  uint64_t thread_caches = 0;  // free, in the hands of a thread
+  uint64_t metadata = 0;
+
+  uint64_t sum() const {
+    return rounding + free_slots + free_blocks + empty_pages + thread_caches + metadata;
+  }
+};
+
+struct Footprint {
+  uint64_t huge = 0;      // bytes in pages of 2 MiB, mappings of their own and metadata included
+  uint64_t small = 0;     // the same in 4 KiB pages touched
+  uint64_t resident = 0;  // with huge pages where the heap wants them: what a process would show
+  uint64_t covered = 0;   // of resident: on huge pages
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Offset of the object; kNoAddress if the simulation's address space is used up.
+  virtual uint64_t allocate(const Request& request) = 0;
+  // bytes: as last asked for.
+  virtual void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) = 0;
+  // The object's new offset; by default it moves.
+  virtual uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) {
+    const uint64_t moved = allocate(request);
+    if (moved != kNoAddress) free(address, bytes, request.thread, request.now);
+    return moved;
+  }
+  // Work in the background, due every period().
+  virtual void advance(Nanos now) = 0;
+  virtual Nanos period() const { return Nanos::millis(100); }
+  virtual Losses losses() = 0;
+  virtual bool is_consistent() { return ledger().is_consistent(); }
+
+  virtual PageLedger& ledger() = 0;
+  virtual const DirectSpace& direct() const = 0;
+  Footprint footprint() { return footprint(losses().metadata); }
+  Footprint footprint(uint64_t metadata) {
+    const PageLedger& pages = ledger();
+    const uint64_t other = direct().bytes() + metadata;
+    return {pages.backed_pages() * kHugePageSize + other, pages.touched_bytes() + other,
+            pages.resident_bytes() + other, pages.huge_bytes() + direct().huge_bytes()};
+  }
+};
+
+// The names that make_policy takes, and what they are.
+struct PolicyName {
+  const char* name;
+  const char* meaning;
+};
+inline constexpr PolicyName kPolicyNames[] = {
+    {"llamalloc", "the product's own heap, groups of pages by predicted lifetime"},
+    {"paper-k2", "the paper's: closed spans of lines, deadlines of 2 x the class"},
+    {"paper-k4", "the paper's with deadlines of 4 x the class"},
+    {"slabs-fullest", "no lifetimes; fullest span and huge page first"},
+    {"slabs-lowest", "no lifetimes; lowest span and huge page first (as tcmalloc's back end)"},
+    {"first-fit", "no lifetimes; lowest gap that is large enough, 16-byte granules"},
+    {"best-fit", "no lifetimes; smallest gap that is large enough, 16-byte granules"},
+};
+// Null for a name that is not in kPolicyNames, or where address space cannot be reserved.
+std::unique_ptr<Policy> make_policy(std::string_view name);
+
+// Empty huge pages go back to the system after this time (the product's release_delay).
+inline constexpr Nanos kReleaseDelay = Nanos::seconds(1);
+
+}  // namespace llamalloc::sim

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictors as a table of classes, one for each placement of a trace.
+//
+//   oracle        the class of the lifetime that follows; for what is alive when the trace ends, of
+//                 what became of others of its context that got as old
+//   site[:Q]      by innermost frame and size bucket: the shortest class that at most 1 - Q outlive
+//   exact[:Q]     the same by the whole stack
+//   model:FILE    a model of `llamalloc train`, by the names of the stack's frames
+//   constant:C    always class C of contracts/lifetime_classes.def
+//   none          no prediction: everything to the group `unknown`
+//
+// Q is 0.9999 unless given: the tail rule of python/llamalloc/labels.py, whose cases for objects
+// that were in flight at the end and for traps (`mixed`) hold here too, by classes instead of
+// histogram buckets. Tables answer `mixed` for what they did not see.
+// Errors: a share of the contexts, or of the placements, gets another class at random.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/lifetime_class.h"
+#include "sim/survey.h"
+
+namespace llamalloc::sim {
+
+struct PredictorSpec {
+  enum class Kind { oracle, site, exact, model, constant, none };
+  Kind kind = Kind::oracle;
+  double quantile = 0.9999;
+  std::string model;
+  LifetimeClass constant = LifetimeClass::mixed;
+  double error = 0;              // share that is wrong
+  bool error_by_object = false;  // of placements, not of contexts
+  uint64_t seed = 1;
+};
+
+// False: `error` says what is wrong with the text.
+bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* error);
+
+// What a trace that is learned from brings, and its stacks.
+struct Learned {
+  const Survey* survey;
+  TraceInput* input;
+};
+
+struct Prediction {
+  std::vector<uint8_t> classes;  // one a placement
+  size_t known_contexts = 0;
+  uint64_t outlived[kLifetimeClasses] = {};    // placements that outlived their class
+  uint64_t placements[kLifetimeClasses] = {};  // by predicted class
+};
+
+// False: `error` says why (a model that does not load).
+bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& teacher,
+             Prediction* prediction, std::string* error);
+
+// How the lives of a context or site ended, by class; the rule that makes a class of them.
+struct Lives {
+  uint64_t freed[kLifetimeClasses] = {};
+  uint64_t elders = 0;                        // never freed, and old
+  uint64_t in_flight[kLifetimeClasses] = {};  // never freed, young: by the class of their age
+};
+LifetimeClass label(const Lives& lives, double quantile);
+
+}  // namespace llamalloc::sim

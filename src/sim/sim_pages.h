@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A system whose heap has addresses and no memory: nobody writes to objects in a simulation. Tables
+// are real. The clock is the trace's.
+#pragma once
+
+#include "os/pages.h"
+#include "sim/direct_space.h"
+#include "sim/page_ledger.h"
+
+namespace llamalloc::sim {
+
+class SimPages final : public PageSource {
+ public:
+  SimPages() = default;
+  SimPages(const SimPages&) = delete;
+  SimPages& operator=(const SimPages&) = delete;
+  ~SimPages();
+
+  // False if the machine grants no address space; call it before all others.
+  bool open();
+
+  void* reserve(size_t bytes, size_t alignment) override;
+  bool commit(void*, size_t) override { return true; }
+  void advise_huge(void* address, size_t bytes, bool huge) override;
+  void collapse(void*, size_t) override {}
+  bool discard(void* address, size_t bytes) override;
+  // Tables have the alignment of a small page, mappings for objects a larger one.
+  void* map(size_t bytes, size_t alignment) override;
+  bool unmap(void* address, size_t bytes) override;
+  void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
+  // Of tables.
+  size_t resident(const void* address, size_t bytes) override {
+    return system_pages.resident(address, bytes);
+  }
+  Nanos now() override { return time; }
+  Nanos now_coarse() override { return time; }
+
+  uint64_t offset_of(const void* p) const {
+    return static_cast<uint64_t>(static_cast<const char*>(p) - base_);
+  }
+  char* at(uint64_t offset) const { return base_ + offset; }
+
+  Nanos time{};
+  PageLedger ledger;
+  DirectSpace direct;
+
+ private:
+  bool is_space(const void* p) const { return offset_of(p) < kDirectBase + DirectSpace::kBytes; }
+
+  char* base_ = nullptr;
+  uint64_t cursor_ = 0;
+};
+
+}  // namespace llamalloc::sim

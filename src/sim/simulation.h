@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The second pass over a trace: a policy places every object where the predicted class says, and
+// what that costs is sampled.
+//
+// Moments: `samples` evenly over the trace, the peak, every drop, the end. At the moments that are
+// not samples the live objects are walked: what outlivers pin, and a map of pages and blocks.
+// An outliver is an object older than the bound of its predicted class; a huge page all of whose
+// objects are outlivers is pinned by them: had they died in time, it would be free.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/policy.h"
+#include "sim/predictor.h"
+#include "sim/survey.h"
+
+namespace llamalloc::sim {
+
+enum class MomentKind : uint8_t { sample, peak, drop, end };
+
+struct Moment {
+  uint64_t time = 0;
+  MomentKind kind = MomentKind::sample;
+  uint64_t live = 0;  // bytes asked for
+  uint64_t objects = 0;
+  Footprint footprint;
+  Losses losses;
+  // The rest is known where kind is not `sample`.
+  uint64_t pinned = 0;  // bytes, a part of free slots and free blocks
+  uint64_t pinned_pages = 0;
+  uint64_t outlivers = 0;  // objects
+  // One string a huge page in use, one letter a block: '.' free, 'a' + class of the longest-lived
+  // object in it, upper case if an outliver is among them. At most kMapPages pages.
+  std::vector<std::string> map;
+  uint64_t map_pages = 0;  // with those left out
+};
+inline constexpr size_t kMapPages = 512;
+
+struct ClassCount {
+  uint64_t objects = 0;
+  uint64_t bytes = 0;
+};
+
+struct Outcome {
+  std::vector<Moment> moments;
+  uint64_t peak_footprint = 0;  // bytes in 2 MiB pages and mappings of their own
+  uint64_t acquired = 0;        // huge pages, counting every time
+  uint64_t events = 0;
+  ClassCount classes[kLifetimeClasses];
+};
+
+struct RunOptions {
+  size_t samples = 500;
+  void (*progress)(double share, void* context) = nullptr;
+  void* context = nullptr;
+};
+
+// Runs the trace that was surveyed. False: `error` says why.
+bool simulate(TraceInput& input, const Survey& survey, const Prediction& prediction, Policy& policy,
+              const RunOptions& options, Outcome* outcome, std::string* error);
+
+}  // namespace llamalloc::sim

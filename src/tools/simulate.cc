@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// llamalloc-simulate: one policy with one predictor over one trace; JSON on standard output.
+// `llamalloc simulate` runs it, several at a time, and shows the results.
+#include <getopt.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "sim/outcome_json.h"
+#include "tools/trace_argument.h"
+
+namespace {
+
+using namespace llamalloc;
+using namespace llamalloc::sim;
+
+struct Arguments {
+  std::string trace;
+  std::string learn;
+  std::string policy = "llamalloc";
+  std::string predictor = "oracle";
+  PredictorSpec spec;
+  RunOptions run;
+  bool progress = false;
+};
+
+void print_help() {
+  printf(
+      "usage: llamalloc-simulate TRACE [--policy P] [--predictor W] [options]\n"
+      "\n"
+      "Replays a trace on a policy for placing objects and prints what memory it would have\n"
+      "cost, as JSON. TRACE is a file of `llamalloc trace`, or synthetic:NAME[:EVENTS] with a\n"
+      "load made up on the spot (%s).\n"
+      "\n"
+      "  --policy P         what places objects:\n",
+      kSyntheticNames);
+  for (const PolicyName& row : kPolicyNames) printf("      %-14s %s\n", row.name, row.meaning);
+  printf(
+      "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none\n"
+      "  --learn TRACE      tables learn from this trace instead of the one that is run\n"
+      "  --error SHARE      this share of the contexts gets a wrong class (0 to 1)\n"
+      "  --error-objects    the share is of objects, not of contexts\n"
+      "  --seed N           of the errors (1)\n"
+      "  --samples N        evenly spaced samples (500)\n"
+      "  --progress         lines `progress SHARE` on standard error\n"
+      "\n"
+      "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
+}
+
+int wrong(const std::string& message) {
+  fprintf(stderr, "llamalloc-simulate: %s\n", message.c_str());
+  return 2;
+}
+
+bool parse_share(const char* text, double* share) {
+  char* end = nullptr;
+  *share = strtod(text, &end);
+  return end != text && *end == 0 && *share >= 0 && *share <= 1;
+}
+
+bool parse_count(const char* text, uint64_t most, uint64_t* count) {
+  char* end = nullptr;
+  *count = strtoull(text, &end, 10);
+  return text[0] >= '0' && text[0] <= '9' && *end == 0 && *count <= most;
+}
+
+// 0: go on; else the exit status plus one.
+int parse(int argc, char** argv, Arguments* arguments) {
+  static const option kOptions[] = {
+      {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
+      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
+      {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
+      {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
+      {"help", 0, nullptr, 'h'},     {}};
+  uint64_t count = 0;
+  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'p':
+        arguments->policy = optarg;
+        break;
+      case 'w':
+        arguments->predictor = optarg;
+        break;
+      case 'l':
+        arguments->learn = optarg;
+        break;
+      case 'g':
+        arguments->progress = true;
+        break;
+      case 'o':
+        arguments->spec.error_by_object = true;
+        break;
+      case 'e':
+        if (!parse_share(optarg, &arguments->spec.error))
+          return 1 + wrong(std::string("--error ") + optarg + ": give a share from 0 to 1");
+        break;
+      case 's':
+        if (!parse_count(optarg, UINT64_MAX, &arguments->spec.seed))
+          return 1 + wrong(std::string("--seed ") + optarg + ": give a whole number");
+        break;
+      case 'n':
+        if (!parse_count(optarg, 1'000'000, &count) || count == 0)
+          return 1 + wrong(std::string("--samples ") + optarg + ": give a number up to 1000000");
+        arguments->run.samples = count;
+        break;
+      case 'h':
+        print_help();
+        return 1;
+      default:
+        return 1 + 2;
+    }
+  if (optind + 1 != argc) return 1 + wrong("give one trace; --help says more");
+  arguments->trace = argv[optind];
+  std::string error;
+  if (!parse_predictor(arguments->predictor, &arguments->spec, &error)) return 1 + wrong(error);
+  return 0;
+}
+
+bool is_policy(const std::string& name) {
+  for (const PolicyName& row : kPolicyNames)
+    if (name == row.name) return true;
+  return false;
+}
+
+double processor_seconds() {
+  return static_cast<double>(clock()) / CLOCKS_PER_SEC;
+}
+
+void print_progress(double share, void*) {
+  fprintf(stderr, "progress %.3f\n", share);
+}
+
+// What reads files names them itself.
+int failed(const std::string& name, const std::string& error) {
+  const bool named = error.find(name) != std::string::npos;
+  const std::string text = named ? error : name + ": " + error;
+  fprintf(stderr, "llamalloc-simulate: %s\n", text.c_str());
+  return 1;
+}
+
+int run(const Arguments& arguments) {
+  std::string error;
+  const auto input = open_trace(arguments.trace, &error);
+  if (input == nullptr) return failed(arguments.trace, error);
+  Survey survey, teacher_survey;
+  if (!survey_trace(*input, &survey, &error)) return failed(arguments.trace, error);
+  std::unique_ptr<TraceInput> teacher;
+  if (!arguments.learn.empty()) {
+    teacher = open_trace(arguments.learn, &error);
+    if (teacher == nullptr || !survey_trace(*teacher, &teacher_survey, &error))
+      return failed(arguments.learn, error);
+  }
+  const Learned own{&survey, input.get()};
+  const Learned other{&teacher_survey, teacher.get()};
+  Prediction prediction;
+  if (!predict(arguments.spec, own, teacher ? other : own, &prediction, &error))
+    return failed("predictor " + arguments.predictor, error);
+  const auto policy = make_policy(arguments.policy);
+  if (policy == nullptr)
+    return failed(arguments.policy, "no address space (9 TiB, no memory); raise `ulimit -v`");
+  RunOptions options = arguments.run;
+  if (arguments.progress) options.progress = print_progress;
+  Outcome outcome;
+  const double start = processor_seconds();
+  if (!simulate(*input, survey, prediction, *policy, options, &outcome, &error))
+    return failed(arguments.trace, error);
+  const RunNames names{arguments.trace,      arguments.policy,    arguments.predictor,
+                       arguments.spec.error, arguments.spec.seed, processor_seconds() - start};
+  puts(to_json(names, survey, prediction, outcome).c_str());
+  return fflush(stdout) == 0 ? 0 : failed("standard output", "cannot be written");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (const int done = parse(argc, argv, &arguments)) return done - 1;
+  if (!is_policy(arguments.policy)) {
+    std::string names;
+    for (const PolicyName& row : kPolicyNames) names += std::string(" ") + row.name;
+    return wrong("no policy '" + arguments.policy + "'; there are" + names);
+  }
+  return run(arguments);
+}

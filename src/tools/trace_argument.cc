@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/trace_argument.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "trace_file/trace_reader.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr char kPrefix[] = "synthetic:";
+constexpr uint64_t kEvents = 1'000'000;
+
+// A trace file. Its sources share one reader: one of them is read at a time.
+class TraceFile final : public sim::TraceInput {
+ public:
+  explicit TraceFile(std::unique_ptr<trace::TraceReader> reader) : reader_(std::move(reader)) {}
+
+  std::unique_ptr<trace::EventSource> open() override {
+    reader_->rewind();
+    return std::make_unique<Source>(*reader_);
+  }
+  std::vector<std::string> frames(uint32_t stack) override {
+    const trace::Tables& tables = reader_->tables();
+    std::vector<std::string> names;
+    if (stack >= tables.stacks.size()) return names;
+    for (const uint32_t index : tables.stacks[stack]) {
+      const trace::Frame& frame = tables.frames[index];
+      char address[24];
+      snprintf(address, sizeof(address), "0x%llx", static_cast<unsigned long long>(frame.address));
+      names.push_back(frame.name.empty() ? address : frame.name);
+    }
+    return names;
+  }
+  std::string fault() override { return reader_->error(); }
+
+ private:
+  class Source final : public trace::EventSource {
+   public:
+    explicit Source(trace::TraceReader& reader) : reader_(reader) {}
+    size_t read(std::span<trace::Event> events) override { return reader_.read(events); }
+
+   private:
+    trace::TraceReader& reader_;
+  };
+  std::unique_ptr<trace::TraceReader> reader_;
+};
+
+std::unique_ptr<sim::TraceInput> open_synthetic(const std::string& text, std::string* error) {
+  const size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  uint64_t events = kEvents;
+  if (colon != std::string::npos) {
+    const std::string digits = text.substr(colon + 1);
+    char* end = nullptr;
+    events = strtoull(digits.c_str(), &end, 10);
+    if (digits.empty() || *end != 0 || events == 0) {
+      *error = "'" + digits + "' is no number of events";
+      return nullptr;
+    }
+  }
+  auto load = sim::make_synthetic_load(name, events);
+  if (load == nullptr) *error = std::string("no such load; there are ") + sim::kSyntheticNames;
+  return load;
+}
+
+}  // namespace
+
+std::unique_ptr<sim::TraceInput> open_trace(const std::string& name, std::string* error) {
+  if (name.starts_with(kPrefix)) return open_synthetic(name.substr(sizeof(kPrefix) - 1), error);
+  auto reader = trace::TraceReader::open(name, error);
+  if (reader == nullptr) return nullptr;
+  return std::make_unique<TraceFile>(std::move(reader));
+}
+
+}  // namespace llamalloc

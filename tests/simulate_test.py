@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulator as built: every policy, bad input, agreement with the library itself."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from preload import ROOT
+
+from llamalloc import hugepages, simulation
+from llamalloc.simulation import LOSSES, Setting
+
+TOOL = ROOT / "build" / "release" / simulation.TOOL
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(TOOL), *words], capture_output=True, text=True, check=False)
+
+
+def test_every_policy_accounts_for_every_byte() -> None:
+    runs = simulation.plan(simulation.POLICIES, ["oracle", "site:0.99"])
+    results = simulation.run_all(Setting("synthetic:waves:60000", samples=20), runs)
+    assert [(r["policy"], r["predictor"]) for r in results] == runs
+    for found in results:
+        assert found["trace"] == results[0]["trace"]
+        kinds = [m["kind"] for m in found["moments"]]
+        assert kinds.count("sample") == 20 and {"peak", "end"} <= set(kinds)
+        for moment in found["moments"]:
+            assert moment["huge"] == moment["live"] + sum(moment[name] for name in LOSSES)
+            assert moment["small"] <= moment["huge"]
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    words = ["synthetic:random:20000", "--error", "0.3", "--error-objects", "--samples", "5"]
+    runs = [json.loads(run(*words, "--seed", seed).stdout) for seed in ("1", "1", "2")]
+    for found in runs:
+        del found["events_per_second"], found["seed"]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["/none.trace"], 1, "/none.trace: No such file"),
+        (["synthetic:none"], 1, "two-class"),
+        (["synthetic:waves:x"], 1, "'x' is no number"),
+        (["synthetic:waves:1000", "--learn", "/none.trace"], 1, "/none.trace"),
+        (["synthetic:waves:1000", "--predictor", "model:/none"], 1, "/none"),
+        (["synthetic:waves", "--policy", "worst-fit"], 2, "slabs-lowest"),
+        (["synthetic:waves", "--predictor", "site:7"], 2, "site:0.9999"),
+        (["synthetic:waves", "--error", "x"], 2, "share"),
+        (["synthetic:waves", "--samples", "0"], 2, "number"),
+        ([], 2, "one trace"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], code: int, told: str) -> None:
+    done = run(*words)
+    assert done.returncode == code and done.stdout == ""
+    assert told in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_damaged_traces_are_told(tmp_path: Path) -> None:
+    damaged = tmp_path / "t.trace"
+    for data in (b"", b"llmtrace", b"\0" * 4096, b"llmtrace\x01\0\0\0" + b"\xff" * 500):
+        damaged.write_bytes(data)
+        done = run(str(damaged))
+        assert done.returncode == 1 and done.stdout == ""
+        assert "t.trace" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_it_agrees_with_the_library_itself() -> None:
+    if hugepages.setting() == "never":
+        pytest.skip("no huge pages here: what is resident then counts 4 KiB pages")
+    agreement = simulation.compare_with_replay(Setting("synthetic:waves:400000"))
+    assert agreement.average == pytest.approx(1, abs=0.1)
+    assert agreement.peak == pytest.approx(1, abs=0.1)
