@@ -121,9 +121,7 @@ Span* Heap::new_span(int bin_index) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const int words = (shape.slots + 63) / 64;
   const Blocks blocks{shape.blocks};
-  const PageKind kind =
-      shape.slots >= kManyObjects ? PageKind::many_objects : PageKind::few_objects;
-  const PageSet::Place place = take_blocks(group_of_bin(bin_index), kind, blocks, 1);
+  const PageSet::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
   if (place.page == nullptr) return nullptr;
   Span* span = place.page->record_at(place.first);
   span->base = place.page->base + place.first * kBlockSize;
@@ -154,30 +152,43 @@ void Heap::free_span(Span* span) {
 
 // ----- Blocks -----
 
-PageSet::Place Heap::take_blocks(PageGroup group, PageKind kind, Blocks blocks,
-                                 uint32_t alignment) {
-  const auto try_set = [&](PageSet& set) -> PageSet::Place {
-    if (!set.has_pages()) return {};
-    LockGuard guard(set.lock());
-    PageSet::Place place = set.take(blocks, alignment);
-    if (place.page && has_deadline(place.page->group))
-      place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
-    return place;
-  };
-  PageSet::Place place = try_set(set_of(group, kind));
-  for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
-    place = try_set(set_of(static_cast<PageGroup>(g), PageKind::promoted));
-  return place.page ? place : open_page(group, kind, blocks);
+PageSet::Place Heap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment) {
+  PageSet& set = set_of(group, kind);
+  if (!set.has_pages()) return {};
+  LockGuard guard(set.lock());
+  PageSet::Place place = set.take(blocks, alignment);
+  if (place.page && has_deadline(place.page->group))
+    place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+  return place;
 }
 
-PageSet::Place Heap::open_page(PageGroup group, PageKind kind, Blocks blocks) {
+PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+  PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
+  for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
+    place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
+  if (place.page == nullptr && pages_in_use() < kSmallHeap)
+    place = take_elsewhere(group, blocks, alignment);
+  return place.page ? place : open_page(group, blocks);
+}
+
+// Never a page of a shorter-lived group, which would be pinned.
+PageSet::Place Heap::take_elsewhere(PageGroup group, Blocks blocks, uint32_t alignment) {
+  PageSet::Place place;
+  for (int g = static_cast<int>(group) + 1; g < kPageGroups && place.page == nullptr; ++g)
+    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
+  if (place.page == nullptr && group != PageGroup::unknown)
+    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
+  return place;
+}
+
+PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
   HugePage* page = pool_.acquire();
   if (page == nullptr && release_direct(Nanos::max()) != 0) page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
-  PageSet& set = set_of(group, kind);
+  PageSet& set = set_of(group, PageKind::native);
   LockGuard guard(set.lock());
   return set.take_first(page, blocks);
 }
@@ -233,7 +244,7 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
   if (blocks.n < kLeastSpanBlocks) blocks.n = kLeastSpanBlocks;
   const uint32_t align_blocks =
       alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
-  const PageSet::Place place = take_blocks(group, PageKind::few_objects, blocks, align_blocks);
+  const PageSet::Place place = take_blocks(group, blocks, align_blocks);
   if (place.page == nullptr) return nullptr;
   Span* span = place.page->record_at(place.first);
   become_whole(span, SpanKind::run);
@@ -279,7 +290,7 @@ void Heap::deallocate(Span* span) {
   map_.set(span->base, {1}, nullptr);
   if (span->kind == SpanKind::direct) {
     unlink_direct(span);
-    if (!cache_direct(span)) unmap_direct(span);
+    span->bytes <= kCachedDirectBytes ? cache_direct(span) : unmap_direct(span);
     return;
   }
   give_blocks(span->page, span->base, Blocks::covering(span->bytes));
@@ -294,7 +305,7 @@ Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
     const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
     if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
     *link = span->next_direct;
-    --cached_directs_;
+    cached_directs_.fetch_sub(1, std::memory_order_relaxed);
     cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
     link_direct_locked(span);
     return span;
@@ -302,18 +313,23 @@ Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
   return nullptr;
 }
 
-bool Heap::cache_direct(Span* span) {
+// The newest is always kept; older ones only as far as they are little beside what is in use.
+void Heap::cache_direct(Span* span) {
+  const size_t in_use = pages_in_use() * kHugePageSize + direct_bytes();
+  while (cached_direct_bytes() != 0 &&
+         (cached_directs() == kCachedDirect || cached_direct_bytes() + span->bytes > in_use / 16)) {
+    Span* oldest = take_cached_direct(Nanos::max());
+    if (oldest == nullptr) break;
+    unmap_direct(oldest);
+  }
   const Nanos now = system_.now_coarse();
   LockGuard guard(direct_lock_);
-  if (cached_directs_ == kCachedDirect || cached_direct_bytes() + span->bytes > kCachedDirectBytes)
-    return false;
   span->fresh = false;
   span->freed = now.n;
   span->next_direct = cached_direct_;
   cached_direct_ = span;
-  ++cached_directs_;
+  cached_directs_.fetch_add(1, std::memory_order_relaxed);
   cached_direct_bytes_.fetch_add(span->bytes, std::memory_order_relaxed);
-  return true;
 }
 
 // The oldest of the cached mappings, if it was freed up to `before`.
@@ -324,7 +340,7 @@ Span* Heap::take_cached_direct(Nanos before) {
   Span* span = *link;
   if (span == nullptr || span->freed > before.n) return nullptr;
   *link = nullptr;
-  --cached_directs_;
+  cached_directs_.fetch_sub(1, std::memory_order_relaxed);
   cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
   return span;
 }

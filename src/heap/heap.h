@@ -7,10 +7,9 @@
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
-// Where blocks come from, in this order (docs/life_of_an_allocation.md): pages of the group and
-// kind; promoted pages of the longer-lived groups (they are pinned already); a new page. Kinds: a
-// span of many objects stays for the one that lives longest, so spans of many small objects have
-// pages of their own, and do not pin the pages of spans with few (tcmalloc's filler does alike).
+// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
+// of the longer-lived groups (they are pinned already); while the heap is small, other groups'
+// pages, since a page for each group would cost more than keeping them apart can save; a new page.
 // Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
 #pragma once
 
@@ -24,7 +23,7 @@
 namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
-inline constexpr size_t kCachedDirectBytes = size_t{128} << 20;  // freed direct mappings kept
+inline constexpr size_t kCachedDirectBytes = size_t{128} << 20;  // of a freed mapping that is kept
 inline constexpr int kCachedDirect = 16;
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
 inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
@@ -51,9 +50,9 @@ struct alignas(kCacheLine) Bin {
   AddressHeap<Span> partial;  // spans with free slots
 };
 
-enum class PageKind : uint8_t { few_objects, many_objects, promoted };
-inline constexpr int kPageKinds = 3;
-inline constexpr int kManyObjects = 16;  // slots of a span from which on they are many
+enum class PageKind : uint8_t { native, promoted };
+inline constexpr int kPageKinds = 2;
+inline constexpr size_t kSmallHeap = 16;  // pages in use up to which groups share them
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -99,15 +98,17 @@ class Heap {
 
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
-  // Gives back what has been empty since `before`: huge pages beyond `retain_pages`, and direct
-  // mappings. Returns how many. No system call happens under a lock that an allocation takes.
-  size_t release(Nanos before, size_t retain_pages) {
-    return pool_.release(before, retain_pages) + release_direct(before);
-  }
+  // Gives back the huge pages that have been empty since `before`, but keeps `retain_pages`.
+  // Returns how many. No system call happens under a lock that an allocation takes.
+  size_t release(Nanos before, size_t retain_pages) { return pool_.release(before, retain_pages); }
+  // The same for freed direct mappings.
+  size_t release_direct(Nanos before);
 
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
   PoolCounts pool_counts() { return pool_.counts(); }
+  // Huge pages that hold objects; a hint.
+  size_t pages_in_use() const { return pool_.in_use(); }
   // Empty huge pages or freed mappings that still have memory behind them: something to release.
   bool has_empty_pages() const { return pool_.has_empty() || cached_direct_bytes() != 0; }
   size_t cached_direct_bytes() const {
@@ -153,14 +154,15 @@ class Heap {
   void free_span(Span* span);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
   Span* reuse_direct(size_t bytes, size_t alignment);
-  bool cache_direct(Span* span);
+  void cache_direct(Span* span);
   Span* take_cached_direct(Nanos before);
-  size_t release_direct(Nanos before);
   void unmap_direct(Span* span);
   bool extend_run(Span* span, Blocks have, Blocks want);
   void* resize_direct(Span* span, size_t bytes);
-  PageSet::Place take_blocks(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
-  PageSet::Place open_page(PageGroup group, PageKind kind, Blocks blocks);
+  PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageSet::Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
+  PageSet::Place take_elsewhere(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageSet::Place open_page(PageGroup group, Blocks blocks);
   void give_blocks(HugePage* page, char* start, Blocks blocks);
   PageSet& set_of(PageGroup group, PageKind kind) {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
@@ -170,6 +172,7 @@ class Heap {
   void link_direct_locked(Span* span);
   void unlink_direct(Span* span);
 
+  int cached_directs() const { return cached_directs_.load(std::memory_order_relaxed); }
   Span* new_direct_record();
   void free_direct_record(Span* span);
 
@@ -185,7 +188,7 @@ class Heap {
   std::atomic<size_t> direct_bytes_{0};
   // Freed mappings, newest first, for the next request of about their size; under direct_lock_.
   Span* cached_direct_ = nullptr;
-  int cached_directs_ = 0;
+  std::atomic<int> cached_directs_{0};
   std::atomic<size_t> cached_direct_bytes_{0};
 };
 

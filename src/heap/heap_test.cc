@@ -14,8 +14,8 @@
 namespace llamalloc {
 namespace {
 
-constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageGroup::session,
-                                 PageGroup::permanent};
+constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageGroup::brief,
+                                 PageGroup::session, PageGroup::permanent};
 
 class HeapTest : public testing::Test {
  protected:
@@ -23,6 +23,10 @@ class HeapTest : public testing::Test {
     return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
   }
   HugePage* page_of(const void* p) { return heap_.find(p)->page; }
+  void grow_beyond_small() {
+    while (heap_.pages_in_use() < kSmallHeap)
+      heap_.allocate(kRunMax, 1, PageGroup::permanent, false);
+  }
 
   FakePages system_;
   MetadataArena arena_{system_};
@@ -31,6 +35,7 @@ class HeapTest : public testing::Test {
 };
 
 TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
+  grow_beyond_small();
   for (int i = 0; i < 3000; ++i)
     for (PageGroup group : kGroups) {
       const char* slot = one(group, 100 + i % 3000);
@@ -40,12 +45,15 @@ TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-TEST_F(HeapTest, SpansOfManyObjectsDoNotPinPagesOfSpansWithFew) {
-  const char* many = one(PageGroup::session, 32);
-  const char* few = one(PageGroup::session, 18000);
-  Span* run = heap_.allocate(300000, 1, PageGroup::session, false);
-  EXPECT_NE(page_of(many), page_of(few));
-  EXPECT_EQ(page_of(few), run->page);
+TEST_F(HeapTest, GroupsSharePagesWhileTheHeapIsSmall) {
+  char* unknown = one(PageGroup::unknown, 1000);
+  char* transient = one(PageGroup::transient, 1000);
+  EXPECT_EQ(page_of(transient), page_of(unknown));
+  EXPECT_NE(heap_.find(transient), heap_.find(unknown)) << "but no span";
+  char* permanent = one(PageGroup::permanent, 1000);
+  EXPECT_EQ(page_of(permanent), page_of(unknown));
+  grow_beyond_small();
+  EXPECT_EQ(page_of(one(PageGroup::transient, 4096))->group, PageGroup::transient);
 }
 
 TEST_F(HeapTest, TakesTheLowestSlotAndReusesItAtOnce) {
@@ -101,12 +109,12 @@ TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
 }
 
 TEST_F(HeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
-  for (int i = 0; i < 3; ++i) heap_.allocate(kRunMax, 1, kGroups[i], false);
+  for (int i = 0; i < 6; ++i) heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
   const int small = system_.small_advice;  // the three, and our own tables
   EXPECT_GE(small, 3);
   heap_.collapse_first_pages();
   EXPECT_EQ(system_.collapsed, 0u);
-  heap_.allocate(kRunMax, 1, kGroups[3], false);
+  heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
   heap_.collapse_first_pages();
   heap_.collapse_first_pages();
   EXPECT_EQ(system_.collapsed, 3 * kHugePageSize);
@@ -173,24 +181,27 @@ TEST_F(HeapTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
   EXPECT_EQ(heap_.find(base), span);
   EXPECT_FALSE(span->fresh);
   EXPECT_TRUE(span->sampled);
-  heap_.deallocate(span);
   heap_.deallocate(small);
+  heap_.deallocate(span);
   EXPECT_EQ(heap_.direct_bytes(), 0u);
-  EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 0u) << "too young";
-  EXPECT_EQ(heap_.release(system_.time, 0), 2u);
+  EXPECT_EQ(heap_.release_direct(system_.time - Nanos::seconds(1)), 0u) << "too young";
+  EXPECT_EQ(heap_.release_direct(system_.time), 1u);
   EXPECT_EQ(heap_.cached_direct_bytes(), 0u);
 }
 
-TEST_F(HeapTest, KeepsABoundedNumberOfFreedMappings) {
+TEST_F(HeapTest, KeepsTheNewestFreedMappingAndLittleMore) {
   std::vector<Span*> spans;
   for (int i = 0; i < 40; ++i)
     spans.push_back(
         heap_.allocate(static_cast<size_t>(2 + i % 9) << 20, 1, PageGroup::unknown, false));
-  const int before = system_.unmaps;
-  for (Span* span : spans) heap_.deallocate(span);
-  EXPECT_GE(system_.unmaps - before, 40 - kCachedDirect);
-  EXPECT_LE(heap_.cached_direct_bytes(), kCachedDirectBytes);
-  EXPECT_GT(heap_.cached_direct_bytes(), kCachedDirectBytes / 4);
+  for (Span* span : spans) {
+    heap_.deallocate(span);
+    ASSERT_LE(heap_.cached_direct_bytes(), std::max(heap_.direct_bytes() / 16, size_t{10} << 20));
+    ASSERT_GT(heap_.cached_direct_bytes(), 0u);
+  }
+  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{2 + 39 % 9} << 20);
+  heap_.deallocate(heap_.allocate(kCachedDirectBytes + 1, 1, PageGroup::unknown, false));
+  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{2 + 39 % 9} << 20) << "too large to keep";
 }
 
 // A page whose objects outlive the deadline serves the next longer group from then on.
@@ -201,11 +212,11 @@ TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
   EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
   system_.time = system_.time + Nanos::seconds(2);
   EXPECT_EQ(heap_.promote_expired(system_.time), 1u);
-  EXPECT_EQ(page->group, PageGroup::session);
+  EXPECT_EQ(page->group, PageGroup::brief);
   EXPECT_TRUE(page->promoted);
-  char* session = one(PageGroup::session, 5000);
-  EXPECT_EQ(page_of(session), page) << "a promoted page is filled before a new one is opened";
-  heap_.give_one(session);
+  char* brief = one(PageGroup::brief, 5000);
+  EXPECT_EQ(page_of(brief), page) << "a promoted page is filled before a new one is opened";
+  heap_.give_one(brief);
   heap_.give_one(stays);
   EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
@@ -262,7 +273,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
         ASSERT_EQ(heap_.give_one(h.start), nullptr);
       }
     } else {
-      const PageGroup group = kGroups[random() % 4];
+      const PageGroup group = kGroups[random() % 5];
       const size_t bytes = 1 + random() % (size_t{1} << random() % 21);
       Held h{nullptr, bytes, nullptr};
       if (bytes <= kSmallMax) {
@@ -287,6 +298,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
     if (step % 1000 == 0) {
       ASSERT_TRUE(heap_.is_consistent()) << step;
       heap_.release(system_.time, random() % 4);
+      heap_.release_direct(system_.time);
       system_.time = system_.time + Nanos::millis(700);
       heap_.promote_expired(system_.time);
     }

@@ -24,11 +24,16 @@ void PagePool::remove_backed(HugePage* page) {
 HugePage* PagePool::acquire() {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
-  if (page) {
+  if (page)
     remove_backed(page);
-    return page;
-  }
-  page = given_back_.min();
+  else
+    page = back_another();
+  if (page != nullptr) in_use_.store(in_use() + 1, std::memory_order_relaxed);
+  return page;
+}
+
+HugePage* PagePool::back_another() {
+  HugePage* page = given_back_.min();
   if (page)
     given_back_.remove(page);
   else
@@ -46,6 +51,7 @@ void PagePool::put_empty(HugePage* page, Nanos now) {
   page->promoted = false;
   page->emptied = now;
   add_backed(page);
+  in_use_.store(in_use() - 1, std::memory_order_relaxed);
 }
 
 HugePage* PagePool::take_oldest(Nanos before, size_t retain) {

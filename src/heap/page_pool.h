@@ -50,8 +50,9 @@ class PagePool {
   void collapse_first_pages();
 
   PoolCounts counts();
-  // A hint, read without the lock.
+  // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
+  size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
   Lock& lock() { return lock_; }
   bool is_consistent();
 
@@ -64,6 +65,7 @@ class PagePool {
   void add_backed(HugePage* page);
   void remove_backed(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
+  HugePage* back_another();
   HugePage* take_new();
   bool is_first(const HugePage* page) const;
   bool commit_more();
@@ -87,6 +89,7 @@ class PagePool {
   AddressHeap<HugePage> given_back_;
   PoolCounts counts_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
+  std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
 };
 
 }  // namespace llamalloc

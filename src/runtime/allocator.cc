@@ -22,7 +22,7 @@ void* out_of_memory() {
 }
 
 void flush_cache(ThreadCache* cache) {
-  if (const void* twice = cache->flush(process.heap)) report_double_free(twice);
+  if (const void* twice = cache->magazines.flush(process.heap)) report_double_free(twice);
 }
 
 namespace {
@@ -168,17 +168,17 @@ int64_t count_down(ThreadCache* cache, size_t size) {
 }
 
 void* put_slot(ThreadCache* cache, int bin, void* p) {
-  Magazine& magazine = cache->magazines[bin];
+  Magazine& magazine = cache->magazines.bins[bin];
   if (magazine.top == magazine.limit)
-    return cache->spill(process.heap, process.arena, bin, p, process.threads.in_use());
+    return cache->magazines.spill(process.heap, process.arena, bin, p, process.threads.in_use());
   *magazine.top++ = p;
   return nullptr;
 }
 
 void* take_slot(ThreadCache* cache, int bin) {
-  Magazine& magazine = cache->magazines[bin];
+  Magazine& magazine = cache->magazines.bins[bin];
   if (magazine.top != magazine.base) return *--magazine.top;
-  void* p = cache->refill(process.heap, process.arena, bin, process.threads.in_use());
+  void* p = cache->magazines.refill(process.heap, process.arena, bin, process.threads.in_use());
   return LLAMALLOC_LIKELY(p != nullptr) ? p : out_of_memory();
 }
 
@@ -186,7 +186,7 @@ void* take_slot(ThreadCache* cache, int bin) {
 void* take_medium(ThreadCache* cache, size_t size) {
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
-  Magazine& magazine = cache->magazines[size_class_of(size)];
+  Magazine& magazine = cache->magazines.bins[size_class_of(size)];
   if (left < 0 || cache->predicting || magazine.top == magazine.base) return nullptr;
   cache->countdown.store(left, std::memory_order_relaxed);
   return *--magazine.top;
@@ -217,7 +217,7 @@ namespace {
   const int size_class = table_class_of(size);
   const uint64_t key = prediction_cache.context_key(site, cache->stack_high, size_class);
   const Prediction p = prediction_cache.find(key);
-  Magazine& magazine = cache->magazines[bin_of(p.group, size_class, false)];
+  Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
   if (LLAMALLOC_UNLIKELY(!p.found || magazine.top == magazine.base))
     return allocate_slow(size, site);
   return *--magazine.top;
@@ -230,7 +230,7 @@ void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site) {
   const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site);
   Magazine* magazine =
-      &cache->magazines[bin_of(PredictionCache::group_in(slot), size_class, false)];
+      &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
   void** top = magazine->top;
   if (LLAMALLOC_UNLIKELY(top == magazine->base)) return allocate_slow(size, site);
   magazine->top = top - 1;

@@ -51,7 +51,7 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
     cache->countdown.store(left, std::memory_order_relaxed);
     if (LLAMALLOC_LIKELY(left >= 0)) {
       if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site);
-      Magazine* magazine = &cache->magazines[table_class_of(size)];
+      Magazine* magazine = &cache->magazines.bins[table_class_of(size)];
       void** top = magazine->top;
       if (LLAMALLOC_LIKELY(top != magazine->base)) {
         magazine->top = top - 1;
@@ -70,7 +70,7 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
   }
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
-  Magazine* magazine = current_cache->magazine_at(span->local_offset);
+  Magazine* magazine = current_cache->magazines.at(span->local_offset);
   void** top = magazine->top;
   if (LLAMALLOC_UNLIKELY(top == magazine->limit)) return deallocate_slow(p, span, return_address);
   if (LLAMALLOC_UNLIKELY(top[-1] == p)) return report_bad_free(p, "freed twice", span);

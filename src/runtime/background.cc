@@ -21,6 +21,7 @@ namespace {
 
 constexpr Nanos kShortSleep = Nanos::millis(100);
 constexpr Nanos kLongSleep = Nanos::seconds(10);
+constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 constexpr Nanos kHousekeeping = Nanos::seconds(1);
 constexpr size_t kWorkerStack = 512 * 1024;
@@ -53,6 +54,7 @@ void give_memory_back(Nanos now) {
   process.heap.collapse_first_pages();
   const Nanos delay{static_cast<int64_t>(process.options.release_delay)};
   process.heap.release(now - delay, process.options.retain / kHugePageSize);
+  process.heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
 }
 
 bool has_standing_work() {

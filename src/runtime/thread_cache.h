@@ -1,48 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread keeps of the heap: for each local bin a magazine, a stack of free slots.
-//
-//   magazine[b]   base[ oldest | ... | newest ]top ... limit       one word a slot
-//
-// malloc pops, free pushes, whoever allocated the slot: no lock, no atomic, the object untouched.
-// A magazine that runs dry takes slots from the heap, one that is full gives its older half back:
-// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem").
-//
-// Capacities start at nothing and double as long as the thread needs the heap: up to about 4 KiB
-// unasked, beyond only for a magazine that both ran dry and overflowed; one that does only one of
-// them gains nothing by being longer. All capacities together, in bytes, stay within the thread's
-// budget, which grows with each visit to the heap. So a thread that allocates little holds little.
-//
-// Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
-// capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
+// What belongs to one thread: its magazines, and its countdown to the next turn of bookkeeping.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "heap/heap.h"
-#include "os/arena.h"
+#include "heap/magazines.h"
 
 namespace llamalloc {
-
-struct Magazine {
-  void** top;          // behind the newest slot
-  void** base;         // the oldest slot; null: no room yet
-  void** limit;        // behind the last place
-  uint32_t size;       // bytes of a slot
-  uint8_t array_log2;  // words of the array, base[-1] among them; 0: none
-  bool ran_dry;        // since it last grew
-  bool overflowed;     // since it last grew
-
-  size_t capacity() const { return static_cast<size_t>(limit - base); }
-};
-static_assert(sizeof(Magazine) == kLocalBinStride);
-
-inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
-inline constexpr size_t kFirstBudget = size_t{8} << 10;
-inline constexpr size_t kBudgetStep = 64;
-inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
-inline constexpr size_t kAllBudgets = size_t{32} << 20;    // bytes, shared by the threads
 
 // What others subtract from a thread's countdown to call it in; the thread adds it back. The
 // thread's own plain update may swallow it: then it is called in the next time.
@@ -62,32 +28,9 @@ struct alignas(kCacheLine) ThreadCache {
   int64_t bytes_to_sample;   // at the last setting
   int64_t bytes_to_recheck;  // at the last setting
   uintptr_t stack_high;
-  uint32_t busy;  // inside a slow path: what we call there must not come back to it
-  size_t budget;
-  size_t capacity_bytes;
-  ThreadCache* next;                         // all caches ever made, under the registry's lock
-  void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
-  Magazine magazines[kLocalBins + 1];        // that of kNoLocalBin stays empty and full
-
-  Magazine* magazine_at(size_t offset) {
-    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(magazines) + offset);
-  }
-  void initialise();
-  // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
-  // threads: how many share the budgets.
-  void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
-  // Takes in a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
-  void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
-  // Gives everything back to the heap. Returns a slot that was freed twice, or null.
-  void* flush(Heap& heap);
-  // Forgets the capacities too: for a thread that ends.
-  void reset();
-  bool is_consistent() const;
-
- private:
-  bool grow(Magazine& magazine, MetadataArena& arena, size_t threads);
-  void** new_array(int log2, MetadataArena& arena);
-  void free_array(void** array, int log2);
+  uint32_t busy;      // inside a slow path: what we call there must not come back to it
+  ThreadCache* next;  // all caches ever made, under the registry's lock
+  Magazines magazines;
 };
 
 }  // namespace llamalloc

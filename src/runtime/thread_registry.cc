@@ -14,7 +14,7 @@ ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
   if (cache == nullptr) {
     cache = arena.make<ThreadCache>();
     if (cache == nullptr) return nullptr;
-    cache->initialise();
+    cache->magazines.initialise();
     cache->next = all_;
     all_ = cache;
   }
@@ -24,8 +24,8 @@ ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
 }
 
 void ThreadRegistry::retire(ThreadCache* cache, Heap& owner) {
-  cache->flush(owner);
-  cache->reset();
+  cache->magazines.flush(owner);
+  cache->magazines.reset();
   LockGuard guard(lock_);
   cache->in_use = false;
   in_use_.fetch_sub(1, std::memory_order_relaxed);

@@ -114,7 +114,8 @@ LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) {
 // Gives back the empty huge pages; pad: bytes to keep. 1 if anything went back.
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {
   if (current_cache != &empty_cache) flush_cache(current_cache);
-  return process.heap.release(process.system.now(), pad / kHugePageSize) > 0;
+  const Nanos now = process.system.now();
+  return process.heap.release(now, pad / kHugePageSize) + process.heap.release_direct(now) > 0;
 }
 
 #define LLAMALLOC_SAME_AS(name) \

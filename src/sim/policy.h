@@ -54,6 +54,8 @@ class Policy {
   virtual uint64_t allocate(const Request& request) = 0;
   // bytes: as last asked for.
   virtual void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) = 0;
+  // Nothing more comes of the thread.
+  virtual void end_thread(uint32_t) {}
   // The object's new offset; by default it moves.
   virtual uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) {
     const uint64_t moved = allocate(request);
@@ -96,5 +98,6 @@ std::unique_ptr<Policy> make_policy(std::string_view name);
 
 // Empty huge pages go back to the system after this time (the product's release_delay).
 inline constexpr Nanos kReleaseDelay = Nanos::seconds(1);
+inline constexpr Nanos kDirectDelay = Nanos::millis(100);  // as in runtime/background.cc
 
 }  // namespace llamalloc::sim

@@ -31,10 +31,48 @@ uint64_t ProductPolicy::allocate(const Request& request) {
   return p ? pages_.offset_of(p) : kNoAddress;
 }
 
-ThreadCache& ProductPolicy::cache_of(uint32_t thread) {
-  if (thread >= caches_.size()) caches_.resize(thread + 1u);
-  if (caches_[thread] == nullptr) caches_[thread] = std::make_unique<ThreadCache>(heap_);
-  return *caches_[thread];
+// As ThreadRegistry::adopt.
+ProductPolicy::Thread& ProductPolicy::thread_of(uint32_t number) {
+  if (number >= threads_.size()) threads_.resize(number + 1u);
+  Thread*& thread = threads_[number];
+  if (thread == nullptr) {
+    thread = ended_;
+    if (thread != nullptr) {
+      ended_ = thread->next;
+    } else {
+      thread = arena_.make<Thread>();
+      CHECK(thread != nullptr);
+      thread->magazines.initialise();
+    }
+    ++running_;
+  }
+  return *thread;
+}
+
+// As ThreadRegistry::retire.
+void ProductPolicy::end_thread(uint32_t number) {
+  if (number >= threads_.size() || threads_[number] == nullptr) return;
+  Thread* thread = threads_[number];
+  CHECK(thread->magazines.flush(heap_) == nullptr);
+  thread->magazines.reset();
+  thread->called_in = false;
+  thread->next = ended_;
+  ended_ = thread;
+  threads_[number] = nullptr;
+  --running_;
+}
+
+char* ProductPolicy::take_slot(uint32_t number, int bin) {
+  Thread& thread = thread_of(number);
+  if (thread.called_in) {
+    CHECK(thread.magazines.flush(heap_) == nullptr);
+    thread.called_in = false;
+  }
+  Magazine& magazine = thread.magazines.bins[bin];
+  void* slot = magazine.top != magazine.base
+                   ? *--magazine.top
+                   : thread.magazines.refill(heap_, arena_, bin, running_);
+  return static_cast<char*>(slot);
 }
 
 char* ProductPolicy::place(const Request& request) {
@@ -43,7 +81,7 @@ char* ProductPolicy::place(const Request& request) {
   const PageGroup group = group_of(request.lifetime);
   if (slot != 0) {
     const int size_class = size_class_of(slot);
-    char* p = cache_of(request.thread).take(bin_of(group, size_class, false), caches_.size());
+    char* p = take_slot(request.thread, bin_of(group, size_class, false));
     if (p) rounding_ += kSizeClassRows[size_class].size - request.size;
     return p;
   }
@@ -61,10 +99,13 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
   Span* span = heap_.find(p);
   CHECK(span != nullptr);
   rounding_ -= taken_for(*span) - bytes;
-  if (span->kind == SpanKind::slots)
-    cache_of(thread).put(span->bin, p, caches_.size());
+  if (span->kind != SpanKind::slots) return heap_.deallocate(span);
+  Magazines& magazines = thread_of(thread).magazines;
+  Magazine* magazine = magazines.at(span->local_offset);
+  if (magazine->top != magazine->limit)
+    *magazine->top++ = p;
   else
-    heap_.deallocate(span);
+    CHECK(magazines.spill(heap_, arena_, span->bin, p, running_) == nullptr);
 }
 
 uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& request) {
@@ -89,12 +130,13 @@ void ProductPolicy::advance(Nanos now) {
   pages_.time = now;
   if (now - last_house_ >= kHousekeeping) {
     last_house_ = now;
-    for (const auto& cache : caches_)
-      if (cache) cache->call_in();
+    for (Thread* thread : threads_)
+      if (thread) thread->called_in = true;
     promotions_ += heap_.promote_expired(now);
   }
   heap_.collapse_first_pages();
   heap_.release(now - kReleaseDelay, 0);
+  heap_.release_direct(now - kDirectDelay);
 }
 
 Losses ProductPolicy::losses() {
@@ -108,11 +150,8 @@ Losses ProductPolicy::losses() {
   losses.empty_pages = heap_.pool_counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap_.cached_direct_bytes());
   losses.metadata = arena_.resident_bytes() + heap_.map_bytes();
-  for (const auto& cache : caches_) {
-    if (cache == nullptr) continue;
-    losses.thread_caches += cache->held_bytes();
-    losses.metadata += cache->table_bytes();
-  }
+  for (const Thread* thread : threads_)
+    if (thread != nullptr) losses.thread_caches += thread->magazines.cached_bytes();
   return losses;
 }
 

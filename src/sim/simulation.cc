@@ -71,7 +71,16 @@ class Simulation {
     uint8_t lifetime;
   };
 
+  // A trace does not tell when a thread ends: its last event has to do.
   bool take(const Event& event, std::string* error) {
+    const bool good = act(event, error);
+    if (event.thread < survey_.thread_ends.size() &&
+        survey_.thread_ends[event.thread] == outcome_.events)
+      policy_.end_thread(event.thread);
+    return good;
+  }
+
+  bool act(const Event& event, std::string* error) {
     ++outcome_.events;
     now_ = clock_at(event.time);
     if (now_ >= next_tick_ || event.time > next_time()) reach(event.time);

@@ -90,7 +90,11 @@ class Surveyor {
     if (event.time < survey_.duration) return fail(event, "its time is before that of the last");
     survey_.duration = event.time;
     if (event.thread >= kMostThreads) return fail(event, "its thread number is absurd");
-    if (event.thread >= survey_.threads) survey_.threads = event.thread + 1;
+    if (event.thread >= survey_.threads) {
+      survey_.threads = event.thread + 1;
+      survey_.thread_ends.resize(survey_.threads);
+    }
+    survey_.thread_ends[event.thread] = survey_.events;
     if (event.kind == EventKind::allocate) return allocate(event);
     const uint32_t slot = slots_.find(event.object);
     if (slot == SlotTable::kNone) return fail(event, "its object is not alive");

@@ -40,7 +40,8 @@ struct Survey {
   uint64_t resizes = 0;
   uint64_t allocated_bytes = 0;
   uint64_t threads = 0;
-  uint64_t duration = 0;  // nanoseconds: time of the last event
+  std::vector<uint64_t> thread_ends;  // by thread: the number of its last event, from 1
+  uint64_t duration = 0;              // nanoseconds: time of the last event
   uint64_t peak_time = 0;
   uint64_t peak_live = 0;
   std::vector<uint64_t> lifetimes;  // nanoseconds; kNeverFreed

@@ -23,6 +23,7 @@ INK, SOFT, LINE, ACCENT = "#1c2024", "#60666d", "#d9dce0", "#c0272d"
 GROUP_COLOURS = {
     "unknown": "#8a8a8a",
     "transient": "#4f9d8f",
+    "brief": "#7fa650",
     "session": "#c98b2b",
     "permanent": "#7a6fb0",
 }

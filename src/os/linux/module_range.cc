@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+// Of the loader, as the ABI of every platform with dynamic TLS wants it; _dl_find_object is libc's.
+extern "C" void* __tls_get_addr(void*);
+
 namespace llamalloc {
 namespace {
 
@@ -24,7 +27,7 @@ void find(void* code, Range* range) {
 
 void find_system_libraries() {
   find(reinterpret_cast<void*>(&getpid), &ranges[0]);
-  find(reinterpret_cast<void*>(&_dl_find_object), &ranges[1]);
+  find(reinterpret_cast<void*>(&__tls_get_addr), &ranges[1]);
 }
 
 bool is_in_system_library(uintptr_t address) {

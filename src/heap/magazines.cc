@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/thread_cache.h"
+#include "heap/magazines.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -16,22 +17,28 @@ size_t capacity_of(int log2) {
   return log2 == 0 ? 0 : (size_t{1} << log2) - 1;
 }
 
+size_t largest_budget(const Heap& heap, size_t threads) {
+  const size_t part = heap.pages_in_use() * kHugePageSize / 64;
+  const size_t all = std::clamp(part, kLeastAllBudgets, kMostAllBudgets);
+  return std::min(all / (threads ? threads : 1), kLargestBudget);
+}
+
 size_t half_of(const Magazine& magazine) {
   return (magazine.capacity() + 1) / 2;
 }
 
 }  // namespace
 
-void ThreadCache::initialise() {
-  for (int b = 0; b < kLocalBins; ++b) magazines[b].size = kSizeClassRows[b % kSizeClasses].size;
+void Magazines::initialise() {
+  for (int b = 0; b < kLocalBins; ++b) bins[b].size = kSizeClassRows[b % kSizeClasses].size;
   budget = kFirstBudget;
 }
 
-void* ThreadCache::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
-  Magazine& magazine = magazines[bin];
+void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
+  Magazine& magazine = bins[bin];
   DCHECK(magazine.top == magazine.base);
   magazine.ran_dry = true;
-  grow(magazine, arena, threads);
+  grow(magazine, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want);
@@ -41,12 +48,12 @@ void* ThreadCache::refill(Heap& heap, MetadataArena& arena, int bin, size_t thre
   return *magazine.top;
 }
 
-void* ThreadCache::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
-  Magazine& magazine = magazines[bin];
+void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
+  Magazine& magazine = bins[bin];
   DCHECK(magazine.top == magazine.limit);
   magazine.overflowed = true;
   void* twice = nullptr;
-  if (!grow(magazine, arena, threads)) {
+  if (!grow(magazine, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
     twice = heap.give(bin, magazine.base, oldest);
@@ -58,10 +65,8 @@ void* ThreadCache::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, 
   return twice;
 }
 
-bool ThreadCache::grow(Magazine& magazine, MetadataArena& arena, size_t threads) {
-  const size_t share = kAllBudgets / (threads ? threads : 1);
-  const size_t most = share < kLargestBudget ? share : kLargestBudget;
-  if (budget < most) budget += kBudgetStep;
+bool Magazines::grow(Magazine& magazine, Heap& heap, MetadataArena& arena, size_t threads) {
+  if (budget < largest_budget(heap, threads)) budget += kBudgetStep;
   const size_t have = magazine.capacity();
   const size_t unasked = have * magazine.size < kUnaskedBytes && have < kUnaskedSlots;
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
@@ -85,7 +90,7 @@ bool ThreadCache::grow(Magazine& magazine, MetadataArena& arena, size_t threads)
   return true;
 }
 
-void** ThreadCache::new_array(int log2, MetadataArena& arena) {
+void** Magazines::new_array(int log2, MetadataArena& arena) {
   if (void** array = free_arrays[log2]) {
     free_arrays[log2] = static_cast<void**>(array[0]);
     return array;
@@ -93,15 +98,15 @@ void** ThreadCache::new_array(int log2, MetadataArena& arena) {
   return arena.make_array<void*>(size_t{1} << log2);
 }
 
-void ThreadCache::free_array(void** array, int log2) {
+void Magazines::free_array(void** array, int log2) {
   array[0] = free_arrays[log2];
   free_arrays[log2] = array;
 }
 
-void* ThreadCache::flush(Heap& heap) {
+void* Magazines::flush(Heap& heap) {
   void* twice = nullptr;
   for (int b = 0; b < kLocalBins; ++b) {
-    Magazine& magazine = magazines[b];
+    Magazine& magazine = bins[b];
     if (magazine.top == magazine.base) continue;
     void* bad = heap.give(b, magazine.base, static_cast<size_t>(magazine.top - magazine.base));
     if (bad != nullptr) twice = bad;
@@ -110,8 +115,8 @@ void* ThreadCache::flush(Heap& heap) {
   return twice;
 }
 
-void ThreadCache::reset() {
-  for (Magazine& magazine : magazines) {
+void Magazines::reset() {
+  for (Magazine& magazine : bins) {
     DCHECK(magazine.top == magazine.base);
     if (magazine.array_log2 != 0) free_array(magazine.base - 1, magazine.array_log2);
     magazine.top = magazine.base = magazine.limit = nullptr;
@@ -122,10 +127,17 @@ void ThreadCache::reset() {
   budget = kFirstBudget;
 }
 
-bool ThreadCache::is_consistent() const {
+size_t Magazines::cached_bytes() const {
+  size_t bytes = 0;
+  for (const Magazine& magazine : bins)
+    bytes += static_cast<size_t>(magazine.top - magazine.base) * magazine.size;
+  return bytes;
+}
+
+bool Magazines::is_consistent() const {
   size_t bytes = 0;
   bool good = true;
-  for (const Magazine& magazine : magazines) {
+  for (const Magazine& magazine : bins) {
     bytes += magazine.capacity() * magazine.size;
     good &= magazine.base <= magazine.top && magazine.top <= magazine.limit;
     good &= magazine.base == nullptr || magazine.base[-1] == nullptr;

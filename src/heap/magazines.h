@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a thread keeps of the heap: for each local bin a magazine, a stack of free slots. Used by
+// its thread only.
+//
+//   magazine[b]   base[ oldest | ... | newest ]top ... limit       one word a slot
+//
+// malloc pops, free pushes, whoever allocated the slot: no lock, no atomic, the object untouched.
+// A magazine that runs dry takes slots from the heap, one that is full gives its older half back:
+// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem").
+//
+// Capacities start at nothing and double as long as the thread needs the heap: up to about 4 KiB
+// unasked, beyond only for a magazine that both ran dry and overflowed; one that does only one of
+// them gains nothing by being longer. All capacities together, in bytes, stay within the thread's
+// budget, which grows with each visit to the heap. So a thread that allocates little holds little.
+//
+// Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
+// capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/heap.h"
+#include "os/arena.h"
+
+namespace llamalloc {
+
+struct Magazine {
+  void** top;          // behind the newest slot
+  void** base;         // the oldest slot; null: no room yet
+  void** limit;        // behind the last place
+  uint32_t size;       // bytes of a slot
+  uint8_t array_log2;  // words of the array, base[-1] among them; 0: none
+  bool ran_dry;        // since it last grew
+  bool overflowed;     // since it last grew
+
+  size_t capacity() const { return static_cast<size_t>(limit - base); }
+};
+static_assert(sizeof(Magazine) == kLocalBinStride);
+
+inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
+inline constexpr size_t kFirstBudget = size_t{8} << 10;
+inline constexpr size_t kBudgetStep = 64;
+inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
+// Bytes, shared by the threads: a 64th of the heap, within these.
+inline constexpr size_t kLeastAllBudgets = size_t{1} << 20;
+inline constexpr size_t kMostAllBudgets = size_t{32} << 20;
+
+struct Magazines {
+  size_t budget;
+  size_t capacity_bytes;
+  void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
+  Magazine bins[kLocalBins + 1];             // that of kNoLocalBin stays empty and full
+
+  Magazine* at(size_t local_offset) {
+    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(bins) + local_offset);
+  }
+  void initialise();
+  // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
+  // threads: how many share the budgets.
+  void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
+  // Takes in a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
+  void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
+  // Gives everything back to the heap. Returns a slot that was freed twice, or null.
+  void* flush(Heap& heap);
+  // Forgets the capacities too: for a thread that ends.
+  void reset();
+  size_t cached_bytes() const;
+  bool is_consistent() const;
+
+ private:
+  bool grow(Magazine& magazine, Heap& heap, MetadataArena& arena, size_t threads);
+  void** new_array(int log2, MetadataArena& arena);
+  void free_array(void** array, int log2);
+};
+
+}  // namespace llamalloc
