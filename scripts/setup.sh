@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test
+#   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test, workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
 #
@@ -37,6 +37,20 @@ test|perl|perl|runs under the library
 test|xz-utils|xz|runs under the library
 test|golang-go|go|builds the public pprof tool that opens our profiles
 test|graphviz|dot|pprof -svg
+workloads|redis-server|-|recipes redis and redis-mixed
+workloads|redis-tools|-|redis-benchmark
+workloads|memcached|-|recipe memcached
+workloads|mariadb-server-core|-|recipe mariadb: mariadbd and mariadb-install-db
+workloads|mariadb-client-core|-|the SQL client that loads it
+workloads|librocksdb-dev|-|recipe rocksdb
+workloads|clang-19|-|recipe clang
+workloads|z3|-|recipe z3
+workloads|libcpp-httplib-dev|-|recipe images: HTTP in front of OpenCV
+workloads|libopencv-imgproc-dev|-|recipe images: filters and scaling
+workloads|libopencv-imgcodecs-dev|-|recipe images: JPEG and PNG
+workloads|libjemalloc2|-|recipe swing: peer
+workloads|libmimalloc2.0|-|recipe swing: peer
+workloads|libtcmalloc-minimal4|-|recipe swing: peer
 TABLE
 }
 
