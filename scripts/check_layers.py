@@ -37,12 +37,13 @@ CPP_LAYERS = {
 PYTHON_ORDER = [
     "contracts",
     "units histogram tokens pprof_proto procmem control elf",
-    "profile survival hugepages launch attach child",
+    "profile survival hugepages launch attach child residency",
     "labels recording traces doctor",
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",
     "train_report demo",
+    "workloads",
     "cli",
 ]
 PYTHON_LAYERS = {name: n for n, names in enumerate(PYTHON_ORDER, 1) for name in names.split()}

@@ -20,6 +20,7 @@ from llamalloc.cli.report import report
 from llamalloc.cli.run import run
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
+from llamalloc.cli.workload import app as workload
 from llamalloc.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
@@ -39,6 +40,7 @@ app.command(context_settings=_PROGRAM_VERBS)(run)
 app.command()(report)
 app.command()(doctor)
 app.add_typer(trace, name="trace")
+app.add_typer(workload, name="workload")
 app.command(
     hidden=True,
     add_help_option=False,

@@ -6,9 +6,10 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ROOT / "workloads"
@@ -46,9 +47,10 @@ class Recipe:
     memory: str = ""  # what it does to memory
     packages: tuple[str, ...] = ()  # Debian packages, rows of scripts/setup.sh group workloads
     programs: tuple[str, ...] = ()  # commands or absolute files that must be there
-    target: str | None = None  # CMake target to build
+    install: str = ""  # how to get them, where not by `packages`
     seconds: int = 30  # about how long it takes, plain, on two cores
-    environment: dict[str, str] = {}  # noqa: RUF012 - a constant
+    environment: Mapping[str, str] = MappingProxyType({})
+    good_ends: tuple[int, ...] = (0,)
 
     def missing(self) -> list[str]:
         """Those of `programs` that are not installed."""
@@ -70,10 +72,7 @@ class Recipe:
         return True
 
     def load(self, session: Session) -> None:
-        """Drives a server; returns when done."""
-
-    # Exit codes of a good end.
-    good_ends: tuple[int, ...] = (0,)
+        """Drives a server; returns when done, and SIGTERM ends it."""
 
 
 def built(target: str) -> Path:
