@@ -18,7 +18,7 @@ class Clang(Recipe):
 
     def command(self, session: Session) -> list[str]:
         """The scale is the number of instances of a large template; 2 at least."""
-        instances = session.scaled(60, 1)
+        instances = session.scaled(18, 1)
         return [
             *("clang++-19", "-std=c++20", "-O2", "-c", f"-DINSTANCES={instances}"),
             *(["-DSMALL"] if session.scale < 0.2 else []),

@@ -19,7 +19,7 @@ CREATE TABLE items (order_id INT, line INT, product INT, amount INT, PRIMARY KEY
 """
 
 # (sessions at once, statements of each)
-_WAVES = ((4, 600), (32, 300), (8, 600), (48, 200), (2, 600))
+_WAVES = ((4, 3000), (32, 1500), (8, 3000), (48, 1000), (2, 3000))
 
 
 class MariaDb(Recipe):

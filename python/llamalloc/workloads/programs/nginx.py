@@ -13,7 +13,7 @@ _WORDS = [random.Random(n).randbytes(2 + n % 7).hex() for n in range(500)]
 _FILES = 60
 
 # (clients at once, requests of each)
-_WAVES = ((20, 150), (600, 12), (50, 80), (1000, 8), (10, 150))
+_WAVES = ((20, 60), (600, 8), (50, 40), (1000, 6), (10, 60))
 
 
 class Nginx(Recipe):
@@ -32,7 +32,7 @@ class Nginx(Recipe):
         files.mkdir()
         numbers = session.random()
         for n in range(_FILES):
-            words = int(2 ** numbers.uniform(7, 14))
+            words = int(2 ** numbers.uniform(7, 15.5))
             (files / f"{n}.html").write_text(" ".join(numbers.choices(_WORDS, k=words)))
         conf = (FILES / "nginx" / "nginx.conf").read_text()
         conf = conf.replace("@FOLDER@", str(session.folder)).replace("@PORT@", str(session.port))

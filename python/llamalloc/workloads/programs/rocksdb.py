@@ -18,5 +18,5 @@ class RocksDb(Recipe):
 
     def command(self, session: Session) -> list[str]:
         """A database in the run's own folder."""
-        keys = session.scaled(300_000, 1_000)
+        keys = session.scaled(100_000, 1_000)
         return [str(built("store")), str(session.folder / "db"), str(keys), str(session.seed)]

@@ -21,6 +21,6 @@ class TensorFlow(Recipe):
 
     def command(self, session: Session) -> list[str]:
         """The scale is the number of batches."""
-        batches = session.scaled(60)
+        batches = session.scaled(30)
         script = str(FILES / "tensorflow" / "inception.py")
         return [str(PYTHON), script, str(batches), str(session.seed)]

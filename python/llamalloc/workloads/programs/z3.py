@@ -31,7 +31,7 @@ class Z3(Recipe):
 
 def problems(numbers: random.Random, count: int, scale: float) -> Iterator[str]:
     """Lines of SMT-LIB 2: `count` problems between push and pop."""
-    steps = max(50_000, int(3_000_000 * min(1.0, scale)))
+    steps = max(50_000, int(12_000_000 * min(1.0, scale)))
     yield f"(set-option :rlimit {steps})"
     for number in range(count):
         yield "(push 1)"
@@ -42,12 +42,12 @@ def problems(numbers: random.Random, count: int, scale: float) -> Iterator[str]:
 
 
 def _factor(numbers: random.Random, tag: int) -> Iterator[str]:
-    bits = 44
-    product = (numbers.getrandbits(21) | 1 << 20 | 1) * (numbers.getrandbits(21) | 1 << 20 | 1)
+    bits = 64
+    product = (numbers.getrandbits(31) | 1 << 30 | 1) * (numbers.getrandbits(31) | 1 << 30 | 1)
     for name in (f"p{tag}", f"q{tag}"):
         yield f"(declare-const {name} (_ BitVec {bits}))"
         yield f"(assert (bvult (_ bv1 {bits}) {name}))"
-        yield f"(assert (bvult {name} (_ bv{1 << 22} {bits})))"
+        yield f"(assert (bvult {name} (_ bv{1 << 32} {bits})))"
     yield f"(assert (= (bvmul p{tag} q{tag}) (_ bv{product} {bits})))"
 
 
