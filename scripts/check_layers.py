@@ -26,6 +26,7 @@ CPP_LAYERS = {
     "trace": 3,
     "policy": 4,
     "trace_file": 4,
+    "generator": 4,
     "runtime": 5,
     "recorder": 5,
     "sim": 5,
