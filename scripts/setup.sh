@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test, workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
+#   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
 #
 # Idempotent: a second run asks dpkg and changes nothing. No service is left running or enabled.
@@ -39,7 +40,7 @@ test|golang-go|go|builds the public pprof tool that opens our profiles
 test|graphviz|dot|pprof -svg
 workloads|redis-server|-|recipes redis and redis-mixed
 workloads|redis-tools|-|redis-benchmark
-workloads|memcached|-|recipe memcached
+workloads|nginx-light|/usr/sbin/nginx|recipe nginx
 workloads|mariadb-server-core|-|recipe mariadb: mariadbd and mariadb-install-db
 workloads|mariadb-client-core|-|the SQL client that loads it
 workloads|librocksdb-dev|-|recipe rocksdb
@@ -145,12 +146,25 @@ install_python() {
   fi
 }
 
+# Pinned, so that recipe and traces stay comparable. The workload tensorflow needs it, nothing else.
+install_tensorflow() {
+  local home=build/workloads/tensorflow
+  [ -x $home/bin/python ] || /usr/bin/python3 -m venv $home
+  echo "setup: installing tensorflow-cpu into $home"
+  if ! $home/bin/python -m pip install -q --disable-pip-version-check tensorflow-cpu==2.21.0; then
+    echo "setup: pip could not install it (its message is above); it needs a package index and" >&2
+    echo "setup: 1.6 GB of disk" >&2
+    exit 1
+  fi
+}
+
 mkdir -p build
 verb=${1:-}
 [ $# -gt 0 ] && shift
 case $verb in
   packages) install_packages "$@" ;;
   python) install_python ;;
+  tensorflow) install_tensorflow ;;
   list) missing "$@" | cut -f1 | paste -sd' ' ;;
-  *) sed -n '5,7s/^# *//p' "$0" >&2; exit 2 ;;
+  *) sed -n '5,8s/^# *//p' "$0" >&2; exit 2 ;;
 esac

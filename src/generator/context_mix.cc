@@ -10,9 +10,9 @@
 namespace llamalloc::generator {
 namespace {
 
-constexpr double kSpread = 2;        // deviation of the logarithm of means within a size
+constexpr double kSpread = 2;          // deviation of the logarithm of means within a size
 constexpr uint32_t kMostOfASize = 12;  // contexts
-constexpr double kBatch = 40;        // objects of a batch, on average
+constexpr double kBatch = 40;          // objects of a batch, on average
 
 class Mixer {
  public:

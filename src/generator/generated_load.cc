@@ -10,7 +10,9 @@ namespace {
 using trace::Event;
 using trace::EventKind;
 
-double seconds_of(uint64_t nanos) { return static_cast<double>(nanos) * 1e-9; }
+double seconds_of(uint64_t nanos) {
+  return static_cast<double>(nanos) * 1e-9;
+}
 
 uint64_t nanos_of(double seconds) {
   constexpr double kLongest = 1e9;  // thirty years: for ever
@@ -29,7 +31,9 @@ double sum_of(const std::vector<Context>& contexts, double (*weight)(const Conte
   return sum;
 }
 
-double arrivals_of(const Context& context) { return context.rate / context.batch; }
+double arrivals_of(const Context& context) {
+  return context.rate / context.batch;
+}
 double live_of(const Context& context) {
   return context.lifetime.kind() == LifetimeKind::session ? 0 : context.live;
 }
@@ -42,9 +46,8 @@ GeneratedLoad::GeneratedLoad(std::vector<Context> contexts, const LoadOptions& o
       random_(options.seed),
       by_arrivals_(weighted_by(contexts_, arrivals_of)),
       arrivals_(sum_of(contexts_, arrivals_of)),
-      wheel_(std::max<uint64_t>(1, nanos_of(kTickObjects / sum_of(contexts_, [](const Context& c) {
-                                   return c.rate;
-                                 })))) {
+      wheel_(std::max<uint64_t>(
+          1, nanos_of(kTickObjects / sum_of(contexts_, [](const Context& c) { return c.rate; })))) {
   factor_ = options_.wave.at(0);
   const double live = sum_of(contexts_, live_of);
   if (options_.warm_up && live >= 1) {
@@ -136,8 +139,9 @@ void GeneratedLoad::resize(const Due& due, Event* out) {
   const auto found = growing_.find(due.object);
   Growth& growth = found->second;
   --growth.left;
-  *out = {due.time,     due.object, due.size * 2, growth.stack, static_cast<uint32_t>(due.thread),
-          EventKind::resize, 4};
+  *out = {
+      due.time,          due.object, due.size * 2, growth.stack, static_cast<uint32_t>(due.thread),
+      EventKind::resize, 4};
   add_live(due.size);
   Due next = due;
   next.size *= 2;

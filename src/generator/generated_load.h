@@ -25,7 +25,7 @@ struct LoadOptions {
   uint64_t events = 10'000'000;
   uint32_t threads = 16;
   double remote_frees = 0.2;  // share of the objects that another thread frees
-  bool warm_up = true;  // begin with as many objects as live on average
+  bool warm_up = true;        // begin with as many objects as live on average
   uint64_t seed = 1;
 };
 

@@ -43,7 +43,8 @@ bool same(const Event& a, const Event& b) {
 }
 
 TEST(GeneratedLoad, IsTheSameForTheSameSeedHoweverItIsRead) {
-  const auto one = generate({}, options_of(50'000), 4096), two = generate({}, options_of(50'000), 7);
+  const auto one = generate({}, options_of(50'000), 4096),
+             two = generate({}, options_of(50'000), 7);
   EXPECT_EQ(one.size(), 50'000u);
   EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin(), two.end(), same));
 }

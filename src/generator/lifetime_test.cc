@@ -53,8 +53,7 @@ TEST(Lifetime, HasTheMeanThatItWasGiven) {
 // What is met alive has, on average, E[x^2] / (2 E[x]) still to live.
 TEST(Lifetime, LeavesTheResidualOfAStateThatIsSteady) {
   EXPECT_NEAR(mean_of({LifetimeKind::exponential, 2}, &Lifetime::draw_residual), 2, 0.02);
-  EXPECT_NEAR(mean_of({LifetimeKind::log_normal, 2}, &Lifetime::draw_residual), std::exp(1.0),
-              0.1);
+  EXPECT_NEAR(mean_of({LifetimeKind::log_normal, 2}, &Lifetime::draw_residual), std::exp(1.0), 0.1);
   const double body = 2 * 1000 / 1299.0;
   const double second = 2 * body * body * (0.999 + 0.001 * 300 * 300);
   EXPECT_NEAR(mean_of({LifetimeKind::heavy, 2}, &Lifetime::draw_residual), second / 4, 2);

@@ -17,7 +17,7 @@ enum class WaveShape { none, sine, steps };
 
 struct LoadWave {
   WaveShape shape = WaveShape::sine;
-  double period = 8;  // seconds
+  double period = 8;   // seconds
   double depth = 0.9;  // 0: none; 1: down to nearly no load
 
   // Never below kLeast, so that time goes on.
@@ -26,14 +26,12 @@ struct LoadWave {
   double at(double seconds) const {
     if (shape == WaveShape::none) return 1;
     const double phase = seconds / period - std::floor(seconds / period);
-    const double swing = shape == WaveShape::sine ? std::sin(2 * std::numbers::pi * phase)
-                                                  : level(phase);
+    const double swing =
+        shape == WaveShape::sine ? std::sin(2 * std::numbers::pi * phase) : level(phase);
     return std::max(kLeast, 1 + depth * swing);
   }
   // When the wave of that moment is over.
-  double end_of_period(double seconds) const {
-    return (std::floor(seconds / period) + 1) * period;
-  }
+  double end_of_period(double seconds) const { return (std::floor(seconds / period) + 1) * period; }
 
  private:
   static double level(double phase) {

@@ -157,7 +157,8 @@ Arguments parse(int count, char** words) {
     else
       misuse(word + ": one file of sizes is enough");
   }
-  if (arguments.sizes.empty()) misuse("no file of sizes, such as workloads/fleetbench/TCMALLOC_1.csv");
+  if (arguments.sizes.empty())
+    misuse("no file of sizes, such as workloads/fleetbench/TCMALLOC_1.csv");
   if (arguments.output.empty() && !arguments.dry) misuse("-o OUT.trace is missing");
   if (arguments.mix.heavy + arguments.mix.sessions > 1) misuse("--heavy and --sessions exceed 1");
   return arguments;
@@ -183,7 +184,8 @@ void write_stacks(const std::vector<generator::Context>& contexts, trace::TraceF
     for (const std::string& name : context.frames) {
       const auto [at, is_new] = known.try_emplace(name, static_cast<uint32_t>(known.size()));
       // Addresses that no module holds; one a name.
-      if (is_new) out.add_frame({0x400000 + 64 * uint64_t{at->second}, trace::Frame::kNoModule, name});
+      if (is_new)
+        out.add_frame({0x400000 + 64 * uint64_t{at->second}, trace::Frame::kNoModule, name});
       stack.push_back(at->second);
     }
     out.add_stack(stack);
@@ -248,9 +250,11 @@ int main(int argc, char** argv) {
   const uint64_t end = write_events(load, arguments.load.events, out.get());
   if (out && !out->close(&error)) fail(error);
   const double used = static_cast<double>(clock() - start) / CLOCKS_PER_SEC;
-  printf("%llu events of %zu contexts over %.1f s, %llu objects, peak live %.1f MiB; %.1f M events/s\n",
-         static_cast<unsigned long long>(arguments.load.events), load.contexts().size(),
-         static_cast<double>(end) * 1e-9, static_cast<unsigned long long>(load.objects()),
-         static_cast<double>(load.peak_live_bytes()) / (1 << 20),
-         static_cast<double>(arguments.load.events) / used * 1e-6);
+  printf(
+      "%llu events of %zu contexts over %.1f s, %llu objects, peak live %.1f MiB; %.1f M "
+      "events/s\n",
+      static_cast<unsigned long long>(arguments.load.events), load.contexts().size(),
+      static_cast<double>(end) * 1e-9, static_cast<unsigned long long>(load.objects()),
+      static_cast<double>(load.peak_live_bytes()) / (1 << 20),
+      static_cast<double>(arguments.load.events) / used * 1e-6);
 }

@@ -52,9 +52,10 @@ template <int N>
 long count(const std::vector<std::string>& words) {
   std::unordered_map<std::string, std::set<long>> sums;
   for (const auto& [key, list] : index<N>(words)) {
-    sums[key.name].insert(std::accumulate(
-        list.begin(), list.end(), 0L,
-        [](long sum, const std::string& word) { return sum + static_cast<long>(word.size()) * N; }));
+    sums[key.name].insert(
+        std::accumulate(list.begin(), list.end(), 0L, [](long sum, const std::string& word) {
+          return sum + static_cast<long>(word.size()) * N;
+        }));
   }
   long total = 0;
   for (const auto& [name, values] : sums) total += *values.rbegin();

@@ -29,12 +29,12 @@ constexpr size_t kObject = 64;
 enum class Order { fifo, lifo, random };
 
 struct Settings {
-  size_t low = size_t{1} << 20;     // bytes of short-lived objects at the bottom of a swing
-  size_t peak = size_t{1} << 30;    // and at its top
+  size_t low = size_t{1} << 20;   // bytes of short-lived objects at the bottom of a swing
+  size_t peak = size_t{1} << 30;  // and at its top
   size_t survivors = 5 * (size_t{1} << 20);  // bytes that stay in all
-  size_t every = 10'000;            // one allocation in so many stays
-  Order order = Order::fifo;        // in which a fall frees
-  bool wrapper = false;             // allocate through one shared function
+  size_t every = 10'000;                     // one allocation in so many stays
+  Order order = Order::fifo;                 // in which a fall frees
+  bool wrapper = false;                      // allocate through one shared function
   bool wait = false;
 };
 
@@ -200,14 +200,22 @@ Settings parse(char** argv) {
       std::fputs(kHelp, stdout);
       std::exit(0);
     }
-    if (is("--wait")) s.wait = true;
-    else if (is("--wrapper")) s.wrapper = true;
-    else if (is("--order")) s.order = order_of(*++at);
-    else if (is("--peak")) s.peak = number(word, *++at) << 20;
-    else if (is("--low")) s.low = number(word, *++at) << 20;
-    else if (is("--survivors")) s.survivors = number(word, *++at) << 10;
-    else if (is("--every")) s.every = number(word, *++at);
-    else misused(word);
+    if (is("--wait"))
+      s.wait = true;
+    else if (is("--wrapper"))
+      s.wrapper = true;
+    else if (is("--order"))
+      s.order = order_of(*++at);
+    else if (is("--peak"))
+      s.peak = number(word, *++at) << 20;
+    else if (is("--low"))
+      s.low = number(word, *++at) << 20;
+    else if (is("--survivors"))
+      s.survivors = number(word, *++at) << 10;
+    else if (is("--every"))
+      s.every = number(word, *++at);
+    else
+      misused(word);
   }
   if (s.low >= s.peak) misused("--low at or above --peak");
   return s;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one recipe under one launcher, and measures its program.
 
-    prepare -> start -> (server: ready -> load -> settle -> stop) -> end
+prepare -> start -> (server: ready -> load -> settle -> stop) -> end
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ class Images(Recipe):
         """One group after the other."""
         small, large = (sorted(session.folder.glob(f"{kind}_*")) for kind in ("small", "large"))
         for number, (share, clients, requests) in enumerate(_GROUPS):
-            session.say(f"group {number + 1} of {len(_GROUPS)}: {share:.0%} large, {clients} clients")
+            session.say(
+                f"group {number + 1} of {len(_GROUPS)}: {share:.0%} large, {clients} clients"
+            )
             crowd = [
                 _Client(session, (small, large), share, session.scaled(requests), number, c)
                 for c in range(clients)

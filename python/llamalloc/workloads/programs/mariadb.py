@@ -57,7 +57,9 @@ class MariaDb(Recipe):
 
     def ready(self, session: Session) -> bool:
         """Whether it answers a statement."""
-        return _client(session, "SELECT 1").wait() == 0
+        client = _client(session, "SELECT 1")
+        client.communicate()
+        return client.returncode == 0
 
     def load(self, session: Session) -> None:
         """Fills two tables, then waves of sessions."""

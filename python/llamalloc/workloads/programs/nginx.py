@@ -61,9 +61,7 @@ async def _waves(session: Session) -> None:
     for number, (clients, requests) in enumerate(_WAVES):
         clients = session.scaled(clients, 4)
         session.say(f"wave {number + 1} of {len(_WAVES)}: {clients} clients")
-        crowd = (
-            _client(session.port, session.random(number, c), requests) for c in range(clients)
-        )
+        crowd = (_client(session.port, session.random(number, c), requests) for c in range(clients))
         await asyncio.gather(*crowd)
 
 
