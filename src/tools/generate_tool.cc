@@ -22,9 +22,9 @@ namespace {
 constexpr char kHelp[] =
     R"(usage: llamalloc-generate SIZES.csv -o OUT.trace [OPTIONS]
 
-Makes a trace out of measured sizes and rates (workloads/fleetbench/TCMALLOC_1.csv): invented calling
-contexts with lifetimes of their own, under a load that rises and falls. The same options and seed
-give the same trace.
+Makes a trace out of measured sizes and rates (workloads/fleetbench/TCMALLOC_1.csv): invented
+calling contexts with lifetimes of their own, under a load that rises and falls. The same options
+and seed give the same trace.
 
   how much
     --events N        events to write (10000000)
@@ -50,9 +50,10 @@ give the same trace.
   --dry               write nothing: how fast it is
 
 Examples:
-  llamalloc-generate workloads/fleetbench/TCMALLOC_1.csv -o waves.trace
-  llamalloc-generate workloads/fleetbench/TCMALLOC_3.csv --live 512 --wave steps --period 4 -o s.trace
-  llamalloc-generate workloads/fleetbench/TCMALLOC_1.csv --events 100000 --live 4 --seed 7 -o x.trace
+  cd workloads/fleetbench
+  llamalloc-generate TCMALLOC_1.csv -o waves.trace
+  llamalloc-generate TCMALLOC_3.csv --live 512 --wave steps --period 4 -o s.trace
+  llamalloc-generate TCMALLOC_1.csv --events 100000 --live 4 --seed 7 -o x.trace
 )";
 
 struct Arguments {
