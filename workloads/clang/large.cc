@@ -1,6 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Something large to compile: a template with containers, lambdas, variants, streams and (but for
-// -DSMALL) regular expressions inside, instantiated INSTANCES times.
+// -DSMALL) regular expressions inside, instantiated INSTANCES times. -DTINY: one function.
+#ifdef TINY
+#include <utility>
+
+template <typename T>
+T middle(T* first, T* last) {
+  while (last - first > 1) {
+    T pivot = *first, *low = first, *high = last - 1;
+    while (low < high) {
+      while (low < high && !(*high < pivot)) --high;
+      while (low < high && !(pivot < *low)) ++low;
+      std::swap(*low, *high);
+    }
+    *first = pivot;
+    (low - first < (last - first) / 2 ? first : last) = low + (low == first);
+  }
+  return *first;
+}
+
+long run(int* a, int* b, long* c, long* d) {
+  return middle(a, b) + middle(c, d);
+}
+#else
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -35,8 +57,8 @@ struct Key {
 };
 
 template <int N>
-std::map<Key<N>, std::vector<std::string>> index(const std::vector<std::string>& words) {
-  std::map<Key<N>, std::vector<std::string>> found;
+std::map<Key<N>, std::vector<std::string> > index(const std::vector<std::string>& words) {
+  std::map<Key<N>, std::vector<std::string> > found;
   for (const std::string& word : words) {
     found[{static_cast<int>(word.size()) % (N + 2), word.substr(0, 1)}].push_back(word);
   }
@@ -50,7 +72,7 @@ std::map<Key<N>, std::vector<std::string>> index(const std::vector<std::string>&
 
 template <int N>
 long count(const std::vector<std::string>& words) {
-  std::unordered_map<std::string, std::set<long>> sums;
+  std::unordered_map<std::string, std::set<long> > sums;
   for (const auto& [key, list] : index<N>(words)) {
     sums[key.name].insert(
         std::accumulate(list.begin(), list.end(), 0L, [](long sum, const std::string& word) {
@@ -64,10 +86,11 @@ long count(const std::vector<std::string>& words) {
 
 #ifndef SMALL
 template <int N>
-using Value = std::variant<int, std::string, std::vector<Key<N>>, std::shared_ptr<Key<N + 1000>>>;
+using Value =
+    std::variant<int, std::string, std::vector<Key<N> >, std::shared_ptr<Key<N + 1000> > >;
 
 template <int N>
-std::string text(const std::vector<Value<N>>& values) {
+std::string text(const std::vector<Value<N> >& values) {
   std::ostringstream out;
   const std::regex word("([a-z]+)([0-9]*)");
   for (const Value<N>& value : values) {
@@ -78,7 +101,7 @@ std::string text(const std::vector<Value<N>>& values) {
             out << std::regex_replace(v, word, "$2$1");
           else if constexpr (std::is_same_v<T, int>)
             out << v * N;
-          else if constexpr (std::is_same_v<T, std::vector<Key<N>>>)
+          else if constexpr (std::is_same_v<T, std::vector<Key<N> > >)
             for (const auto& key : v | std::views::filter([](auto& k) { return k.value > N; }))
               out << key.name;
           else
@@ -104,3 +127,4 @@ long all(const std::vector<std::string>& words, std::integer_sequence<int, Ns...
 long run(const std::vector<std::string>& words) {
   return large::all(words, std::make_integer_sequence<int, INSTANCES>());
 }
+#endif

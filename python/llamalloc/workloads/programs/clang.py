@@ -22,5 +22,6 @@ class Clang(Recipe):
         return [
             *("clang++-19", "-std=c++20", "-O2", "-c", f"-DINSTANCES={instances}"),
             *(["-DSMALL"] if session.scale < 0.2 else []),
+            *(["-DTINY"] if session.scale < 0.01 else []),
             *("-o", str(session.folder / "large.o"), str(FILES / "clang" / "large.cc")),
         ]
