@@ -57,7 +57,8 @@ define cmake_build
 endef
 
 build: $(STAMPS)/build .venv/bin/python
-	$(call cmake_build,release,--target llamalloc llamalloc_trace_preload llamalloc-trace)
+	$(call cmake_build,release,--target llamalloc llamalloc_trace_preload llamalloc-trace \
+	  llamalloc-generate)
 	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
 
 demo: $(STAMPS)/demo build

@@ -4,6 +4,7 @@
 import json
 import random
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -136,6 +137,21 @@ def test_under_puts_words_before_the_program(tmp_path):
     seen = tmp_path / "seen"
     run(Script(), under=f'sh -c \'echo "$@" > {seen}; "$@"\' launcher')
     assert seen.read_text().startswith(f"{sys.executable} -c pass")
+
+
+def test_a_launcher_that_stays_is_not_measured():
+    launcher_code = (
+        "import subprocess, sys, time\n"
+        "subprocess.run(sys.argv[1:])\n"
+        "much = b'x' * (128 << 20)\n"
+        "time.sleep(0.5)"
+    )
+    outcome = run(
+        Script("x = b'x' * (32 << 20)\nimport time\ntime.sleep(0.5)"),
+        under=shlex.join([sys.executable, "-c", launcher_code]),
+    )
+    assert 32 << 20 < outcome.peak_rss < 100 << 20
+    assert outcome.rss == outcome.series[-1][1]
 
 
 def test_llamalloc_under_is_this_version():

@@ -147,10 +147,14 @@ def program_pid(pid: int) -> int:
 
 
 class _Watch:
-    """Samples the program's memory ten times a second while it runs."""
+    """Samples the program's memory ten times a second while it runs.
+
+    A launcher that stays behind the program is left out: before it started it, and after it ended.
+    """
 
     def __init__(self, process: subprocess.Popen, outcome: Outcome, start: float) -> None:
         self._process, self._outcome, self._start = process, outcome, start
+        self._has_child = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample)
 
@@ -169,8 +173,16 @@ class _Watch:
                 used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
             except (OSError, IndexError):
                 continue  # between two programs, or gone
-            if memory.rss:
+            if memory.rss and self._is_program(pid):
                 self._note(memory, used)
+
+    def _is_program(self, pid: int) -> bool:
+        is_child = pid != self._process.pid
+        if is_child and not self._has_child:
+            self._has_child = True
+            self._outcome.peak_rss = 0
+            self._outcome.series.clear()
+        return is_child or not self._has_child
 
     def _note(self, memory: procmem.Memory, stat: list[str]) -> None:
         out = self._outcome
