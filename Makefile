@@ -11,13 +11,17 @@ PYTHON := .venv/bin/python
 STAMPS := build/stamps
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup build demo test test-cpp test-sanitized test-python checks lint format docs \
-  sanitize clean distclean
+BENCH_ARGS ?=
+
+.PHONY: help setup build demo bench test test-cpp test-sanitized test-python checks lint format \
+  docs sanitize clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
 	@echo
 	@echo "  make demo      record, learn and run Redis beside other allocators; out/demo/report.html"
+	@echo "  make bench     speed and memory beside eight peers; out/bench/report.html (half an hour;"
+	@echo "                 BENCH_ARGS=\"--quick\" a few minutes, BENCH_ARGS=\"--help\" the choices)"
 	@echo "  make test      every test and check (about 15 minutes on two cores, set-up included)"
 	@echo "  make build     build/release/libllamalloc.so and .venv/bin/llamalloc"
 	@echo
@@ -38,7 +42,8 @@ setup: $(STAMPS)/test $(STAMPS)/python
 $(STAMPS)/build: GROUPS := build
 $(STAMPS)/demo: GROUPS := build demo
 $(STAMPS)/test: GROUPS := build demo test
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test: scripts/setup.sh
+$(STAMPS)/bench: GROUPS := build bench
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -63,6 +68,10 @@ build: $(STAMPS)/build .venv/bin/python
 
 demo: $(STAMPS)/demo build
 	$(PYTHON) -m llamalloc.demo
+
+bench: $(STAMPS)/bench build
+	$(call cmake_build,release,--target malloc_bench count_calls)
+	@$(PYTHON) -m llamalloc.bench $(BENCH_ARGS)
 
 test: $(STAMPS)/test build
 	@scripts/test.sh
@@ -94,7 +103,8 @@ docs: .venv/bin/python
 	@$(PYTHON) scripts/generate_docs.py
 
 clean:
-	rm -rf build/release build/debug build/sanitize build/asan build/ubsan build/tsan build/tests
+	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan \
+	  build/tests
 
 distclean: clean
 	rm -rf build .venv out

@@ -43,7 +43,7 @@ PYTHON_ORDER = [
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",
-    "train_report demo",
+    "train_report demo bench",
     "workloads",
     "cli",
 ]

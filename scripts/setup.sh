@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test, workloads
+#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
 #   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
@@ -38,6 +38,18 @@ test|perl|perl|runs under the library
 test|xz-utils|xz|runs under the library
 test|golang-go|go|builds the public pprof tool that opens our profiles
 test|graphviz|dot|pprof -svg
+test|valgrind|valgrind|counts instructions of the fast path
+bench|redis-server|-|measured end to end
+bench|redis-tools|-|loads it
+bench|clang-19|-|measured end to end
+bench|z3|z3|measured end to end
+bench|sqlite3|-|measured end to end
+bench|libjemalloc2|-|peer: jemalloc
+bench|libmimalloc2.0|-|peer: mimalloc
+bench|libtcmalloc-minimal4|-|peer: gperftools tcmalloc
+bench|cargo|cargo|brings the sources of the other peers
+bench|make|make|builds one of them
+bench|valgrind|valgrind|counts instructions
 workloads|redis-server|-|recipes redis and redis-mixed
 workloads|redis-tools|-|redis-benchmark
 workloads|nginx-light|/usr/sbin/nginx|recipe nginx

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small loads on whatever serves malloc and new in this process: malloc_bench [OPTION...] ROW...
+// One line of JSON a row. ns (wall) and cpu_ns (all threads) are medians over chunks of about 10
+// ms; a neighbour on the machine disturbs cpu_ns least. mean_ns is all time over all operations.
+// Bytes are as the kernel counts.
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace {
+
+double budget = 0.3;  // seconds a row measures, after a tenth of it to warm up
+
+// Keeps the compiler from reasoning about p: it may be read and written here.
+inline void escape(void* p) {
+  asm volatile("" : : "g"(p) : "memory");
+}
+
+inline void* allocate(size_t size) {
+  auto* p = static_cast<char*>(malloc(size));
+  escape(p);
+  *p = 1;
+  return p;
+}
+
+double seconds(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// --- Memory of this process ---
+
+size_t status_bytes(const char* name) {
+  static char text[8192];
+  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+  if (fd >= 0) close(fd);
+  text[n < 0 ? 0 : n] = 0;
+  const char* line = strstr(text, name);
+  return line == nullptr ? 0 : strtoul(line + strlen(name), nullptr, 10) << 10;
+}
+
+size_t rss() {
+  return status_bytes("VmRSS:");
+}
+
+// --- Measuring ---
+
+struct Result {
+  double ns = 0, mean_ns = 0, cpu_ns = 0;
+  uint64_t operations = 0;
+  char extra[256] = "";
+};
+
+constexpr int kChunks = 512;
+
+int by_value(const void* a, const void* b) {
+  const double x = *static_cast<const double*>(a), y = *static_cast<const double*>(b);
+  return (x > y) - (x < y);
+}
+
+double median(double* value, int count) {
+  qsort(value, count, sizeof(double), by_value);
+  return value[count / 2];
+}
+
+// Calls body(n), which performs n operations, until the budget is spent.
+template <typename Body>
+Result measure(Body&& body, uint64_t n = 1) {
+  static double wall_chunk[kChunks], cpu_chunk[kChunks];
+  const double begun = seconds(CLOCK_MONOTONIC);
+  for (;; n *= 2) {  // warm up, and find how many operations take some 10 ms
+    const double start = seconds(CLOCK_MONOTONIC);
+    body(n);
+    const double now = seconds(CLOCK_MONOTONIC);
+    if (now - start > 0.01 || now - begun > budget) break;
+  }
+  Result result;
+  int chunks = 0;
+  double last_cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), last = seconds(CLOCK_MONOTONIC);
+  const double start = last;
+  do {
+    body(n);
+    const double now = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    wall_chunk[chunks] = (now - last) * 1e9 / static_cast<double>(n);
+    cpu_chunk[chunks++] = (cpu - last_cpu) * 1e9 / static_cast<double>(n);
+    last = now, last_cpu = cpu;
+  } while (chunks < kChunks && (last - start < budget || chunks < 3));
+  result.operations = n * chunks;
+  result.mean_ns = (last - start) * 1e9 / static_cast<double>(result.operations);
+  result.ns = median(wall_chunk, chunks);
+  result.cpu_ns = median(cpu_chunk, chunks);
+  return result;
+}
+
+// --- Random numbers and sizes ---
+
+struct Random {
+  uint64_t state = 0x9e3779b97f4a7c15;
+  uint32_t next() {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return static_cast<uint32_t>(state >> 20);
+  }
+  // Uniform below n.
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>((uint64_t{next()} * n) >> 32); }
+};
+
+// 4,096 sizes, log-uniform in 16..1024.
+struct Sizes {
+  uint16_t at[4096];
+  Sizes() {
+    Random random;
+    for (uint16_t& size : at) {
+      const uint32_t power = random.below(6);  // 16..31, ..., 512..1023
+      size = static_cast<uint16_t>((16u << power) + random.below(16u << power));
+    }
+  }
+  uint16_t pick(Random& random) const { return at[random.next() & 4095]; }
+};
+
+// --- Rows ---
+
+Result empty(size_t) {
+  return measure([](uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) escape(&budget);
+  });
+}
+
+Result pair(size_t size) {
+  return measure([size](uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) free(allocate(size));
+  });
+}
+
+Result new_delete(size_t size) {
+  return measure([size](uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) {
+      auto* p = static_cast<char*>(::operator new(size));
+      escape(p);
+      *p = 1;
+      ::operator delete(p, size);
+    }
+  });
+}
+
+constexpr size_t kBatch = 1000;
+
+Result batch(size_t reversed) {
+  static void* held[kBatch];
+  return measure(
+      [reversed](uint64_t n) {
+        for (uint64_t done = 0; done < n; done += kBatch) {
+          for (void*& p : held) p = allocate(64);
+          for (size_t i = 0; i < kBatch; ++i) free(held[reversed ? kBatch - 1 - i : i]);
+        }
+      },
+      kBatch);
+}
+
+Result churn(size_t objects) {
+  static const Sizes sizes;
+  auto** held = static_cast<void**>(malloc(objects * sizeof(void*)));
+  static Random random;
+  for (size_t i = 0; i < objects; ++i) held[i] = allocate(sizes.pick(random));
+  Result result = measure(
+      [&](uint64_t n) {
+        for (uint64_t i = 0; i < n; ++i) {
+          void*& slot = held[random.below(static_cast<uint32_t>(objects))];
+          free(slot);
+          slot = allocate(sizes.pick(random));
+        }
+      },
+      objects);
+  for (size_t i = 0; i < objects; ++i) free(held[i]);
+  free(held);
+  return result;
+}
+
+// RSS over the bytes asked for, after every object was replaced eight times on average.
+Result footprint(size_t objects) {
+  static const Sizes sizes;
+  const size_t before = rss();
+  auto** held = static_cast<void**>(malloc(objects * sizeof(void*)));
+  auto* size_of = static_cast<uint16_t*>(malloc(objects * sizeof(uint16_t)));
+  memset(size_of, 0, objects * sizeof(uint16_t));
+  memset(held, 0, objects * sizeof(void*));
+  const size_t tables = objects * (sizeof(void*) + sizeof(uint16_t));
+  Random random;
+  size_t live = 0;
+  const auto replace = [&](size_t i) {
+    free(held[i]);
+    live -= size_of[i];
+    size_of[i] = sizes.pick(random);
+    live += size_of[i];
+    held[i] = allocate(size_of[i]);
+    memset(held[i], 1, size_of[i]);
+  };
+  for (size_t i = 0; i < objects; ++i) replace(i);
+  Result result;
+  result.operations = 8 * objects;
+  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  for (uint64_t i = 0; i < result.operations; ++i)
+    replace(random.below(static_cast<uint32_t>(objects)));
+  result.ns = result.mean_ns =
+      (seconds(CLOCK_MONOTONIC) - start) * 1e9 / static_cast<double>(result.operations);
+  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / double(result.operations);
+  const double held_bytes = static_cast<double>(rss() - before - tables);
+  snprintf(result.extra, sizeof(result.extra), ", \"live\": %zu, \"footprint_over_live\": %.4f",
+           live, held_bytes / static_cast<double>(live));
+  return result;
+}
+
+// One thread allocates, another frees; batches of pointers go through a ring between them.
+struct Ring {
+  static constexpr uint64_t kSlots = 64, kObjects = 128;
+  void* slot[kSlots][kObjects];
+  alignas(64) std::atomic<uint64_t> written{0};
+  alignas(64) std::atomic<uint64_t> consumed{0};
+  alignas(64) std::atomic<bool> ended{false};
+};
+Ring ring;
+
+void* consume(void*) {
+  for (uint64_t at = 0;;) {
+    if (ring.written.load(std::memory_order_acquire) == at) {
+      if (ring.ended.load(std::memory_order_acquire)) return nullptr;
+      sched_yield();
+      continue;
+    }
+    for (void* p : ring.slot[at % Ring::kSlots]) free(p);
+    ring.consumed.store(++at, std::memory_order_release);
+  }
+}
+
+// ns: wall time an object, allocated here and freed there.
+Result remote_free(size_t size) {
+  pthread_t consumer;
+  pthread_create(&consumer, nullptr, consume, nullptr);
+  uint64_t at = 0;
+  Result result = measure(
+      [&](uint64_t n) {
+        for (uint64_t done = 0; done < n; done += Ring::kObjects) {
+          while (at - ring.consumed.load(std::memory_order_acquire) == Ring::kSlots) sched_yield();
+          for (void*& p : ring.slot[at % Ring::kSlots]) p = allocate(size);
+          ring.written.store(++at, std::memory_order_release);
+        }
+        while (ring.consumed.load(std::memory_order_acquire) != at) sched_yield();
+      },
+      Ring::kObjects);
+  ring.ended.store(true, std::memory_order_release);
+  pthread_join(consumer, nullptr);
+  return result;
+}
+
+// --- Many threads that allocate in every class once and sleep ---
+
+constexpr int kThreads = 500;
+pthread_barrier_t begun, may_allocate, have_allocated, may_end;
+
+// Eight sizes a doubling from 16 bytes to 32 KiB: at least one of every class of the peers.
+constexpr int kClassSizes = 11 * 8 + 1;
+size_t class_size(int i) {
+  return (size_t{16} << (i / 8)) * (8 + i % 8) / 8;
+}
+
+void* allocate_and_sleep(void*) {
+  pthread_barrier_wait(&begun);
+  pthread_barrier_wait(&may_allocate);
+  for (int i = 0; i < kClassSizes; ++i) free(allocate(class_size(i)));
+  pthread_barrier_wait(&have_allocated);
+  pthread_barrier_wait(&may_end);
+  return nullptr;
+}
+
+// ns: wall time a pair over all threads. Bytes a thread: what its allocations added to RSS, at
+// once and after half a second. Its stack counts as far as malloc itself touched it anew.
+Result idle_threads(size_t) {
+  static pthread_t thread[kThreads];
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 << 10);
+  for (pthread_barrier_t* b : {&begun, &may_allocate, &have_allocated, &may_end})
+    pthread_barrier_init(b, nullptr, kThreads + 1);
+  for (pthread_t& t : thread)
+    if (pthread_create(&t, &attributes, allocate_and_sleep, nullptr) != 0) {
+      fprintf(stderr, "malloc_bench: cannot start %d threads; raise `ulimit -u`\n", kThreads);
+      exit(1);
+    }
+  pthread_barrier_wait(&begun);
+  const size_t before = rss();
+  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  pthread_barrier_wait(&may_allocate);
+  pthread_barrier_wait(&have_allocated);
+  Result result;
+  result.operations = uint64_t{kThreads} * kClassSizes;
+  result.ns = result.mean_ns =
+      (seconds(CLOCK_MONOTONIC) - start) * 1e9 / static_cast<double>(result.operations);
+  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / double(result.operations);
+  const size_t at_once = rss();
+  usleep(500'000);
+  const size_t later = rss();
+  const auto each = [&](size_t bytes) { return (double(bytes) - double(before)) / kThreads; };
+  snprintf(result.extra, sizeof(result.extra),
+           ", \"bytes_per_thread\": %.0f, \"bytes_per_thread_later\": %.0f", each(at_once),
+           each(later));
+  pthread_barrier_wait(&may_end);
+  for (pthread_t t : thread) pthread_join(t, nullptr);
+  return result;
+}
+
+// --- Growth, zeroed and large memory ---
+
+// ns: one call of realloc while a buffer grows from 16 bytes to 1 MiB by 1.3 at a time.
+Result realloc_growth(size_t) {
+  return measure(
+      [](uint64_t n) {
+        char* p = nullptr;
+        size_t size = 16;
+        for (uint64_t i = 0; i < n; ++i) {
+          p = static_cast<char*>(realloc(p, size));
+          escape(p);
+          p[size - 1] = 1;
+          size += size * 3 / 10;
+          if (size <= 1 << 20) continue;
+          free(p);
+          p = nullptr;
+          size = 16;
+        }
+        free(p);
+      },
+      64);
+}
+
+Result zeroed(size_t size) {
+  return measure([size](uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) {
+      auto* p = static_cast<char*>(calloc(1, size));
+      escape(p);
+      *p = 1;
+      free(p);
+    }
+  });
+}
+
+Result touched(size_t size) {
+  return measure([size](uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) {
+      auto* p = static_cast<char*>(malloc(size));
+      for (size_t at = 0; at < size; at += 4096) p[at] = 1;
+      escape(p);
+      free(p);
+    }
+  });
+}
+
+struct Row {
+  const char* name;
+  Result (*run)(size_t);
+  size_t argument;
+  const char* help;
+};
+
+constexpr size_t kMiB = 1 << 20;
+const Row rows[] = {
+    {"pair_16", pair, 16, "malloc and free of 16 bytes"},
+    {"pair_64", pair, 64, "malloc and free of 64 bytes"},
+    {"pair_512", pair, 512, "malloc and free of 512 bytes"},
+    {"pair_4096", pair, 4096, "malloc and free of 4 KiB"},
+    {"pair_65536", pair, 65536, "malloc and free of 64 KiB"},
+    {"new_delete_64", new_delete, 64, "new and sized delete of 64 bytes"},
+    {"batch_fifo", batch, 0, "1,000 of 64 bytes, freed in order (a pair)"},
+    {"batch_lifo", batch, 1, "1,000 of 64 bytes, freed in reverse (a pair)"},
+    {"churn_10k", churn, 10'000, "replace one of 10,000 objects of 16..1024 bytes"},
+    {"churn_1m", churn, 1'000'000, "replace one of 1,000,000 objects of 16..1024 bytes"},
+    {"remote_free", remote_free, 64, "64 bytes, freed by another thread"},
+    {"threads_500", idle_threads, 0, "500 threads, every class once, then idle"},
+    {"realloc_growth", realloc_growth, 0, "a step of growth from 16 bytes to 1 MiB"},
+    {"calloc_64", zeroed, 64, "calloc and free of 64 bytes"},
+    {"calloc_4096", zeroed, 4096, "calloc and free of 4 KiB"},
+    {"calloc_1m", zeroed, kMiB, "calloc and free of 1 MiB"},
+    {"large_1m", pair, kMiB, "malloc and free of 1 MiB"},
+    {"large_8m", pair, 8 * kMiB, "malloc and free of 8 MiB"},
+    {"large_64m", pair, 64 * kMiB, "malloc and free of 64 MiB"},
+    {"large_1m_touched", touched, kMiB, "1 MiB, each 4 KiB written"},
+    {"large_8m_touched", touched, 8 * kMiB, "8 MiB, each 4 KiB written"},
+    {"large_64m_touched", touched, 64 * kMiB, "64 MiB, each 4 KiB written"},
+    {"footprint", footprint, 200'000, "replace one of 200,000; RSS over live"},
+    {"empty", empty, 0, "the loop alone"},
+};
+
+int list() {
+  for (const Row& row : rows) printf("%-18s %s\n", row.name, row.help);
+  return 0;
+}
+
+int usage(FILE* to, int status) {
+  fprintf(to,
+          "usage: [LD_PRELOAD=lib.so] malloc_bench [--seconds S] ROW... | --list\n"
+          "Times ROW on the allocator that serves this process; one line of JSON a row.\n"
+          "For clean memory figures run one row a process.\n");
+  return status;
+}
+
+void run(const Row& row) {
+  const Result r = row.run(row.argument);
+  printf(
+      "{\"row\": \"%s\", \"ns\": %.3f, \"mean_ns\": %.3f, \"cpu_ns\": %.3f, "
+      "\"operations\": %lu, \"rss\": %zu, \"peak_rss\": %zu%s}\n",
+      row.name, r.ns, r.mean_ns, r.cpu_ns, r.operations, rss(), status_bytes("VmHWM:"), r.extra);
+  fflush(stdout);
+}
+
+const Row* find(const char* name) {
+  for (const Row& row : rows)
+    if (strcmp(row.name, name) == 0) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return usage(stderr, 2);
+  int at = 1;
+  if (strcmp(argv[1], "--help") == 0) return usage(stdout, 0);
+  if (strcmp(argv[1], "--list") == 0) return list();
+  if (strcmp(argv[1], "--seconds") == 0 && argc > 3) budget = atof(argv[2]), at = 3;
+  for (int i = at; i < argc; ++i)
+    if (find(argv[i]) == nullptr) {
+      fprintf(stderr, "malloc_bench: no row %s; malloc_bench --list names them\n", argv[i]);
+      return 2;
+    }
+  for (int i = at; i < argc; ++i) run(*find(argv[i]));
+  return 0;
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fast path under glass: instructions a call, as callgrind counts them, against one table.
+
+A higher count is a regression or a decision: change the table only with the reason in the commit.
+Means over a steady state, so a share of each slow path is in them. `bench/instructions` shows the
+same counts beside the peers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from llamalloc.bench import instructions
+from llamalloc.bench.allocators import OURS, Allocator
+from llamalloc.bench.places import COUNT_CALLS, LIBRARY, ROOT
+
+# Instructions a call at most: pattern -> call -> count.
+AT_MOST = {
+    "pair": {"malloc": 25.0, "free": 34.0, "new": 25.0, "delete": 34.0},
+    "churn": {"malloc": 27.3, "free": 37.4, "new": 27.7, "delete": 37.3},
+}
+
+
+@pytest.fixture(scope="module")
+def ours() -> Allocator:
+    if shutil.which("valgrind") is None:
+        pytest.fail("valgrind is missing: scripts/setup.sh packages test")
+    build = ["cmake", "--build", "--preset", "release", "--target", "count_calls", "llamalloc"]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and COUNT_CALLS.exists() and LIBRARY.exists(), done.stdout[-2000:]
+    return Allocator(OURS, str(LIBRARY), "this tree", "shared")
+
+
+@pytest.mark.parametrize("pattern", AT_MOST)
+def test_no_call_takes_more_instructions_than_stated(ours: Allocator, pattern: str):
+    counted = instructions.count(ours, pattern)
+    print(pattern, {call: round(n, 2) for call, n in counted.items()})
+    over = {call: n for call, n in counted.items() if n > AT_MOST[pattern][call] + 0.05}
+    assert not over, f"more than the table says: {over}; all: {counted}"
