@@ -26,6 +26,7 @@ CPP_LAYERS = {
     "trace": 3,
     "policy": 4,
     "trace_file": 4,
+    "generator": 4,
     "runtime": 5,
     "recorder": 5,
     "sim": 5,
@@ -37,12 +38,13 @@ CPP_LAYERS = {
 PYTHON_ORDER = [
     "contracts",
     "units histogram tokens pprof_proto procmem control elf",
-    "profile survival hugepages launch attach child",
+    "profile survival hugepages launch attach child residency",
     "labels recording traces simulation doctor",
     "dataset metrics lstm reporting",
     "baselines fit model_file train_result",
     "train train_charts",
     "train_report demo bench",
+    "workloads",
     "cli",
 ]
 PYTHON_LAYERS = {name: n for n, names in enumerate(PYTHON_ORDER, 1) for name in names.split()}

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages of the groups build, demo, test, bench
+#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
+#   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
 #
 # Idempotent: a second run asks dpkg and changes nothing. No service is left running or enabled.
@@ -49,6 +50,20 @@ bench|libtcmalloc-minimal4|-|peer: gperftools tcmalloc
 bench|cargo|cargo|brings the sources of the other peers
 bench|make|make|builds one of them
 bench|valgrind|valgrind|counts instructions
+workloads|redis-server|-|recipes redis and redis-mixed
+workloads|redis-tools|-|redis-benchmark
+workloads|nginx-light|/usr/sbin/nginx|recipe nginx
+workloads|mariadb-server-core|-|recipe mariadb: mariadbd and mariadb-install-db
+workloads|mariadb-client-core|-|the SQL client that loads it
+workloads|librocksdb-dev|-|recipe rocksdb
+workloads|clang-19|-|recipe clang
+workloads|z3|-|recipe z3
+workloads|libcpp-httplib-dev|-|recipe images: HTTP in front of OpenCV
+workloads|libopencv-imgproc-dev|-|recipe images: filters and scaling
+workloads|libopencv-imgcodecs-dev|-|recipe images: JPEG and PNG
+workloads|libjemalloc2|-|recipe swing: peer
+workloads|libmimalloc2.0|-|recipe swing: peer
+workloads|libtcmalloc-minimal4|-|recipe swing: peer
 TABLE
 }
 
@@ -143,12 +158,25 @@ install_python() {
   fi
 }
 
+# Pinned, so that recipe and traces stay comparable. The workload tensorflow needs it, nothing else.
+install_tensorflow() {
+  local home=build/workloads/tensorflow
+  [ -x $home/bin/python ] || /usr/bin/python3 -m venv $home
+  echo "setup: installing tensorflow-cpu into $home"
+  if ! $home/bin/python -m pip install -q --disable-pip-version-check tensorflow-cpu==2.21.0; then
+    echo "setup: pip could not install it (its message is above); it needs a package index and" >&2
+    echo "setup: 1.6 GB of disk" >&2
+    exit 1
+  fi
+}
+
 mkdir -p build
 verb=${1:-}
 [ $# -gt 0 ] && shift
 case $verb in
   packages) install_packages "$@" ;;
   python) install_python ;;
+  tensorflow) install_tensorflow ;;
   list) missing "$@" | cut -f1 | paste -sd' ' ;;
-  *) sed -n '5,7s/^# *//p' "$0" >&2; exit 2 ;;
+  *) sed -n '5,8s/^# *//p' "$0" >&2; exit 2 ;;
 esac

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "heap/heap.h"
 #include "sim/outcome_json.h"
 #include "sim/synthetic_load.h"
 

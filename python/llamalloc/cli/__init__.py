@@ -21,6 +21,7 @@ from llamalloc.cli.run import run
 from llamalloc.cli.simulate import simulate
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
+from llamalloc.cli.workload import app as workload
 from llamalloc.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
@@ -41,6 +42,7 @@ app.command()(report)
 app.command()(doctor)
 app.command()(simulate)
 app.add_typer(trace, name="trace")
+app.add_typer(workload, name="workload")
 app.command(
     hidden=True,
     add_help_option=False,

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every workload that can run here, small, under the library; and the microbenchmark's figures."""
+
+import json
+
+import pytest
+
+from llamalloc import launch
+from llamalloc.workloads import runner, swing
+from llamalloc.workloads.programs import ALL
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
+def test_a_workload_runs_under_the_library(recipe):
+    if recipe.missing():
+        pytest.skip(f"not installed: {', '.join(recipe.missing())}")
+    options = runner.Options(preload=str(launch.find_library()), scale=0.02, settle=0)
+    assert runner.run(recipe, options, lambda text: None).seconds > 0
+
+
+def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):
+    file = tmp_path / "figures.json"
+    load = ["--peak", "64", "--survivors", "128"]
+    assert swing.main(["--only", "glibc,learned", "--json", str(file), "--", *load]) == 0
+    glibc, learned = json.loads(file.read_text())
+    assert glibc["survivors"] == learned["survivors"] == 128 << 10
+    assert glibc["survivor_huge_pages"] > 25  # nearly all of the heap
+    assert learned["survivor_huge_pages"] <= 5
+    assert "learned" in capsys.readouterr().out
+
+
+def test_the_swing_names_an_unknown_row(capsys):
+    assert swing.main(["--only", "nosuch"]) == 2
+    assert "no row nosuch; there are glibc," in capsys.readouterr().err

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The microbenchmark of ASPLOS 2020, section 9.6: 64-byte objects, a heap that swings between
+// 1 MB and 1 GB, and one object in 10,000 that stays, until 5 MB have stayed.
+//
+//   live   1 GB    /\    /\    /\          short-lived objects rise and fall together;
+//                 /  \  /  \  /  \   ...   survivors are born all along the way and pin
+//          1 MB _/    \/    \/    \_       whatever page they were put on
+//
+// At the end all but the survivors is freed. A huge page that still holds one is memory that the
+// system cannot have back. Prints one line of JSON. With --wait it then stays, so that it can be
+// measured from outside, until its standard input ends.
+//
+// All tables lie outside malloc and are unmapped before the end, so that what is left is the
+// allocator's.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr size_t kObject = 64;
+
+enum class Order { fifo, lifo, random };
+
+struct Settings {
+  size_t low = size_t{1} << 20;   // bytes of short-lived objects at the bottom of a swing
+  size_t peak = size_t{1} << 30;  // and at its top
+  size_t survivors = 5 * (size_t{1} << 20);  // bytes that stay in all
+  size_t every = 10'000;                     // one allocation in so many stays
+  Order order = Order::fifo;                 // in which a fall frees
+  bool wrapper = false;                      // allocate through one shared function
+  bool wait = false;
+};
+
+// A table of pointers outside malloc.
+class Table {
+ public:
+  explicit Table(size_t capacity) : bytes_(capacity * sizeof(void*)) {
+    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      std::fprintf(stderr, "swing: no memory for a table of %zu pointers\n", capacity);
+      std::exit(1);
+    }
+    madvise(memory, bytes_, MADV_NOHUGEPAGE);
+    at_ = static_cast<void**>(memory);
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  ~Table() { munmap(at_, bytes_); }
+  void*& operator[](size_t i) { return at_[i]; }
+
+ private:
+  size_t bytes_;
+  void** at_;
+};
+
+[[gnu::noinline]] void* checked(void* object) {
+  if (!object) {
+    std::fputs("swing: out of memory; ask for less: --peak 256\n", stderr);
+    std::exit(1);
+  }
+  return object;
+}
+
+[[gnu::noinline]] void* shared_allocate() {
+  void* object = checked(std::malloc(kObject));
+  std::memset(object, 1, kObject);
+  return object;
+}
+
+// The two calling contexts. They differ in nothing but their names and the lives of their objects.
+[[gnu::noinline]] void* make_request_buffer(bool wrapper) {
+  void* object = wrapper ? shared_allocate() : checked(std::malloc(kObject));
+  std::memset(object, 2, kObject);
+  return object;
+}
+
+[[gnu::noinline]] void* make_session_record(bool wrapper) {
+  void* object = wrapper ? shared_allocate() : checked(std::malloc(kObject));
+  std::memset(object, 3, kObject);
+  return object;
+}
+
+// Short-lived objects: a ring of pointers.
+class ShortLived {
+ public:
+  ShortLived(const Settings& settings, size_t capacity)
+      : settings_(settings), capacity_(capacity), ring_(capacity) {}
+
+  void add() { ring_[(first_ + count_++) % capacity_] = make_request_buffer(settings_.wrapper); }
+  void drop() {
+    --count_;
+    if (settings_.order == Order::fifo) {
+      std::free(ring_[first_]);
+      first_ = first_ + 1 == capacity_ ? 0 : first_ + 1;
+      return;
+    }
+    void*& last = ring_[(first_ + count_) % capacity_];
+    if (settings_.order == Order::random) swap_with_random(last);
+    std::free(last);
+  }
+  size_t count() const { return count_; }
+
+ private:
+  void swap_with_random(void*& last) {
+    random_ ^= random_ << 13;  // xorshift64
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    void*& other = ring_[(first_ + random_ % (count_ + 1)) % capacity_];
+    void* const kept = other;
+    other = last;
+    last = kept;
+  }
+
+  const Settings& settings_;
+  size_t capacity_, first_ = 0, count_ = 0;
+  uint64_t random_ = 88172645463325252;
+  Table ring_;
+};
+
+// Distinct aligned pages of 2^shift bytes among `n` objects; sorts the table.
+size_t distinct_pages(Table& objects, size_t n, int shift) {
+  const auto page = [&](size_t i) { return reinterpret_cast<uintptr_t>(objects[i]) >> shift; };
+  std::sort(&objects[0], &objects[0] + n);
+  size_t pages = n > 0;
+  for (size_t i = 1; i < n; ++i) pages += page(i) != page(i - 1);
+  return pages;
+}
+
+struct Outcome {
+  size_t allocations = 0, survivors = 0, swings = 0;
+  size_t huge_pages = 0, small_pages = 0;  // that hold survivors
+};
+
+Outcome swing(const Settings& settings) {
+  Outcome out;
+  const size_t low = settings.low / kObject, peak = settings.peak / kObject;
+  const size_t wanted = settings.survivors / kObject;
+  Table survivors(wanted + 1);
+  ShortLived objects(settings, peak);
+  while (out.survivors < wanted) {
+    while (objects.count() < peak && out.survivors < wanted) {
+      objects.add();
+      if (++out.allocations % settings.every == 0) {
+        survivors[out.survivors++] = make_session_record(settings.wrapper);
+      }
+    }
+    ++out.swings;
+    while (objects.count() > low) objects.drop();
+  }
+  while (objects.count() > 0) objects.drop();
+  out.huge_pages = distinct_pages(survivors, out.survivors, 21);
+  out.small_pages = distinct_pages(survivors, out.survivors, 12);
+  return out;
+}
+
+const char kHelp[] =
+    "usage: swing [--peak MiB] [--low MiB] [--survivors KiB] [--every N]\n"
+    "             [--order fifo|lifo|random] [--wrapper] [--wait]\n"
+    "\n"
+    "A heap of 64-byte objects swings between --low (1) and --peak (1024) MiB. One object in\n"
+    "--every (10000) stays; it ends when --survivors (5120) KiB have stayed, and prints how many\n"
+    "2 MiB and 4 KiB pages they lie on. --order: in which a fall frees (fifo). --wrapper: both\n"
+    "kinds are allocated by one shared function, so that only its caller tells them apart.\n"
+    "--wait: stay until standard input ends, to be measured.\n";
+
+[[noreturn]] void misused(const char* option) {
+  std::fprintf(stderr, "swing: cannot use %s; see swing --help\n", option);
+  std::exit(2);
+}
+
+size_t number(const char* option, const char* text) {
+  char* end = nullptr;
+  const unsigned long long value = text ? std::strtoull(text, &end, 10) : 0;
+  if (!text || *end || value == 0) misused(option);
+  return value;
+}
+
+Order order_of(const char* text) {
+  const char* const names[] = {"fifo", "lifo", "random"};
+  for (int i = 0; i < 3; ++i) {
+    if (text && !std::strcmp(text, names[i])) return static_cast<Order>(i);
+  }
+  misused("--order");
+}
+
+Settings parse(char** argv) {
+  Settings s;
+  for (char** at = argv + 1; *at; ++at) {
+    const char* const word = *at;
+    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
+    if (is("--help")) {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (is("--wait"))
+      s.wait = true;
+    else if (is("--wrapper"))
+      s.wrapper = true;
+    else if (is("--order"))
+      s.order = order_of(*++at);
+    else if (is("--peak"))
+      s.peak = number(word, *++at) << 20;
+    else if (is("--low"))
+      s.low = number(word, *++at) << 20;
+    else if (is("--survivors"))
+      s.survivors = number(word, *++at) << 10;
+    else if (is("--every"))
+      s.every = number(word, *++at);
+    else
+      misused(word);
+  }
+  if (s.low >= s.peak) misused("--low at or above --peak");
+  return s;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const Settings settings = parse(argv);
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome out = swing(settings);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf(
+      "{\"allocations\": %zu, \"survivors\": %zu, \"swings\": %zu, \"seconds\": %.2f, "
+      "\"survivor_huge_pages\": %zu, \"survivor_small_pages\": %zu}\n",
+      out.allocations, out.survivors, out.swings, took.count(), out.huge_pages, out.small_pages);
+  std::fflush(stdout);
+  char byte;
+  while (settings.wait && read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+}
