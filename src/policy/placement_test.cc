@@ -24,11 +24,11 @@ TEST_F(PlacementTest, AFirstSeenContextIsAMissOnceAndTakesTheSitesClass) {
   EXPECT_EQ(first.group, PageGroup::unknown);
   EXPECT_FALSE(placement_.choose(kSite, kHigh, 3).miss);
   placement_.publish(first.key, PredictionCache::site_key(kSite, 3), LifetimeClass::le_10s, false);
-  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).group, PageGroup::session);
+  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).group, PageGroup::brief);
   // The same site from another depth of the stack starts with what the site was.
   const auto other = placement_.choose({kSite.return_address, 0x3000}, kHigh, 3);
   EXPECT_TRUE(other.miss);
-  EXPECT_EQ(other.group, PageGroup::session);
+  EXPECT_EQ(other.group, PageGroup::brief);
 }
 
 TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
