@@ -109,7 +109,10 @@ def test_model_learned_it(loop):
 
 def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
     stats, server = tmp_path / "s.json", compile_program("lifetimes_server")
-    learned = llamalloc("run", "--model", loop.model, "--stats", stats, "--", server, SECONDS, "3")
+    apart = ("--conf", "share_pages_below:0")  # so small a heap would share them
+    learned = llamalloc(
+        "run", "--model", loop.model, "--stats", stats, *apart, "--", server, SECONDS, "3"
+    )
     assert learned.stderr == ""
     plain = subprocess.run(
         [server, SECONDS, "3"], capture_output=True, text=True, timeout=60, check=True

@@ -166,7 +166,7 @@ PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignm
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && pages_in_use() < kSmallHeap)
+  if (place.page == nullptr && pages_in_use() < small_heap_)
     place = take_elsewhere(group, blocks, alignment);
   return place.page ? place : open_page(group, blocks);
 }

@@ -52,7 +52,7 @@ struct alignas(kCacheLine) Bin {
 
 enum class PageKind : uint8_t { native, promoted };
 inline constexpr int kPageKinds = 2;
-inline constexpr size_t kSmallHeap = 16;  // pages in use up to which groups share them
+inline constexpr size_t kSmallHeap = 16;  // default of share_pages_below
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -71,6 +71,8 @@ class Heap {
         sets_(tables.sets),
         pool_(system, arena, tables.map) {}
 
+  // Huge pages in use up to which groups share them.
+  void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
@@ -182,6 +184,7 @@ class Heap {
   Bin (&bins_)[kBins];
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
+  size_t small_heap_ = kSmallHeap;
   Lock direct_lock_;
   Span* free_direct_records_ = nullptr;  // guarded by direct_lock_
   Span* direct_ = nullptr;               // guarded by direct_lock_

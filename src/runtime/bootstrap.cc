@@ -80,6 +80,7 @@ void child_after_fork() {
   find_system_libraries();
   read_options();
   process.heap.use_huge_pages(process.options.hugepages);
+  process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_thread_exit();
   pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
   process.ready.store(true, std::memory_order_release);

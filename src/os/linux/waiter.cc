@@ -7,13 +7,15 @@ namespace llamalloc {
 
 void Waiter::wait(Nanos at_most) {
   const timespec timeout{at_most.n / 1'000'000'000, at_most.n % 1'000'000'000};
-  state_.store(kAsleep, std::memory_order_release);
-  futex_wait(state_, kAsleep, &timeout);
-  state_.store(kAwake, std::memory_order_relaxed);
+  uint32_t expected = kAwake;
+  if (state_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel))
+    futex_wait(state_, kAsleep, &timeout);
+  // Pairs with the exchange in wake_slow(): what the caller wrote before is seen from here on.
+  state_.exchange(kAwake, std::memory_order_acq_rel);
 }
 
 void Waiter::wake_slow() {
-  if (state_.exchange(kAwake, std::memory_order_acq_rel) == kAsleep) futex_wake(state_, 1);
+  if (state_.exchange(kCalled, std::memory_order_acq_rel) == kAsleep) futex_wake(state_, 1);
 }
 
 }  // namespace llamalloc
