@@ -166,19 +166,9 @@ PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignm
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && pages_in_use() < small_heap_)
-    place = take_elsewhere(group, blocks, alignment);
-  return place.page ? place : open_page(group, blocks);
-}
-
-// Never a page of a shorter-lived group, which would be pinned.
-PageSet::Place Heap::take_elsewhere(PageGroup group, Blocks blocks, uint32_t alignment) {
-  PageSet::Place place;
-  for (int g = static_cast<int>(group) + 1; g < kPageGroups && place.page == nullptr; ++g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
-  if (place.page == nullptr && group != PageGroup::unknown)
+  if (place.page == nullptr && pages_in_use() < small_heap_ && group != PageGroup::unknown)
     place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
-  return place;
+  return place.page ? place : open_page(group, blocks);
 }
 
 PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {

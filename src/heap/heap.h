@@ -8,8 +8,8 @@
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
 // Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
-// of the longer-lived groups (they are pinned already); while the heap is small, other groups'
-// pages, since a page for each group would cost more than keeping them apart can save; a new page.
+// of the longer-lived groups (they are pinned already); while the heap is small, pages of `unknown`,
+// since pages of their own would cost such a heap more than they can save; a new page.
 // Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
 #pragma once
 
@@ -71,7 +71,7 @@ class Heap {
         sets_(tables.sets),
         pool_(system, arena, tables.map) {}
 
-  // Huge pages in use up to which groups share them.
+  // Huge pages in use up to which all groups take blocks of `unknown` pages.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
 

@@ -52,6 +52,7 @@ TEST_F(HeapTest, GroupsSharePagesWhileTheHeapIsSmall) {
   EXPECT_NE(heap_.find(transient), heap_.find(unknown)) << "but no span";
   char* permanent = one(PageGroup::permanent, 1000);
   EXPECT_EQ(page_of(permanent), page_of(unknown));
+  EXPECT_EQ(page_of(one(PageGroup::unknown, 4096)), page_of(unknown));
   grow_beyond_small();
   EXPECT_EQ(page_of(one(PageGroup::transient, 4096))->group, PageGroup::transient);
 }

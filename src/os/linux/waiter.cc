@@ -10,11 +10,11 @@ void Waiter::wait(Nanos at_most) {
   uint32_t expected = kAwake;
   if (state_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel))
     futex_wait(state_, kAsleep, &timeout);
-  // Pairs with the exchange in wake_slow(): what the caller wrote before is seen from here on.
+  // Pairs with the exchange in wake(): what the caller wrote before is seen from here on.
   state_.exchange(kAwake, std::memory_order_acq_rel);
 }
 
-void Waiter::wake_slow() {
+void Waiter::wake() {
   if (state_.exchange(kCalled, std::memory_order_acq_rel) == kAsleep) futex_wake(state_, 1);
 }
 
