@@ -7,9 +7,9 @@
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
-// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages of
-// longer-lived groups (they are pinned already); while the heap is small, pages of `unknown`, since
-// pages of their own would cost such a heap more than they can save; a new page.
+// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
+// of longer-lived groups (they are pinned already); while the heap is small, pages of `unknown`,
+// since pages of their own would cost such a heap more than they can save; a new page.
 // Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
 #pragma once
 

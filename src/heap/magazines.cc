@@ -23,6 +23,10 @@ size_t largest_budget(const Heap& heap, size_t threads) {
   return std::min(all / (threads ? threads : 1), kLargestBudget);
 }
 
+size_t slot_size_of(int bin) {
+  return kSizeClassRows[bin % kSizeClasses].size;
+}
+
 size_t half_of(const Magazine& magazine) {
   return (magazine.capacity() + 1) / 2;
 }
@@ -30,7 +34,6 @@ size_t half_of(const Magazine& magazine) {
 }  // namespace
 
 void Magazines::initialise() {
-  for (int b = 0; b < kLocalBins; ++b) bins[b].size = kSizeClassRows[b % kSizeClasses].size;
   budget = kFirstBudget;
 }
 
@@ -38,7 +41,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   Magazine& magazine = bins[bin];
   DCHECK(magazine.top == magazine.base);
   magazine.ran_dry = true;
-  grow(magazine, heap, arena, threads);
+  grow(bin, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want);
@@ -53,7 +56,7 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   DCHECK(magazine.top == magazine.limit);
   magazine.overflowed = true;
   void* twice = nullptr;
-  if (!grow(magazine, heap, arena, threads)) {
+  if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
     twice = heap.give(bin, magazine.base, oldest);
@@ -65,15 +68,17 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   return twice;
 }
 
-bool Magazines::grow(Magazine& magazine, Heap& heap, MetadataArena& arena, size_t threads) {
+bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
+  Magazine& magazine = bins[bin];
+  const size_t size = slot_size_of(bin);
   if (budget < largest_budget(heap, threads)) budget += kBudgetStep;
   const size_t have = magazine.capacity();
-  const size_t unasked = have * magazine.size < kUnaskedBytes && have < kUnaskedSlots;
+  const size_t unasked = have * size < kUnaskedBytes && have < kUnaskedSlots;
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
-  const size_t bytes = capacity_of(log2) * magazine.size;
+  const size_t bytes = capacity_of(log2) * size;
   if (log2 > kMagazineLog2Max || (log2 > 1 && bytes > kLargestMagazine)) return false;
-  const size_t added = bytes - have * magazine.size;
+  const size_t added = bytes - have * size;
   if (capacity_bytes + added > budget) return false;
   void** array = new_array(log2, arena);
   if (array == nullptr) return false;
@@ -118,7 +123,8 @@ void* Magazines::flush(Heap& heap) {
 void Magazines::reset() {
   for (Magazine& magazine : bins) {
     DCHECK(magazine.top == magazine.base);
-    if (magazine.array_log2 != 0) free_array(magazine.base - 1, magazine.array_log2);
+    if (magazine.array_log2 == 0) continue;  // its memory was perhaps never touched
+    free_array(magazine.base - 1, magazine.array_log2);
     magazine.top = magazine.base = magazine.limit = nullptr;
     magazine.array_log2 = 0;
     magazine.ran_dry = magazine.overflowed = false;
@@ -129,16 +135,17 @@ void Magazines::reset() {
 
 size_t Magazines::cached_bytes() const {
   size_t bytes = 0;
-  for (const Magazine& magazine : bins)
-    bytes += static_cast<size_t>(magazine.top - magazine.base) * magazine.size;
+  for (int b = 0; b < kLocalBins; ++b)
+    bytes += static_cast<size_t>(bins[b].top - bins[b].base) * slot_size_of(b);
   return bytes;
 }
 
 bool Magazines::is_consistent() const {
   size_t bytes = 0;
   bool good = true;
-  for (const Magazine& magazine : bins) {
-    bytes += magazine.capacity() * magazine.size;
+  for (int b = 0; b < kLocalBins; ++b) {
+    const Magazine& magazine = bins[b];
+    bytes += magazine.capacity() * slot_size_of(b);
     good &= magazine.base <= magazine.top && magazine.top <= magazine.limit;
     good &= magazine.base == nullptr || magazine.base[-1] == nullptr;
   }

@@ -29,7 +29,6 @@ struct Magazine {
   void** top;          // behind the newest slot
   void** base;         // the oldest slot; null: no room yet
   void** limit;        // behind the last place
-  uint32_t size;       // bytes of a slot
   uint8_t array_log2;  // words of the array, base[-1] among them; 0: none
   bool ran_dry;        // since it last grew
   bool overflowed;     // since it last grew
@@ -69,7 +68,7 @@ struct Magazines {
   bool is_consistent() const;
 
  private:
-  bool grow(Magazine& magazine, Heap& heap, MetadataArena& arena, size_t threads);
+  bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);
   void** new_array(int log2, MetadataArena& arena);
   void free_array(void** array, int log2);
 };
