@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 3,000 threads that allocate while they end, in destructors of keys that set themselves again up
+   to the system's limit of rounds, some made before the allocator's own key. RSS stays flat. */
+#include <limits.h>
+
+#include "trap.h"
+
+enum { kThreads = 3000, kWarm = 500, kKeys = 8, kKeep = 16 };
+static pthread_key_t keys[kKeys];
+static __thread int rounds[kKeys];
+
+static void end(void* value) {
+  uintptr_t key = (uintptr_t)value - 1;
+  free(filled(20000, 1));
+  for (int i = 0; i < kKeep; ++i) free(filled(100 + 16 * i, 2));
+  if (++rounds[key] < PTHREAD_DESTRUCTOR_ITERATIONS) pthread_setspecific(keys[key], value);
+}
+
+static void make_keys(void) {
+  for (int i = 0; i < kKeys; ++i) pthread_key_create(&keys[i], end);
+}
+__attribute__((section(".preinit_array"), used)) static void (*preinit)(void) = make_keys;
+
+static void* work(void* ignored) {
+  for (uintptr_t i = 0; i < kKeys; ++i) pthread_setspecific(keys[i], (void*)(i + 1));
+  free(filled(64, 1));
+  return ignored;
+}
+
+int main(void) {
+  long warm = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_join(start(work, NULL), NULL);
+    if (i == kWarm) warm = rss_kib();
+  }
+  long grown = rss_kib() - warm;
+  printf("%ld KiB more after %d threads\n", grown, kThreads - kWarm);
+  return grown < 4096 ? 0 : 1;
+}
