@@ -51,14 +51,18 @@ bool load_model() {
   return false;
 }
 
+// Handlers that others registered before us run while we hold the locks: after prepare_fork, and
+// before the other two. What they allocate passes the locks.
 void prepare_fork() {
   background.work_lock.lock();
   process.threads.lock().lock();
   process.profiler.lock_all();
   process.heap.lock_all();
+  Lock::this_thread_holds_all(true);
 }
 
 void parent_after_fork() {
+  Lock::this_thread_holds_all(false);
   process.heap.unlock_all();
   process.profiler.unlock_all();
   process.threads.lock().unlock();
@@ -66,6 +70,7 @@ void parent_after_fork() {
 }
 
 void child_after_fork() {
+  Lock::this_thread_holds_all(false);
   process.heap.reset_locks_after_fork();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());

@@ -18,6 +18,7 @@ static void fiber(int number) {
     swapcontext(&fibers[number], &back);
   }
   free(held[number]);
+  held[number] = NULL;
 }
 
 static void on_signal(int number) {

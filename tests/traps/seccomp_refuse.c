@@ -4,6 +4,7 @@
    Every allocation holds, and memory is used again: 20 rounds of 64 MiB need no 20 times as much. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
