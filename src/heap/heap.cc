@@ -289,7 +289,8 @@ void Heap::deallocate(Span* span) {
 
 namespace {
 
-// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is none.
+// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
+// none.
 Span* take_fitting(Span** link, size_t bytes, size_t alignment) {
   for (; *link != nullptr; link = &(*link)->next_direct) {
     Span* span = *link;
@@ -502,6 +503,14 @@ void Heap::reset_locks_after_fork() {
   for (auto& sets : sets_)
     for (PageSet& set : sets) set.lock().reset();
   for (Bin& bin : bins_) bin.lock.reset();
+}
+
+bool Heap::any_lock_is_held() {
+  bool held = pool_.lock().is_held() || direct_lock_.is_held() || arena_.lock().is_held();
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) held |= set.lock().is_held();
+  for (Bin& bin : bins_) held |= bin.lock.is_held();
+  return held;
 }
 
 bool Heap::is_consistent() {

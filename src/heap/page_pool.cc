@@ -140,6 +140,8 @@ bool PagePool::give_up_space() {
     counts_.reserved_bytes -= static_cast<size_t>(limit_ - cursor_);
     cursor_ = committed_ = limit_ = nullptr;
     next_chunk_ = kHugePageSize;
+    collapse_due_.store(false, std::memory_order_relaxed);  // the first pages may be gone
+    if (pages_made_ <= kFirstPages) pages_made_ = kFirstPages + 1;
   }
   bool any = rest != rest_end;
   if (any) system_.unmap(rest, static_cast<size_t>(rest_end - rest));

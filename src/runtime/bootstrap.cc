@@ -11,6 +11,7 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/foreign.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -87,6 +88,7 @@ void child_after_fork() {
   process.heap.use_huge_pages(process.options.hugepages);
   process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_thread_exit();
+  prepare_foreign();
   pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

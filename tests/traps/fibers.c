@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocates on stacks that are not the thread's: fibers whose stacks lie in the heap, and a signal
-   handler on an alternative stack with nothing above it. Samplers that walk the stack stop there. */
+   handler on an alternative stack with nothing above it. Samplers that walk the stack stop there.
+ */
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process has as many mappings as the system allows, or a few fewer: no call may crash, and what
-   was had before can be freed. Afterwards everything works as ever. */
+/* The process has as many mappings as the system allows, or a few fewer: no call may crash, and
+   what was had before can be freed. Afterwards everything works as ever. */
 #include <sys/mman.h>
 
 #include "trap.h"

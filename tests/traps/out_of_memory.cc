@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs out of memory again and again, by objects of every kind; each refusal is a null with ENOMEM
 // or a bad_alloc, and after all is freed as much can be had as before.
+#include <sys/resource.h>
+#include <unistd.h>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -8,8 +10,6 @@
 #include <cstring>
 #include <initializer_list>
 #include <new>
-#include <sys/resource.h>
-#include <unistd.h>
 
 namespace {
 
@@ -89,8 +89,8 @@ int main() {
   setrlimit(RLIMIT_AS, &limit);
   size_t least = SIZE_MAX;
   for (int round = 0; round < 2; ++round)
-    for (const size_t size : {size_t{200}, size_t{9000}, size_t{150'000}, size_t{900'000},
-                              size_t{20'000'000}})
+    for (const size_t size :
+         {size_t{200}, size_t{9000}, size_t{150'000}, size_t{900'000}, size_t{20'000'000}})
       for (const bool by_new : {false, true}) {
         size_t bytes = 0;
         empty(by_new ? fill_by_new(size, bytes) : fill_by_malloc(size, bytes), by_new);

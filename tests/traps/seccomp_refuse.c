@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A filter from the start of the process that refuses one system call, or kills it once main runs.
      seccomp_refuse madvise|munmap|mincore|rseq|mremap|membarrier|getcpu
-   Every allocation holds, and memory is used again: 20 rounds of 64 MiB need no 20 times as much. */
+   Every allocation holds, and memory is used again: 20 rounds of 64 MiB need no 20 times as much.
+ */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -18,7 +18,8 @@ int main(void) {
   long warm = 0;
   for (int i = 0; i < kThreads; i += kAtOnce) {
     pthread_t threads[kAtOnce];
-    for (int j = 0; j < kAtOnce; ++j) threads[j] = start(work, objects[(i / kAtOnce + j) % kAtOnce]);
+    for (int j = 0; j < kAtOnce; ++j)
+      threads[j] = start(work, objects[(i / kAtOnce + j) % kAtOnce]);
     for (int j = 0; j < kAtOnce; ++j) pthread_join(threads[j], NULL);
     if (i == kWarm) warm = rss_kib();
   }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long single calls take while memory is being given back: a thread measures malloc and free of
-   mixed sizes for SECONDS, beside a thread that frees 64 MiB in each second, so that there always is
-   something to give back. What the machine does to any thread is measured in the same way, by reads
-   of the clock that no allocator takes part in.
-     tail_latency SECONDS */
+   mixed sizes for SECONDS, beside a thread that frees 64 MiB in each second, so that there always
+   is something to give back. What the machine does to any thread is measured in the same way, by
+   reads of the clock that no allocator takes part in. tail_latency SECONDS */
 #include <time.h>
 
 #include "trap.h"

@@ -34,7 +34,7 @@ class Trap:
     command: str
     seconds: float = 30
     environment: dict[str, str] = field(default_factory=dict)
-    ours: str = "ok"  # what llamalloc must do: ok, or a text that it must say before it aborts
+    ours: str = "ok"  # what llamalloc does; else than ok: docs/compatibility.md says why
     slow: bool = False  # only for the table, not in the test run
 
 
@@ -70,6 +70,7 @@ TRAPS = (
     ),
     Trap("DEEPBIND: own", "a plugin with glibc's malloc", "deepbind deepbind_plugin own"),
     Trap("DEEPBIND: take", "we free what it allocated", "deepbind deepbind_plugin take"),
+    Trap("DEEPBIND: give", "it frees what we did", "deepbind deepbind_plugin give", ours="crash"),
     _seccomp("madvise"),
     _seccomp("munmap"),
     _seccomp("mincore"),
@@ -79,7 +80,8 @@ TRAPS = (
     Trap("overcommit 2", "by RLIMIT_DATA, which counts the same", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
     Trap("max_map_count", "no mapping left, then a few, then all", "map_count", 60),
-    Trap("before constructors", "IFUNC resolver, .preinit_array", "early"),
+    Trap("before constructors", ".preinit_array, the first constructor", "early"),
+    Trap("IFUNC resolver", "before thread-local variables are set up", "ifunc", ours="crash"),
     Trap("after exit handlers", "threads run on; exit, quick_exit, _exit", "late", 60),
     Trap(
         "fibers, sigaltstack",

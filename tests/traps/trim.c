@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* malloc_trim(0) at once after 160 MiB were freed: they are gone when it returns, and it says so. */
+/* malloc_trim(0) at once after 160 MiB were freed: they are gone when it returns, and it says so.
+ */
 #include <malloc.h>
 
 #include "trap.h"
