@@ -60,7 +60,8 @@ TRAPS = (
     Trap("vfork, posix_spawn", "from four threads", "spawn"),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
-    Trap("signal handlers", "a timer's handler allocates, 3 s", "signal_storm", 20),
+    Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
+    Trap("… inside malloc", "it interrupts malloc and free", "signal_storm inside", 20, slow=True),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(
         "LD_AUDIT",
