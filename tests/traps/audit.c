@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A library for LD_AUDIT: it lives in a namespace of its own, with the C library's malloc. */
-#define _GNU_SOURCE
 #include <link.h>
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 enum { kThreads = 3000, kWarm = 500, kKeys = 8, kKeep = 16 };
 static pthread_key_t keys[kKeys];
 static __thread int rounds[kKeys];
-static unsigned char* left[kKeys];  /* by the last destructors, for others to free */
+static unsigned char* left[kKeys]; /* by the last destructors, for others to free */
 
 static void end(void* value) {
   uintptr_t key = (uintptr_t)value - 1;

@@ -4,7 +4,6 @@
    so that every malloc is called. */
 #pragma once
 
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
