@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/foreign.h"
 #include "os/module_range.h"
 #include "os/system_facts.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
-#include "runtime/foreign.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 

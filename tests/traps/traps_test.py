@@ -52,7 +52,9 @@ def _opened(trace: Path, name: str) -> list[str]:
     command = ["strace", "-f", "-e", f"trace={calls}", "-o", str(trace), *preload, str(program)]
     subprocess.run(command, check=True, timeout=20, env=kept, stdout=subprocess.DEVNULL)
     lines = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines()]
-    return [line.split(" = ")[0] for line in lines if "(" in line and "/etc/ld.so.preload" not in line]
+    return [
+        line.split(" = ")[0] for line in lines if "(" in line and "/etc/ld.so.preload" not in line
+    ]
 
 
 def test_the_table_names_an_allocator_that_it_does_not_know():

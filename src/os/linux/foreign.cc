@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/foreign.h"
+#include "os/foreign.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
