@@ -331,6 +331,7 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   for (char* slot : slots) EXPECT_EQ(heap_.give_one(slot), nullptr);
   for (Span* span : spans) heap_.deallocate(span);
   EXPECT_GT(heap_.release(Nanos::max(), 0), 10u);
+  EXPECT_GT(heap_.release_direct(Nanos::max()), 0u);
   EXPECT_GT(watch.calls, 20);
   EXPECT_EQ(watch.locked, 0);
 }
