@@ -12,6 +12,8 @@ namespace llamalloc {
 
 // Once, from the library's constructor.
 void prepare_foreign();
+// By its place and shape; it may be no object at all.
+bool is_foreign(const void* p);
 // False: not an object of the C library's, or it cannot be called.
 bool free_foreign(void* p);
 // Zero likewise.

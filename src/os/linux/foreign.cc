@@ -2,12 +2,17 @@
 #include "os/foreign.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 #include "base/check.h"
+
+// A program linked statically has none, and no other malloc either.
+#pragma weak dlsym
 
 namespace llamalloc {
 namespace {
@@ -24,9 +29,18 @@ uintptr_t brk_end() {
 // second the size with the flag IS_MMAPPED.
 bool is_own_mapping(uintptr_t address) {
   if (address % kPage != 2 * sizeof(size_t)) return false;
+  unsigned char present;
+  if (mincore(reinterpret_cast<void*>(address & ~(kPage - 1)), kPage, &present) != 0) return false;
   const size_t* header = reinterpret_cast<const size_t*>(address) - 2;
   return header[0] == 0 && header[1] % kPage == 2 && header[1] > kPage;
 }
+
+template <typename F>
+F* next_function(const char* name) {
+  return &dlsym != nullptr ? reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)) : nullptr;
+}
+
+}  // namespace
 
 bool is_foreign(const void* p) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(p);
@@ -34,18 +48,12 @@ bool is_foreign(const void* p) {
   return (address > brk_start && address < brk_end()) || is_own_mapping(address);
 }
 
-template <typename F>
-F* next_function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
-}
-
-}  // namespace
-
 void prepare_foreign() {
   brk_start = brk_end();
 }
 
 bool free_foreign(void* p) {
+  const int saved = errno;
   if (!is_foreign(p)) return false;
   auto* real = next_function<void(void*)>("free");
   if (real == nullptr) return false;
@@ -55,6 +63,7 @@ bool free_foreign(void* p) {
         "RTLD_DEEPBIND uses; passed on to it (said once)",
         p);
   real(p);
+  errno = saved;
   return true;
 }
 
