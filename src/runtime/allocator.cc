@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "os/foreign.h"
 #include "os/unwind.h"
 #include "profile/sampler.h"
 #include "runtime/background.h"
+#include "runtime/foreign.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {

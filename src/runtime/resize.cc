@@ -2,8 +2,8 @@
 // The allocations that are more than a size: aligned, zeroed, resized.
 #include <cstring>
 
-#include "os/foreign.h"
 #include "runtime/allocator.h"
+#include "runtime/foreign.h"
 
 namespace llamalloc {
 namespace {
