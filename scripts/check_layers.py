@@ -63,7 +63,10 @@ SYSTEM_HEADERS = {
     "base": re.compile(r"unistd\.h"),  # write(2) for the last words of a failed check
     "predict": re.compile(r"immintrin\.h"),  # vector kernels, behind a run-time check
     # The process itself: threads, fork, exit, the control socket. The simulator has none of them.
-    "runtime": re.compile(r"(pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"),
+    "runtime": re.compile(
+        r"(pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"
+        r"|dlfcn\.h"  # the C library's free, for an object that it allocated
+    ),
     "recorder": re.compile(
         r"(fcntl|linux/membarrier|pthread|sched|signal|unistd|sys/(prctl|resource|stat|syscall))\.h"
     ),

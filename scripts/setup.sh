@@ -39,6 +39,7 @@ test|xz-utils|xz|runs under the library
 test|golang-go|go|builds the public pprof tool that opens our profiles
 test|graphviz|dot|pprof -svg
 test|valgrind|valgrind|counts instructions of the fast path
+test|strace|strace|sees what the library opens
 bench|redis-server|-|measured end to end
 bench|redis-tools|-|loads it
 bench|clang-19|-|measured end to end

@@ -260,6 +260,7 @@ Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
   if (span == nullptr) return nullptr;
   void* start = system_.map(size, alignment);
   if (start == nullptr && release_direct(Nanos::max()) != 0) start = system_.map(size, alignment);
+  if (start == nullptr && pool_.give_up_space()) start = system_.map(size, alignment);
   if (start == nullptr || !map_.cover(start, 1, system_)) {
     if (start) system_.unmap(start, size);
     free_direct_record(span);
@@ -286,21 +287,36 @@ void Heap::deallocate(Span* span) {
   give_blocks(span->page, span->base, Blocks::covering(span->bytes));
 }
 
-// The newest that fits and wastes at most an eighth; linked as in use, but not in the map yet.
-Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
-  if (cached_direct_bytes() == 0) return nullptr;
-  LockGuard guard(direct_lock_);
-  for (Span** link = &cached_direct_; *link != nullptr; link = &(*link)->next_direct) {
+namespace {
+
+// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
+// none.
+Span* take_fitting(Span** link, size_t bytes, size_t alignment) {
+  for (; *link != nullptr; link = &(*link)->next_direct) {
     Span* span = *link;
     const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
     if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
     *link = span->next_direct;
-    cached_directs_.fetch_sub(1, std::memory_order_relaxed);
-    cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
-    link_direct_locked(span);
     return span;
   }
   return nullptr;
+}
+
+}  // namespace
+
+// The newest that fits; linked as in use, but not in the map yet.
+Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
+  if (cached_direct_bytes() == 0 && !any_refused_.load(std::memory_order_relaxed)) return nullptr;
+  LockGuard guard(direct_lock_);
+  Span* span = take_fitting(&cached_direct_, bytes, alignment);
+  if (span != nullptr) {
+    cached_directs_.fetch_sub(1, std::memory_order_relaxed);
+    cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
+  } else {
+    span = take_fitting(&refused_direct_, bytes, alignment);
+  }
+  if (span != nullptr) link_direct_locked(span);
+  return span;
 }
 
 // The newest is always kept; older ones only as far as they are little beside what is in use.
@@ -344,9 +360,16 @@ size_t Heap::release_direct(Nanos before) {
   return released;
 }
 
+// A mapping that the system refuses to take (a filter; it would split one mapping too many) is kept
+// for a later request, emptied.
 void Heap::unmap_direct(Span* span) {
-  system_.unmap(span->base, span->bytes);
-  free_direct_record(span);
+  if (system_.unmap(span->base, span->bytes)) return free_direct_record(span);
+  system_.discard(span->base, span->bytes);
+  LockGuard guard(direct_lock_);
+  span->next_direct = refused_direct_;
+  refused_direct_ = span;
+  span->fresh = false;
+  any_refused_.store(true, std::memory_order_relaxed);
 }
 
 void* Heap::resize(Span* span, size_t bytes) {
@@ -480,6 +503,14 @@ void Heap::reset_locks_after_fork() {
   for (auto& sets : sets_)
     for (PageSet& set : sets) set.lock().reset();
   for (Bin& bin : bins_) bin.lock.reset();
+}
+
+bool Heap::any_lock_is_held() {
+  bool held = pool_.lock().is_held() || direct_lock_.is_held() || arena_.lock().is_held();
+  for (auto& sets : sets_)
+    for (PageSet& set : sets) held |= set.lock().is_held();
+  for (Bin& bin : bins_) held |= bin.lock.is_held();
+  return held;
 }
 
 bool Heap::is_consistent() {

@@ -148,6 +148,7 @@ class Heap {
   void lock_all();
   void unlock_all();
   void reset_locks_after_fork();
+  bool any_lock_is_held();
   bool is_consistent();
 
  private:
@@ -193,6 +194,9 @@ class Heap {
   Span* cached_direct_ = nullptr;
   std::atomic<int> cached_directs_{0};
   std::atomic<size_t> cached_direct_bytes_{0};
+  Span* refused_direct_ =
+      nullptr;  // freed, and the system would not unmap them; under direct_lock_
+  std::atomic<bool> any_refused_{false};
 };
 
 }  // namespace llamalloc

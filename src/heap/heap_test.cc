@@ -309,5 +309,62 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// A thread that wants one of the locks would wait for the system.
+TEST_F(HeapTest, GivesBackWithoutALock) {
+  struct Watch {
+    Heap* heap;
+    int calls, locked;
+  } watch{&heap_, 0, 0};
+  system_.on_release_argument = &watch;
+  system_.on_release = [](void* argument) {
+    auto& w = *static_cast<Watch*>(argument);
+    ++w.calls;
+    w.locked += w.heap->any_lock_is_held();
+  };
+  std::vector<char*> slots;
+  for (int i = 0; i < 20000; ++i) slots.push_back(one(kGroups[i % 4], 1000));
+  std::vector<Span*> spans;
+  for (size_t bytes = 300'000; bytes < 30'000'000; bytes = bytes * 3 / 2)
+    spans.push_back(heap_.allocate(bytes, 1, PageGroup::unknown, false));
+  for (Span*& span : spans)
+    if (void* moved = heap_.resize(span, span->bytes + span->bytes / 2)) span = heap_.find(moved);
+  for (char* slot : slots) EXPECT_EQ(heap_.give_one(slot), nullptr);
+  for (Span* span : spans) heap_.deallocate(span);
+  EXPECT_GT(heap_.release(Nanos::max(), 0), 10u);
+  EXPECT_GT(heap_.release_direct(Nanos::max()), 0u);
+  EXPECT_GT(watch.calls, 20);
+  EXPECT_EQ(watch.locked, 0);
+}
+
+TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {
+  system_.most_mapped = size_t{300} << 20;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<char*> slots;
+    while (char* slot = one(PageGroup::unknown, 100'000)) slots.push_back(slot);
+    EXPECT_GT(slots.size(), 2000u);
+    for (char* slot : slots) EXPECT_EQ(heap_.give_one(slot), nullptr);
+    heap_.release(Nanos::max(), 0);
+    Span* large = heap_.allocate(size_t{200} << 20, 1, PageGroup::unknown, false);
+    ASSERT_NE(large, nullptr);
+    EXPECT_TRUE(heap_.is_consistent());
+    heap_.deallocate(large);
+  }
+  EXPECT_EQ(heap_.pool_counts().empty_backed, 0u);
+}
+
+TEST_F(HeapTest, AMappingThatTheSystemDoesNotTakeBackIsUsedAgain) {
+  system_.refuse_unmap = true;
+  constexpr size_t kBytes = size_t{200} << 20;  // more than is cached
+  Span* first = heap_.allocate(kBytes, 1, PageGroup::unknown, false);
+  char* const base = first->base;
+  base[0] = 1;
+  heap_.deallocate(first);
+  EXPECT_LT(system_.resident(base, kBytes), kBytes / 2);
+  Span* second = heap_.allocate(kBytes, 1, PageGroup::unknown, false);
+  EXPECT_EQ(second->base, base);
+  EXPECT_FALSE(second->fresh);
+  EXPECT_EQ(heap_.direct_bytes(), kBytes);
+}
+
 }  // namespace
 }  // namespace llamalloc

@@ -83,10 +83,8 @@ size_t PagePool::release(Nanos before, size_t retain) {
 
 HugePage* PagePool::take_new() {
   if (cursor_ == committed_ && !commit_more()) return nullptr;
-  char* records = static_cast<char*>(arena_.allocate(kPageRecordBytes, 4096));
-  HugePage* page = records ? arena_.make<HugePage>() : nullptr;
+  HugePage* page = new_record();
   if (page == nullptr) return nullptr;
-  page->records = records;
   page->base = cursor_;
   cursor_ += kHugePageSize;
   ++pages_made_;
@@ -96,6 +94,74 @@ HugePage* PagePool::take_new() {
   if (pages_made_ == kFirstPages + 1 && want_huge_ && is_first(page))
     collapse_due_.store(true, std::memory_order_relaxed);
   return page;
+}
+
+HugePage* PagePool::new_record() {
+  if (HugePage* page = spare_) {
+    spare_ = page->older;
+    return page;
+  }
+  char* records = static_cast<char*>(arena_.allocate(kPageRecordBytes, 4096));
+  HugePage* page = records ? arena_.make<HugePage>() : nullptr;
+  if (page != nullptr) page->records = records;
+  return page;
+}
+
+// All empty pages as a list by `older`; nobody finds them any more.
+HugePage* PagePool::detach_empty() {
+  HugePage* list = nullptr;
+  const auto move = [&](HugePage* page) {
+    page->backed = false;
+    page->dirty = {};
+    page->older = list;
+    list = page;
+  };
+  while (HugePage* page = backed_.min()) {
+    remove_backed(page);
+    ++counts_.released;
+    move(page);
+  }
+  while (HugePage* page = given_back_.min()) {
+    given_back_.remove(page);
+    move(page);
+  }
+  return list;
+}
+
+bool PagePool::give_up_space() {
+  char *rest, *rest_end;
+  HugePage* list;
+  {
+    LockGuard guard(lock_);
+    list = detach_empty();
+    rest = cursor_;
+    rest_end = limit_;
+    counts_.committed_bytes -= static_cast<size_t>(committed_ - cursor_);
+    counts_.reserved_bytes -= static_cast<size_t>(limit_ - cursor_);
+    cursor_ = committed_ = limit_ = nullptr;
+    next_chunk_ = kHugePageSize;
+    collapse_due_.store(false, std::memory_order_relaxed);  // the first pages may be gone
+    if (pages_made_ <= kFirstPages) pages_made_ = kFirstPages + 1;
+  }
+  bool any = rest != rest_end;
+  if (any) system_.unmap(rest, static_cast<size_t>(rest_end - rest));
+  while (HugePage* page = list) {
+    list = page->older;
+    any = true;
+    const bool gone = system_.unmap(page->base, kHugePageSize);
+    system_.discard(page->records, kPageRecordBytes);
+    LockGuard guard(lock_);
+    if (!gone) {  // the system refuses that as well
+      page->backed = true;
+      add_backed(page);
+      continue;
+    }
+    counts_.committed_bytes -= kHugePageSize;
+    counts_.reserved_bytes -= kHugePageSize;
+    page->older = spare_;
+    spare_ = page;
+  }
+  return any;
 }
 
 // The system gave the first pages in one piece, as it does unless address space is very scarce.

@@ -46,6 +46,10 @@ class PagePool {
   // system call happens under the lock. Returns the pages given back.
   size_t release(Nanos before, size_t retain);
 
+  // Gives the address space of all empty pages back too, and what no page was made of yet: for when
+  // the system refuses a mapping. True if there was any.
+  bool give_up_space();
+
   // Makes huge what had to start small, once it is time; a system call, for the worker.
   void collapse_first_pages();
 
@@ -67,6 +71,8 @@ class PagePool {
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another();
   HugePage* take_new();
+  HugePage* new_record();
+  HugePage* detach_empty();
   bool is_first(const HugePage* page) const;
   bool commit_more();
   bool reserve_chunk();
@@ -87,6 +93,7 @@ class PagePool {
   HugePage* oldest_ = nullptr;  // the same pages by the time they became empty
   HugePage* newest_ = nullptr;
   AddressHeap<HugePage> given_back_;
+  HugePage* spare_ = nullptr;  // records without a page, linked by `older`
   PoolCounts counts_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock

@@ -12,6 +12,7 @@
 #include "os/unwind.h"
 #include "profile/sampler.h"
 #include "runtime/background.h"
+#include "runtime/foreign.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -271,6 +272,7 @@ void report_double_free(const void* p) {
 }
 
 void report_bad_free(const void* p, const char* what, const Span* span) {
+  if (span == nullptr && free_foreign(const_cast<void*>(p))) return;
   process.counters.add(Stat::bad_frees);
   if (span == nullptr)
     print_line("free(%p): %s; aborting", p, what);

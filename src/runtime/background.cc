@@ -127,6 +127,7 @@ bool start_worker() {
 
 void start_worker_at_safe_point(uintptr_t return_address) {
   if (current_cache == &empty_cache || current_cache->busy) return;
+  if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;
   current_cache->busy = 1;
   start_worker();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/foreign.h"
 #include "os/module_range.h"
 #include "os/system_facts.h"
 #include "runtime/background.h"
@@ -51,14 +52,18 @@ bool load_model() {
   return false;
 }
 
+// Handlers that others registered before us run while we hold the locks: after prepare_fork, and
+// before the other two. What they allocate passes the locks.
 void prepare_fork() {
   background.work_lock.lock();
   process.threads.lock().lock();
   process.profiler.lock_all();
   process.heap.lock_all();
+  Lock::this_thread_holds_all(true);
 }
 
 void parent_after_fork() {
+  Lock::this_thread_holds_all(false);
   process.heap.unlock_all();
   process.profiler.unlock_all();
   process.threads.lock().unlock();
@@ -66,6 +71,7 @@ void parent_after_fork() {
 }
 
 void child_after_fork() {
+  Lock::this_thread_holds_all(false);
   process.heap.reset_locks_after_fork();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
@@ -82,6 +88,7 @@ void child_after_fork() {
   process.heap.use_huge_pages(process.options.hugepages);
   process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_thread_exit();
+  prepare_foreign();
   pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/allocator.h"
+#include "runtime/foreign.h"
 
 namespace llamalloc {
 namespace {
@@ -30,7 +31,7 @@ bool is_absurd(size_t size, size_t alignment) {
 size_t usable_size(const void* p) {
   if (p == nullptr) return 0;
   const Span* span = process.heap.find(p);
-  return span ? span->object_size() : 0;
+  return span ? span->object_size() : foreign_size(p);
 }
 
 // Spans start at a multiple of the block size, so slots of a size that is a multiple of the
@@ -58,7 +59,10 @@ void* allocate_zeroed(size_t size, CallSite site) {
 void* reallocate(void* p, size_t size, CallSite site) {
   if (p == nullptr) return allocate(size, site);
   Span* span = process.heap.find(p);
-  if (LLAMALLOC_UNLIKELY(span == nullptr)) report_bad_free(p, "not allocated by llamalloc", span);
+  if (LLAMALLOC_UNLIKELY(span == nullptr)) {
+    if (const size_t foreign = foreign_size(p)) return move_to_new(p, foreign, size, site);
+    report_bad_free(p, "not allocated by llamalloc", span);
+  }
   if (size > kLargestSize) return out_of_memory();
   const size_t have = span->object_size();
   if (fits_in_place(have, size)) {

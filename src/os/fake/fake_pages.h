@@ -12,7 +12,7 @@ namespace llamalloc {
 class FakePages final : public PageSource {
  public:
   void* reserve(size_t bytes, size_t alignment) override {
-    return allow() ? system_pages.reserve(bytes, alignment) : nullptr;
+    return allow() && add(bytes) ? system_pages.reserve(bytes, alignment) : nullptr;
   }
   bool commit(void* address, size_t bytes) override {
     return allow() && system_pages.commit(address, bytes);
@@ -22,13 +22,17 @@ class FakePages final : public PageSource {
   bool discard(void* address, size_t bytes) override {
     if (!allow()) return false;
     ++discards;
+    if (on_release != nullptr) on_release(on_release_argument);
     return system_pages.discard(address, bytes);
   }
   void* map(size_t bytes, size_t alignment) override {
-    return allow() ? system_pages.map(bytes, alignment) : nullptr;
+    return allow() && add(bytes) ? system_pages.map(bytes, alignment) : nullptr;
   }
   bool unmap(void* address, size_t bytes) override {
+    if (on_release != nullptr) on_release(on_release_argument);
+    if (refuse_unmap) return false;
     ++unmaps;
+    mapped -= bytes;
     return system_pages.unmap(address, bytes);
   }
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
@@ -41,7 +45,12 @@ class FakePages final : public PageSource {
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
-  int64_t calls_left = INT64_MAX;  // after these every call that can fail does
+  int64_t calls_left = INT64_MAX;       // after these every call that can fail does
+  size_t mapped = 0;                    // bytes reserved and mapped
+  size_t most_mapped = SIZE_MAX;        // a limit on address space
+  bool refuse_unmap = false;            // as a filter of system calls may
+  void (*on_release)(void*) = nullptr;  // called in each discard and unmap
+  void* on_release_argument = nullptr;
   int discards = 0;
   int unmaps = 0;
   int huge_advice = 0;
@@ -49,6 +58,11 @@ class FakePages final : public PageSource {
   size_t collapsed = 0;  // bytes
 
  private:
+  bool add(size_t bytes) {
+    if (bytes > most_mapped || mapped > most_mapped - bytes) return false;
+    mapped += bytes;
+    return true;
+  }
   bool allow() { return calls_left > 0 && calls_left-- > 0; }
 };
 

@@ -4,13 +4,27 @@
 #include "os/linux/futex.h"
 
 namespace llamalloc {
+namespace {
 
-void Lock::lock_slow() {
+constinit thread_local bool holds_all __attribute__((tls_model("initial-exec"))) = false;
+
+}  // namespace
+
+void Lock::this_thread_holds_all(bool yes) {
+  holds_all = yes;
+}
+bool Lock::this_thread_holds_all() {
+  return holds_all;
+}
+
+bool Lock::lock_slow() {
+  if (holds_all) return false;
   for (int spin = 0; spin < 100; ++spin) {
-    if (state_.load(std::memory_order_relaxed) == 0 && try_lock()) return;
+    if (state_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
     __builtin_ia32_pause();
   }
   while (state_.exchange(2, std::memory_order_acquire) != 0) futex_wait(state_, 2, nullptr);
+  return true;
 }
 
 void Lock::wake() {

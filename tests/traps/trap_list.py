@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traps, the allocators, and what happens when one meets the other.
+
+A trap is a program of this folder with a time limit. Its result is ok, fails (it says why), crash
+(a signal), or hang (the time limit): never an exception, so that a table can hold it.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "build/release/traps"
+OURS = ROOT / "build/release/libllamalloc.so"
+SYSTEM_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+PEERS = {
+    "glibc": None,
+    "jemalloc": SYSTEM_LIBRARIES / "libjemalloc.so.2",
+    "tcmalloc": SYSTEM_LIBRARIES / "libtcmalloc_minimal.so.4",
+    "mimalloc": SYSTEM_LIBRARIES / "libmimalloc.so.2",
+    "llamalloc": OURS,
+}
+
+
+@dataclass(frozen=True)
+class Trap:
+    """`command`: program and arguments; a word that names a built plugin becomes its path."""
+
+    name: str
+    what: str
+    command: str
+    seconds: float = 30
+    environment: dict[str, str] = field(default_factory=dict)
+    ours: str = "ok"  # what llamalloc does; else than ok: docs/compatibility.md says why
+    slow: bool = False  # only for the table, not in the test run
+
+
+def _seccomp(call: str) -> Trap:
+    return Trap(
+        f"seccomp: {call}", f"a filter refuses {call} from the start", f"seccomp_refuse {call}", 60
+    )
+
+
+def _idle(sizes: str, order: str, threads: str, slow: bool = True) -> Trap:
+    return Trap(
+        f"idle: {sizes}, {order.replace('_', ' ')}, {threads}",
+        f"160 MiB of {sizes} objects freed {order.replace('_', ' ')}; threads then: {threads}",
+        f"idle_release {sizes} {order} {threads} 15",
+        60,
+        slow=slow,
+    )
+
+
+TRAPS = (
+    Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
+    Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers"),
+    Trap("vfork, posix_spawn", "from four threads", "spawn"),
+    Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
+    Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
+    Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
+    Trap("… inside malloc", "it interrupts malloc and free", "signal_storm inside", 20, slow=True),
+    Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
+    Trap(
+        "LD_AUDIT",
+        "an auditing library with a malloc of its own",
+        "audited tls_plugin",
+        environment={"LD_AUDIT": str(PROGRAMS / "audit.so")},
+    ),
+    Trap("DEEPBIND: own", "a plugin with glibc's malloc", "deepbind deepbind_plugin own"),
+    Trap("DEEPBIND: take", "we free what it allocated", "deepbind deepbind_plugin take"),
+    Trap("DEEPBIND: give", "it frees what we did", "deepbind deepbind_plugin give", ours="crash"),
+    _seccomp("madvise"),
+    _seccomp("munmap"),
+    _seccomp("mincore"),
+    _seccomp("rseq"),
+    _seccomp("mremap"),
+    Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
+    Trap("overcommit 2", "by RLIMIT_DATA, which counts the same", "address_limit data", 60),
+    Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
+    Trap("max_map_count", "no mapping left, then a few, then all", "map_count", 60),
+    Trap("before constructors", ".preinit_array, the first constructor", "early"),
+    Trap("IFUNC resolver", "before thread-local variables are set up", "ifunc", ours="crash"),
+    Trap("after exit handlers", "threads run on; exit, quick_exit, _exit", "late", 60),
+    Trap(
+        "fibers, sigaltstack",
+        "sampled on stacks in the heap",
+        "fibers",
+        environment={"LLAMALLOC_CONF": "profile:/dev/null,sample_interval:4096"},
+    ),
+    Trap("threads that only free", "2 GiB pass to three consumers", "only_free", 60),
+    Trap("malloc_trim", "gives back 160 MiB at once", "trim"),
+    _idle("mixed", "in_order", "end", slow=False),
+    _idle("small", "in_order", "end"),
+    _idle("large", "in_order", "end"),
+    _idle("small", "shuffled", "end"),
+    _idle("small", "in_order", "sleep"),
+    _idle("mixed", "in_order", "sleep"),
+    _idle("large", "in_order", "sleep"),
+    _idle("small", "shuffled", "sleep"),
+    _idle("mixed", "shuffled", "sleep"),
+    _idle("mixed", "shuffled", "main"),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    kind: str  # ok, fails, crash, hang
+    text: str  # the program's figures, or what it died of
+    seconds: float
+    stderr: str = ""
+
+
+def _arguments(trap: Trap) -> list[str]:
+    words = trap.command.split()
+    plugins = {p.stem: str(p) for p in PROGRAMS.glob("*.so")}
+    return [str(PROGRAMS / words[0]), *(plugins.get(w, w) for w in words[1:])]
+
+
+def _environment(trap: Trap, library: Path | None) -> dict[str, str]:
+    dropped = {"LD_PRELOAD", "LD_AUDIT", "LLAMALLOC_CONF"}
+    kept = {k: v for k, v in os.environ.items() if k not in dropped}
+    preload = {} if library is None else {"LD_PRELOAD": str(library)}
+    return {**kept, **preload, **trap.environment}
+
+
+def _end(process: subprocess.Popen, seconds: float) -> tuple[str, str, bool]:
+    """Output, errors, and whether it hung; its children end with it."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+        return out, err, False
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return out, err, True
+
+
+def spring(trap: Trap, library: Path | None) -> Result:
+    """Runs the trap under the library (None: glibc's malloc)."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        _arguments(trap),
+        env=_environment(trap, library),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    out, err, hung = _end(process, trap.seconds)
+    seconds = time.monotonic() - began
+    figures = out.strip().splitlines()[-1] if out.strip() else ""
+    complaint = err.strip().splitlines()[-1] if err.strip() else figures
+    if hung:
+        return Result("hang", f"hangs (stopped after {trap.seconds:.0f} s)", seconds, err)
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        kind = "hang" if name == "SIGALRM" else "crash"
+        return Result(kind, f"{name} {complaint}".strip(), seconds, err)
+    if process.returncode != 0:
+        return Result("fails", complaint, seconds, err)
+    return Result("ok", figures, seconds, err)

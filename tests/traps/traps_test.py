@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every trap under the library; `run.py` beside this file runs them under other allocators."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from preload import library
+from trap_list import ROOT, TRAPS, Trap, spring
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs():
+    """The trap programs, built if they are older than their sources."""
+    build = ["cmake", "--build", str(ROOT / "build/release"), "--target", "traps"]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"the traps do not build: {done.stdout[-2000:]}"
+
+
+@pytest.mark.parametrize("trap", [t for t in TRAPS if not t.slow], ids=lambda t: t.name)
+def test_trap(trap: Trap):
+    result = spring(trap, library())
+    assert result.kind == trap.ours, f"{result.text}\n{result.stderr[-2000:]}"
+
+
+def test_deepbind_is_named():
+    """The one trap that the library passes by handing objects on says so, once."""
+    trap = next(t for t in TRAPS if t.name == "DEEPBIND: take")
+    lines = spring(trap, library()).stderr.splitlines()
+    assert len([line for line in lines if "RTLD_DEEPBIND" in line]) == 1
+
+
+def test_nothing_is_open_or_running_that_nobody_asked_for():
+    """No descriptor at all; no thread but the one that gives memory back, and that when due."""
+    result = spring(Trap("quiet", "", "quiet", 20), library())
+    assert result.text == "at first 0; thread llamalloc; in the end"
+
+
+def test_no_file_is_opened_that_nobody_asked_for(tmp_path):
+    """What strace saw of opens, sockets and names, with and without the library."""
+    with_library, without = (_opened(tmp_path / name, name) for name in ("preloaded", "plain"))
+    assert [line for line in with_library if library().name not in line] == without
+
+
+def _opened(trace: Path, name: str) -> list[str]:
+    calls = "open,openat,creat,socket,unlink,rename,mkdir,bind,connect"
+    preload = ["-E", f"LD_PRELOAD={library()}"] if name == "preloaded" else []
+    program = ROOT / "build/release/traps/early"
+    kept = {k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "LLAMALLOC_CONF"}}
+    command = ["strace", "-f", "-e", f"trace={calls}", "-o", str(trace), *preload, str(program)]
+    subprocess.run(command, check=True, timeout=20, env=kept, stdout=subprocess.DEVNULL)
+    lines = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines()]
+    return [
+        line.split(" = ")[0] for line in lines if "(" in line and "/etc/ld.so.preload" not in line
+    ]
+
+
+def test_the_table_names_an_allocator_that_it_does_not_know():
+    run = [sys.executable, str(ROOT / "tests/traps/run.py"), "--only", "hoard"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2
+    assert "no such allocator: hoard" in done.stderr
