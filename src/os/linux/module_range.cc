@@ -2,10 +2,9 @@
 #include "os/module_range.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
-
-// Of the loader, as the ABI of every platform with dynamic TLS wants it; _dl_find_object is libc's.
-extern "C" void* __tls_get_addr(void*);
 
 namespace llamalloc {
 namespace {
@@ -27,7 +26,10 @@ void find(void* code, Range* range) {
 
 void find_system_libraries() {
   find(reinterpret_cast<void*>(&getpid), &ranges[0]);
-  find(reinterpret_cast<void*>(&__tls_get_addr), &ranges[1]);
+  // Not by a function: _dl_find_object, for one, is libc's. AT_BASE is 0 where the loader itself
+  // was started, with the program as its argument.
+  const uintptr_t loader = getauxval(AT_BASE);
+  find(loader ? reinterpret_cast<void*>(loader) : static_cast<void*>(&_r_debug), &ranges[1]);
 }
 
 bool is_in_system_library(uintptr_t address) {
