@@ -80,12 +80,22 @@ bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
   if (on || off) *out = on;
   return on || off;
 }
+bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const char** error) {
+  *error = "neither abort nor report";
+  if (text.is("abort")) return out->value = OnMisuse::abort, true;
+  if (text.is("report")) return out->value = OnMisuse::report, true;
+  return false;
+}
 bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
   *error = "too long";
   if (text.length >= kOptionText) return false;
   memcpy(out->text, text.data, text.length);
   out->text[text.length] = 0;
   return true;
+}
+
+const char* reaction_name(Options::reaction value) {
+  return value == OnMisuse::abort ? "abort" : "report";
 }
 
 void format(char* out, size_t room, uint64_t value) {
@@ -97,8 +107,28 @@ void format(char* out, size_t room, bool value) {
 void format(char* out, size_t room, const OptionText& value) {
   snprintf(out, room, "%s", value.text);
 }
+void format(char* out, size_t room, Options::reaction value) {
+  snprintf(out, room, "%s", reaction_name(value));
+}
+
+Options::Value value_of(uint64_t number) {
+  return {number, nullptr};
+}
+Options::Value value_of(const OptionText& text) {
+  return {0, text.text};
+}
+Options::Value value_of(Options::reaction value) {
+  return {0, reaction_name(value)};
+}
 
 }  // namespace
+
+bool Options::get(const char* name_text, Value* out) const {
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
+  if (strcmp(name_text, #name) == 0) return *out = value_of(name), true;
+#include "contracts/options.def"
+  return false;
+}
 
 bool Options::set(const char* name_data, size_t name_length, const char* value_data,
                   size_t value_length, bool secure, const char** error) {

@@ -18,12 +18,19 @@ struct OptionText {
   char text[kOptionText] = {};
 };
 
+enum class OnMisuse : uint8_t { abort, report };
+
 struct Options {
   using bytes = uint64_t;
   using nanos = uint64_t;
   using count = uint64_t;
   using flag = bool;
   using text = OptionText;
+  struct reaction {
+    OnMisuse value;
+    constexpr reaction(int number) : value(static_cast<OnMisuse>(number)) {}  // of the table
+    bool operator==(OnMisuse other) const { return value == other; }
+  };
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
@@ -38,6 +45,13 @@ struct Options {
            bool secure, const char** error);
   // Calls f("name", "value as text") for every option.
   void print(void (*f)(const char* name, const char* value)) const;
+  // One of the two is set: a number (flags are 0 and 1), or else a text.
+  struct Value {
+    uint64_t number = 0;
+    const char* text = nullptr;
+  };
+  // False: no such option.
+  bool get(const char* name, Value* out) const;
 };
 
 }  // namespace llamalloc

@@ -478,6 +478,13 @@ GroupCounts Heap::count(PageGroup group) {
   return counts;
 }
 
+size_t Heap::direct_count() {
+  LockGuard guard(direct_lock_);
+  size_t n = 0;
+  for (const Span* span = direct_; span != nullptr; span = span->next_direct) ++n;
+  return n;
+}
+
 void Heap::lock_all() {
   for (Bin& bin : bins_) bin.lock.lock();
   for (auto& sets : sets_)

@@ -119,6 +119,7 @@ class Heap {
   // Memory behind the map from addresses to spans; records are counted by the arena.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   size_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
+  size_t direct_count();  // walks their list
   GroupCounts count(PageGroup group);
   // f(const HugePage&) for every page in use, under its set's lock.
   template <typename F>

@@ -35,6 +35,7 @@ void LifetimeStats::clear() {
   LifetimeStats empty;
   empty.stack = stack;
   empty.bucket = bucket;
+  empty.tag = tag;
   empty.lifetimes = lifetimes;
   empty.lifetimes.clear();
   *this = empty;
@@ -47,15 +48,17 @@ bool LifetimeStats::is_consistent() const {
   return count == 0 || (min <= average() && average() <= max && weighted_count >= 1);
 }
 
-uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket) {
-  const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack;
+uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
+  const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack ^ uint64_t{tag} << 40;
   LockGuard guard(lock_);
   const uint32_t known = index_.find(hash, [&](uint32_t context) {
-    return rows_[context].stack == stack && rows_[context].bucket == bucket;
+    return rows_[context].stack == stack && rows_[context].bucket == bucket &&
+           rows_[context].tag == tag;
   });
   if (known != kNone || !index_.reserve_one(arena_)) return known;
   LifetimeStats row;
   row.stack = stack;
+  row.tag = tag;
   row.bucket = bucket;
   if (!rows_.push(arena_, row)) return kNone;
   index_.insert(hash, rows_.size() - 1);

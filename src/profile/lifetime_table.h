@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of dead samples, one row per context = (stack, size bucket).
+// Statistics of dead samples, one row per context = (stack, size bucket, tag).
 //
 //   context id --> { stack, bucket | dead samples: count, weights, bytes, lifetimes, same thread }
 //
@@ -29,6 +29,7 @@ struct Death {
 
 struct LifetimeStats {
   uint32_t stack = 0;         // id in the StackTable
+  uint32_t tag = 0;           // id in the TagTable
   uint64_t bucket = 0;        // size_bucket() of the size at allocation
   uint64_t count = 0;         // dead samples
   double weighted_count = 0;  // sum of weights
@@ -56,12 +57,13 @@ class LifetimeTable {
   constexpr explicit LifetimeTable(MetadataArena& arena) : arena_(arena) {}
 
   // The id of the context, a new one if needed; kNone: full, or no memory.
-  uint32_t intern(uint32_t stack, uint64_t bucket);
+  uint32_t intern(uint32_t stack, uint64_t bucket, uint32_t tag = 0);
   bool record(uint32_t context, const Death& death);
   void clear();
 
   uint32_t size() const { return rows_.size(); }
   uint32_t stack_of(uint32_t context) const { return rows_[context].stack; }
+  uint32_t tag_of(uint32_t context) const { return rows_[context].tag; }
   // The row itself: the caller holds lock().
   const LifetimeStats& row(uint32_t context) const { return rows_[context]; }
   Lock& lock() { return lock_; }

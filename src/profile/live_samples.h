@@ -55,6 +55,17 @@ class LiveSamples {
     return true;
   }
 
+  // Calls f(sample) for the sample of the address, if there is one, under the shard's lock.
+  template <typename F>
+  bool look_up(uintptr_t address, F&& f) {
+    Shard& shard = shard_of(address);
+    LockGuard guard(shard.lock);
+    const uint32_t i = find(shard, address);
+    if (i == kAbsent) return false;
+    f(shard.slots[i]);
+    return true;
+  }
+
   // False: the address is not sampled.
   bool resize(uintptr_t address, size_t new_size);
 

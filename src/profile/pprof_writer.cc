@@ -132,6 +132,7 @@ void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive,
                {rounded(weights), rounded(bytes)});
   label("bytes", dead.bucket, "bytes");
   label("sampled", dead.count + alive_count, "count");
+  if (dead.tag != 0) text_label("tag", tags_.text(dead.tag), strlen(tags_.text(dead.tag)));
   if (dead.count != 0) write_dead_labels(dead);
   if (alive_count != 0) histogram_label("censored_ages", [&](int b) { return ages[b]; });
   proto_.close(sample);
@@ -187,9 +188,13 @@ void PprofWriter::histogram_label(const char* key, CountOf&& count_of) {
     *end++ = ':';
     end = std::to_chars(end, limit, count_of(b)).ptr;
   }
+  text_label(key, name_, static_cast<size_t>(end - name_));
+}
+
+void PprofWriter::text_label(const char* key, const char* text, size_t length) {
   const auto message = proto_.open(kLabel);
   proto_.number(kKey, strings_.id(key));
-  proto_.number(kStr, strings_.id(name_, static_cast<size_t>(end - name_)));
+  proto_.number(kStr, strings_.id(text, length));
   proto_.close(message);
 }
 

@@ -17,6 +17,7 @@
 #include "profile/snapshot.h"
 #include "profile/stack_table.h"
 #include "profile/string_table.h"
+#include "profile/tag_table.h"
 
 namespace llamalloc {
 
@@ -29,8 +30,14 @@ class PprofWriter {
     bool at_exit;
   };
 
-  PprofWriter(MetadataArena& scratch, ByteSink& out, FrameNames& names, const StackTable& stacks)
-      : scratch_(scratch), names_(names), stacks_(stacks), gzip_(out), strings_(scratch) {}
+  PprofWriter(MetadataArena& scratch, ByteSink& out, FrameNames& names, const StackTable& stacks,
+              const TagTable& tags)
+      : scratch_(scratch),
+        names_(names),
+        stacks_(stacks),
+        tags_(tags),
+        gzip_(out),
+        strings_(scratch) {}
 
   // False: the sink failed, or no memory.
   bool write(const Header& header, const Snapshot& snapshot);
@@ -70,6 +77,7 @@ class PprofWriter {
   void write_strings();
 
   void label(const char* key, uint64_t value, const char* unit);
+  void text_label(const char* key, const char* text, size_t length);
   template <typename CountOf>
   void histogram_label(const char* key, CountOf&& count_of);
   // After each field of the profile.
@@ -78,6 +86,7 @@ class PprofWriter {
   MetadataArena& scratch_;
   FrameNames& names_;
   const StackTable& stacks_;
+  const TagTable& tags_;
   GzipSink gzip_;
   StringTable strings_;
   IdIndex function_index_;

@@ -24,11 +24,12 @@ void Profiler::start(size_t interval, Nanos now) {
 }
 
 bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
-                        LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu) {
+                        LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu,
+                        uint32_t tag) {
   if (!on()) return false;
   const uint32_t stack = stacks_.intern(trace);
   const uint32_t context = stack == StackTable::kNone ? LifetimeTable::kNone
-                                                      : contexts_.intern(stack, size_bucket(size));
+                                                      : contexts_.intern(stack, size_bucket(size), tag);
   const double weight = sample_weight(size, static_cast<double>(interval()));
   const bool recorded = context != LifetimeTable::kNone &&
                         live_.insert({address_of(p), size, now, weight, context_key, context,
@@ -52,6 +53,27 @@ void Profiler::on_resize(const void* p, size_t new_size) {
   live_.resize(address_of(p), new_size);
 }
 
+bool Profiler::stack_of_live(const void* p, uint32_t* stack) {
+  return live_.look_up(address_of(p),
+                       [&](const LiveSample& s) { *stack = contexts_.stack_of(s.context); });
+}
+
+void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
+  live_.for_each([&](const LiveSample& s) {
+    const uint32_t tag = contexts_.tag_of(s.context);
+    if (tag >= count) return;
+    sums[tag].live_objects += s.weight;
+    sums[tag].live_bytes += s.weight * static_cast<double>(s.size);
+  });
+  LockGuard guard(contexts_.lock());
+  for (uint32_t i = 0; i < contexts_.size(); ++i) {
+    const LifetimeStats& dead = contexts_.row(i);
+    if (dead.tag >= count) continue;
+    sums[dead.tag].freed_objects += dead.weighted_count;
+    sums[dead.tag].freed_bytes += dead.weighted_bytes;
+  }
+}
+
 bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   ScratchPages pages(pages_);
   MetadataArena scratch(pages);
@@ -63,7 +85,7 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   snapshot.sort_survivors();
   const int64_t began = began_.load(std::memory_order_relaxed);
   const Nanos duration = began == kNever ? Nanos{0} : info.now - Nanos{began};
-  PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, names, stacks_);
+  PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, names, stacks_, tags_);
   return writer != nullptr &&
          writer->write({info.wall_time - duration, duration, interval(), info.at_exit}, snapshot);
 }
@@ -72,15 +94,18 @@ void Profiler::lock_all() {
   live_.lock_all();
   contexts_.lock().lock();
   stacks_.lock().lock();
+  tags_.lock().lock();
 }
 
 void Profiler::unlock_all() {
+  tags_.lock().unlock();
   stacks_.lock().unlock();
   contexts_.lock().unlock();
   live_.unlock_all();
 }
 
 void Profiler::reset_locks_after_fork() {
+  tags_.lock().reset();
   stacks_.lock().reset();
   contexts_.lock().reset();
   live_.reset_locks_after_fork();
@@ -95,7 +120,7 @@ void Profiler::forget_all(Nanos now) {
 }
 
 bool Profiler::is_consistent() {
-  return live_.is_consistent() && contexts_.is_consistent();
+  return live_.is_consistent() && contexts_.is_consistent() && tags_.is_consistent();
 }
 
 }  // namespace llamalloc

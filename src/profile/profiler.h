@@ -20,6 +20,7 @@
 #include "profile/lifetime_table.h"
 #include "profile/live_samples.h"
 #include "profile/stack_table.h"
+#include "profile/tag_table.h"
 
 namespace llamalloc {
 
@@ -37,9 +38,9 @@ class Profiler {
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free
-  // must be called when it is freed. thread, cpu: any numbers that tell them apart.
+  // must be called when it is freed. thread, cpu: any numbers that tell them apart. tag: of tags().
   bool on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
-                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu);
+                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu, uint32_t tag = 0);
 
   struct Freed {
     bool found;  // false: not sampled by this process; the rest is then 0
@@ -69,6 +70,16 @@ class Profiler {
     });
   }
   const StackTable& stacks() const { return stacks_; }
+  // The stack that allocated a sampled object that is alive; false: not known.
+  bool stack_of_live(const void* p, uint32_t* stack);
+
+  TagTable& tags() { return tags_; }
+  struct TagSum {
+    double live_objects = 0, live_bytes = 0;    // estimates for the whole process, as all here
+    double freed_objects = 0, freed_bytes = 0;  // since sampling began
+  };
+  // sums: [tags().size()] as it is before the call, or fewer.
+  void sum_by_tag(TagSum* sums, uint32_t count);
 
   struct WriteInfo {
     Nanos now;        // monotonic clock, as above
@@ -102,6 +113,7 @@ class Profiler {
 
   PageSource& pages_;
   StackTable stacks_;
+  TagTable tags_;
   LifetimeTable contexts_;
   LiveSamples live_;
   std::atomic<bool> on_{false};

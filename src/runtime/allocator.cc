@@ -11,8 +11,12 @@
 
 #include "os/unwind.h"
 #include "profile/sampler.h"
+#include "policy/hint.h"
 #include "runtime/background.h"
 #include "runtime/foreign.h"
+#include "runtime/hardened.h"
+#include "runtime/misuse.h"
+#include "runtime/own_cache.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -88,8 +92,8 @@ uint32_t current_cpu() {
   return cpu;
 }
 
-// The thread's own cache, made on its first slow path; null when it is past its exit handlers or
-// there is no memory: then every call goes to the shared heap.
+}  // namespace
+
 ThreadCache* own_cache() {
   if (LLAMALLOC_LIKELY(current_cache != &empty_cache)) return current_cache;
   if (thread_is_past_exit()) return nullptr;
@@ -101,12 +105,15 @@ ThreadCache* own_cache() {
   cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
                cache->thread_id;
   cache->busy = 1;
+  cache->tag = 0;
   current_cache = cache;
   start_countdown(cache);
   call_at_thread_exit();
   cache->busy = 0;
   return cache;
 }
+
+namespace {
 
 Placement::Choice choose_group(ThreadCache* cache, size_t size, CallSite site, bool recheck) {
   if (cache == nullptr || !cache->predicting || cache->busy) return {};
@@ -130,6 +137,18 @@ void count_prediction(size_t size, const Placement::Choice& choice) {
                        static_cast<uint64_t>(sample_weight(size, interval)));
 }
 
+void record_sample(ThreadCache* cache, const void* p, size_t size, CallSite site,
+                   const Placement::Choice& choice) {
+  cache->busy = 1;
+  StackTrace trace;
+  unwind_from_here(site.return_address, &trace);
+  if (trace.truncated) process.counters.add(Stat::stacks_truncated);
+  count_prediction(size, choice);
+  process.profiler.on_alloc(p, size, trace, choice.key, choice.lifetime, process.system.now(),
+                            cache->thread_id, current_cpu(), cache->tag);
+  cache->busy = 0;
+}
+
 // One object in a span of samples; its free comes to deallocate_slow.
 void* allocate_sampled(ThreadCache* cache, size_t size, CallSite site,
                        const Placement::Choice& choice) {
@@ -140,16 +159,10 @@ void* allocate_sampled(ThreadCache* cache, size_t size, CallSite site,
   } else if (Span* span = process.heap.allocate(size, 1, choice.group, true)) {
     p = span->base;
   }
-  if (p != nullptr) {
-    StackTrace trace;
-    unwind_from_here(site.return_address, &trace);
-    if (trace.truncated) process.counters.add(Stat::stacks_truncated);
-    count_prediction(size, choice);
-    process.profiler.on_alloc(p, size, trace, choice.key, choice.lifetime, process.system.now(),
-                              cache->thread_id, current_cpu());
-  }
   cache->busy = 0;
-  return p ? p : out_of_memory();
+  if (p == nullptr) return out_of_memory();
+  record_sample(cache, p, size, site, choice);
+  return p;
 }
 
 void* allocate_large(ThreadCache* cache, size_t size, CallSite site, Due due) {
@@ -170,6 +183,7 @@ int64_t count_down(ThreadCache* cache, size_t size) {
 
 void* put_slot(ThreadCache* cache, int bin, void* p) {
   Magazine& magazine = cache->magazines.bins[bin];
+  if (magazine.base != nullptr && magazine.top[-1] == p) return p;
   if (magazine.top == magazine.limit)
     return cache->magazines.spill(process.heap, process.arena, bin, p, process.threads.in_use());
   *magazine.top++ = p;
@@ -193,6 +207,21 @@ void* take_medium(ThreadCache* cache, size_t size) {
   return *--magazine.top;
 }
 
+Due count_and_tick(ThreadCache* cache, size_t size) {
+  if (LLAMALLOC_LIKELY(cache != nullptr && !cache->busy) && count_down(cache, size) < 0)
+    return tick(cache);
+  return {};
+}
+
+[[gnu::cold]] void* allocate_hardened(ThreadCache* cache, size_t size, CallSite site, Due due) {
+  const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
+  if (size > kLargestSize / 2) return out_of_memory();
+  void* p = take_hardened(size, 1, choice.group);
+  if (p == nullptr) return out_of_memory();
+  if (due.sample) record_sample(cache, p, size, site, choice);
+  return p;
+}
+
 }  // namespace
 
 void* allocate_slow(size_t size, CallSite site) {
@@ -200,9 +229,8 @@ void* allocate_slow(size_t size, CallSite site) {
     if (void* p = take_medium(current_cache, size)) return p;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
-  Due due;
-  if (LLAMALLOC_LIKELY(cache != nullptr && !cache->busy) && count_down(cache, size) < 0)
-    due = tick(cache);
+  const Due due = count_and_tick(cache, size);
+  if (LLAMALLOC_UNLIKELY(process.hardened)) return allocate_hardened(cache, size, site, due);
   if (size > kSmallMax) return allocate_large(cache, size, site, due);
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (due.sample) return allocate_sampled(cache, size, site, choice);
@@ -210,6 +238,21 @@ void* allocate_slow(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(cache != nullptr)) return take_slot(cache, bin);
   void* p = process.heap.take_one(bin);
   return p ? p : out_of_memory();
+}
+
+// Not worth a fast path of its own: what a compiler marks as cold is seldom allocated.
+void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site) {
+  if (!is_cold(hotness) || alignment > 16 || size > kSmallMax || process.hardened)
+    return allocate_aligned(size, alignment, site);
+  ThreadCache* cache = own_cache();
+  if (cache == nullptr || cache->busy) return allocate(size, site);
+  if (size <= kTableMax)
+    cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
+  const Due due = count_and_tick(cache, size);
+  Placement::Choice choice = choose_group(cache, size, site, due.recheck);
+  choice.group = group_with_hint(choice, hotness);
+  if (due.sample) return allocate_sampled(cache, size, site, choice);
+  return take_slot(cache, bin_of(choice.group, size_class_of(size), false));
 }
 
 namespace {
@@ -250,9 +293,22 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
 }  // namespace
 
 void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
-  const int saved = errno;
-  ThreadCache* cache = own_cache();
-  if (LLAMALLOC_UNLIKELY(span->sampled)) note_sampled_free(cache, p);
+  deallocate_slow(p, kUnknownSize, span, return_address);
+}
+
+namespace {
+
+// Whether anything is left to do with it: *p and *span are then what goes to the heap.
+[[gnu::cold]] bool deallocate_hardened(ThreadCache* cache, void** p, Span** span, size_t given) {
+  if (!end_hardened(*p, *span, given)) return false;
+  note_sampled_free(cache, *p);
+  *p = hold_back(*p, *span);
+  if (*p != nullptr) *span = process.heap.find(*p);
+  return *p != nullptr;
+}
+
+// All that one free does of a deallocation's slow part, but for calling the worker.
+void give_to_heap(ThreadCache* cache, void* p, Span* span) {
   void* twice = nullptr;
   const int bin = span->local_offset / kLocalBinStride;
   if (span->kind != SpanKind::slots)
@@ -262,6 +318,20 @@ void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
   else
     twice = put_slot(cache, bin, p);
   if (LLAMALLOC_UNLIKELY(twice != nullptr)) report_double_free(twice);
+}
+
+}  // namespace
+
+void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address) {
+  const int saved = errno;
+  ThreadCache* cache = own_cache();
+  bool to_heap = true;
+  if (LLAMALLOC_UNLIKELY(is_hardened(span)))
+    to_heap = deallocate_hardened(cache, &p, &span, given);
+  else if (LLAMALLOC_UNLIKELY(given != kUnknownSize && given > span->object_size()))
+    note_wrong_size(p, span, given);
+  if (LLAMALLOC_UNLIKELY(span->sampled) && !process.hardened) note_sampled_free(cache, p);
+  if (to_heap) give_to_heap(cache, p, span);
   if (process.heap.has_empty_pages()) want_worker();
   start_worker_if_wanted(return_address);
   errno = saved;
@@ -273,12 +343,14 @@ void report_double_free(const void* p) {
 
 void report_bad_free(const void* p, const char* what, const Span* span) {
   if (span == nullptr && free_foreign(const_cast<void*>(p))) return;
-  process.counters.add(Stat::bad_frees);
-  if (span == nullptr)
-    print_line("free(%p): %s; aborting", p, what);
-  else
-    print_line("free(%p): %s (objects of %zu bytes); aborting", p, what, span->object_size());
-  abort();
+  report_misuse(p, span, "%s", what);
+}
+
+bool release_memory(size_t keep) {
+  if (current_cache != &empty_cache) flush_cache(current_cache);
+  process.threads.request_housekeeping();
+  const Nanos now = process.system.now();
+  return process.heap.release(now, keep / kHugePageSize) + process.heap.release_direct(now) > 0;
 }
 
 }  // namespace llamalloc

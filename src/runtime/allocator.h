@@ -30,6 +30,9 @@ void flush_cache(ThreadCache* cache);
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
 [[gnu::noinline]] void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site);
 [[gnu::noinline]] void deallocate_slow(void* p, Span* span, uintptr_t return_address);
+// given: the size that a sized delete named, looked at here only (runtime/hardened.h); second, so
+// that the fast path need not move it.
+[[gnu::noinline]] void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
                                                   const Span* span);
 [[gnu::cold]] void report_double_free(const void* p);
@@ -39,6 +42,12 @@ void* allocate_aligned(size_t size, size_t alignment, CallSite site);
 void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
 size_t usable_size(const void* p);
+// The usable size that an allocation of this size and alignment would have; 0: it cannot be had.
+size_t usable_size_of(size_t size, size_t alignment);
+// An allocation with a hint of the program's, 0 (cold) to 255 (hot): policy/hint.h.
+void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
+// What is empty goes back to the system now, but for `keep` bytes; whether any did.
+bool release_memory(size_t keep);
 
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
 template <void* (*slow)(size_t, CallSite) = allocate_slow,
@@ -62,7 +71,9 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
   return slow(size, site);
 }
 
-[[gnu::always_inline]] inline void deallocate(void* p, uintptr_t return_address) {
+// given: nothing, or the size that the caller names.
+template <typename... Given>
+[[gnu::always_inline]] inline void deallocate(void* p, uintptr_t return_address, Given... given) {
   Span* span = heap_tables.map.find(p);
   if (LLAMALLOC_UNLIKELY(span == nullptr)) {
     if (p != nullptr) report_bad_free(p, "not allocated by llamalloc", nullptr);
@@ -72,7 +83,8 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
     return report_bad_free(p, "not the start of an object", span);
   Magazine* magazine = current_cache->magazines.at(span->local_offset);
   void** top = magazine->top;
-  if (LLAMALLOC_UNLIKELY(top == magazine->limit)) return deallocate_slow(p, span, return_address);
+  if (LLAMALLOC_UNLIKELY(top == magazine->limit))
+    return deallocate_slow(p, given..., span, return_address);
   if (LLAMALLOC_UNLIKELY(top[-1] == p)) return report_bad_free(p, "freed twice", span);
   *top = p;
   magazine->top = top + 1;

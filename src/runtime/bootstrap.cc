@@ -12,6 +12,7 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/hardened.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -90,11 +91,12 @@ void child_after_fork() {
   prepare_thread_exit();
   prepare_foreign();
   pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+  if (process.options.hardened) start_hardened_mode();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile)
+  if (predict || profile || process.hardened)  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
   if (!predict && !profile && !control_is_open()) return;
   const bool working = start_worker();

@@ -12,6 +12,7 @@
 
 #include "runtime/background_state.h"
 #include "runtime/output.h"
+#include "runtime/values.h"
 
 namespace llamalloc {
 namespace {
@@ -104,8 +105,19 @@ void act_release(SocketSink& sink) {
 void act_set(SocketSink& sink, char* arguments) {
   char* value = strchr(arguments, ' ');
   if (value != nullptr) *value++ = 0;
-  reply_result(sink, value != nullptr && change_option(arguments, value),
-               "set NAME VALUE: sample_interval, release_delay or retain, with a value and unit");
+  reply_result(sink, value != nullptr && change_option(arguments, value) == 0,
+               "set NAME VALUE: sample_interval, release_delay, retain or on_misuse, with its unit");
+}
+
+void act_get(SocketSink& sink, const char* name) {
+  Options::Value value;
+  if (!read_value(name, &value)) return reply(sink, "error: neither statistic nor option\n");
+  char text[kOptionText + 8];
+  if (value.text != nullptr)
+    snprintf(text, sizeof(text), "ok\n%s\n", value.text);
+  else
+    snprintf(text, sizeof(text), "ok\n%llu\n", static_cast<unsigned long long>(value.number));
+  reply(sink, text);
 }
 
 void answer(int fd, SocketSink& sink) {
@@ -120,7 +132,9 @@ void answer(int fd, SocketSink& sink) {
     reply(sink, "ok\n");
     write_stats_json(sink);
   } else if (strncmp(line, "sampling ", 9) == 0) {
-    reply_result(sink, llamalloc::act_sampling(line + 9), "sampling on, or sampling off");
+    reply_result(sink, act("sampling", line + 9) == 0, "sampling on, or sampling off");
+  } else if (strncmp(line, "get ", 4) == 0) {
+    act_get(sink, line + 4);
   } else if (strncmp(line, "set ", 4) == 0) {
     act_set(sink, line + 4);
   } else if (strncmp(line, "profile ", 8) == 0) {
@@ -129,7 +143,7 @@ void answer(int fd, SocketSink& sink) {
   } else if (strcmp(line, "release") == 0) {
     act_release(sink);
   } else {
-    reply(sink, "error: unknown command; known: ping stats sampling set profile release\n");
+    reply(sink, "error: unknown command; known: ping stats sampling get set profile release\n");
   }
 }
 
@@ -196,34 +210,6 @@ void remove_control_at_exit() {
 void control_after_fork_in_child() {
   if (still_ours()) close(control.fd);
   control.fd = -1;
-}
-
-bool change_option(const char* name, const char* value) {
-  bool known = false;
-  for (const char* changeable : {"sample_interval", "release_delay", "retain"})
-    known |= strcmp(name, changeable) == 0;
-  const char* error = nullptr;
-  if (!known || !process.options.set(name, strlen(name), value, strlen(value), false, &error))
-    return false;
-  if (process.profiler.on())
-    process.profiler.start(process.options.sample_interval, process.system.now());
-  return true;
-}
-
-bool act_sampling(const char* on_or_off) {
-  const bool on = strcmp(on_or_off, "on") == 0;
-  if (!on && strcmp(on_or_off, "off") != 0) return false;
-  if (on)
-    process.profiler.start(process.options.sample_interval, process.system.now());
-  else
-    process.profiler.stop();
-  process.threads.wake_all();
-  return true;
-}
-
-bool act_profile(const char* path) {
-  LockGuard guard(background.work_lock);
-  return write_profile(path, false);
 }
 
 }  // namespace llamalloc

@@ -13,9 +13,4 @@ void answer_control();
 void remove_control_at_exit();
 void control_after_fork_in_child();
 
-// The same acts for the C API. False: unknown name or bad value.
-bool change_option(const char* name, const char* value);
-bool act_profile(const char* path);
-bool act_sampling(const char* on_or_off);
-
 }  // namespace llamalloc

@@ -17,6 +17,8 @@ bool write_stats(const char* path);
 void write_stats_json(ByteSink& sink);
 // The counters as text on stderr.
 void print_summary();
+// Computes the counters of kind gauge.
+void refresh_gauges();
 // At the end of the process: profile and statistics as configured.
 void write_at_exit();
 // In a forked child: its own profile, at a path with its pid.

@@ -32,6 +32,7 @@ struct Process {
   Nanos started{};
   const char* model_state = "none";       // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};         // options are read; background work may start
+  bool hardened = false;                  // set once, before `ready` (runtime/hardened.h)
   std::atomic<bool> placement_on{false};  // a model is loaded and the worker runs
 };
 

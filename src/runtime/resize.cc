@@ -4,9 +4,13 @@
 
 #include "runtime/allocator.h"
 #include "runtime/foreign.h"
+#include "runtime/hardened.h"
+#include "runtime/misuse.h"
 
 namespace llamalloc {
 namespace {
+
+constexpr size_t kSmallPage = 4096;
 
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 bool fits_in_place(size_t have, size_t want) {
@@ -31,7 +35,27 @@ bool is_absurd(size_t size, size_t alignment) {
 size_t usable_size(const void* p) {
   if (p == nullptr) return 0;
   const Span* span = process.heap.find(p);
-  return span ? span->object_size() : foreign_size(p);
+  if (span == nullptr) return foreign_size(p);
+  return is_hardened(span) ? hardened_size(p, span) : span->object_size();
+}
+
+namespace {
+
+// The first class that holds the size and whose slots are all so aligned; kSizeClasses: none.
+int aligned_class_of(size_t size, size_t alignment) {
+  int c = size_class_of(size < alignment ? alignment : size);
+  while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
+  return c;
+}
+
+}  // namespace
+
+size_t usable_size_of(size_t size, size_t alignment) {
+  if (is_absurd(size, alignment)) return 0;
+  if (process.hardened) return size;
+  if (size <= kSmallMax && alignment <= kBlockSize)
+    return kSizeClassRows[aligned_class_of(size, alignment)].size;
+  return align_up(size, size > kRunMax || alignment > kRunMax ? kSmallPage : kBlockSize);
 }
 
 // Spans start at a multiple of the block size, so slots of a size that is a multiple of the
@@ -39,9 +63,12 @@ size_t usable_size(const void* p) {
 void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
   if (is_absurd(size, alignment)) return out_of_memory();
   if (alignment <= 16) return allocate(size, site);
+  if (LLAMALLOC_UNLIKELY(process.hardened)) {
+    void* p = size > kLargestSize / 2 ? nullptr : take_hardened(size, alignment, PageGroup::unknown);
+    return p ? p : out_of_memory();
+  }
   if (alignment <= kBlockSize && size <= kSmallMax) {
-    int c = size_class_of(size < alignment ? alignment : size);
-    while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
+    const int c = aligned_class_of(size, alignment);
     if (c < kSizeClasses) return allocate(kSizeClassRows[c].size, site);
   }
   if (alignment <= kBlockSize) return allocate(size, site);
@@ -59,11 +86,18 @@ void* allocate_zeroed(size_t size, CallSite site) {
 void* reallocate(void* p, size_t size, CallSite site) {
   if (p == nullptr) return allocate(size, site);
   Span* span = process.heap.find(p);
-  if (LLAMALLOC_UNLIKELY(span == nullptr)) {
-    if (const size_t foreign = foreign_size(p)) return move_to_new(p, foreign, size, site);
-    report_bad_free(p, "not allocated by llamalloc", span);
+  if (LLAMALLOC_UNLIKELY(span == nullptr || !span->starts_object(p))) {
+    if (span == nullptr)
+      if (const size_t foreign = foreign_size(p)) return move_to_new(p, foreign, size, site);
+    const char* what = span ? "not the start of an object" : "not allocated by llamalloc";
+    report_misuse(p, span, "resized, but %s", what);
+    return out_of_memory();
   }
   if (size > kLargestSize) return out_of_memory();
+  if (is_hardened(span)) {
+    const size_t asked = hardened_size(p, span);
+    return asked == size ? p : move_to_new(p, asked, size, site);
+  }
   const size_t have = span->object_size();
   if (fits_in_place(have, size)) {
     if (span->kind == SpanKind::slots) return p;

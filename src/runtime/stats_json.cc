@@ -46,33 +46,6 @@ class Json {
   ByteSink& sink_;
 };
 
-void refresh_gauges() {
-  Counters& counters = process.counters;
-  const PoolCounts pool = process.heap.pool_counts();
-  size_t allocated = 0, active = 0, pages = 0;
-  for (int g = 0; g < kPageGroups; ++g) {
-    const GroupCounts group = process.heap.count(static_cast<PageGroup>(g));
-    allocated += group.allocated;
-    active += group.allocated + group.free_slots;
-    pages += group.pages;
-  }
-  const size_t direct = process.heap.direct_bytes();
-  counters.set(Stat::allocated, allocated + direct);
-  counters.set(Stat::active, active + direct);
-  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct +
-                                 process.heap.cached_direct_bytes());
-  counters.set(Stat::reserved, pool.reserved_bytes);
-  counters.set(Stat::metadata, process.arena.resident_bytes() + process.heap.map_bytes());
-  counters.set(Stat::huge_pages_used, pages);
-  counters.set(Stat::huge_pages_empty, pool.empty_backed);
-  counters.set(Stat::huge_pages_acquired, pool.acquired);
-  counters.set(Stat::huge_pages_released, pool.released);
-  counters.set(Stat::mapped_directly, direct);
-  counters.set(Stat::thread_caches, process.threads.in_use());
-  counters.set(Stat::samples, process.profiler.samples());
-  counters.set(Stat::samples_dropped, process.profiler.dropped());
-}
-
 void print_stats(Json& json) {
   json.raw(" \"stats\": {");
   bool first = true;
@@ -95,6 +68,27 @@ void print_predicted(Json& json) {
              static_cast<unsigned long long>(contexts[c]));
   }
   json.raw("},\n");
+}
+
+// Names beyond those known when this began have no sample yet.
+void print_tags(Json& json) {
+  Profiler::TagSum sums[TagTable::kMost + 1] = {};
+  const uint32_t count = process.profiler.tags().size();
+  process.profiler.sum_by_tag(sums, count);
+  json.raw(" \"tags\": [");
+  bool first = true;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Profiler::TagSum& sum = sums[i];
+    if (sum.live_objects + sum.freed_objects == 0) continue;
+    json.next(&first);
+    json.raw("{\"tag\": ");
+    json.string(process.profiler.tags().text(i));
+    json.raw(
+        ", \"live_objects\": %.0f, \"live_bytes\": %.0f, \"freed_objects\": %.0f, "
+        "\"freed_bytes\": %.0f}",
+        sum.live_objects, sum.live_bytes, sum.freed_objects, sum.freed_bytes);
+  }
+  json.raw("],\n");
 }
 
 void print_groups(Json& json) {
@@ -145,6 +139,33 @@ void print_page(Json& json, const HugePage& page, Nanos now) {
 
 }  // namespace
 
+void refresh_gauges() {
+  Counters& counters = process.counters;
+  const PoolCounts pool = process.heap.pool_counts();
+  size_t allocated = 0, active = 0, pages = 0;
+  for (int g = 0; g < kPageGroups; ++g) {
+    const GroupCounts group = process.heap.count(static_cast<PageGroup>(g));
+    allocated += group.allocated;
+    active += group.allocated + group.free_slots;
+    pages += group.pages;
+  }
+  const size_t direct = process.heap.direct_bytes();
+  counters.set(Stat::allocated, allocated + direct);
+  counters.set(Stat::active, active + direct);
+  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct +
+                                 process.heap.cached_direct_bytes());
+  counters.set(Stat::reserved, pool.reserved_bytes);
+  counters.set(Stat::metadata, process.arena.resident_bytes() + process.heap.map_bytes());
+  counters.set(Stat::huge_pages_used, pages);
+  counters.set(Stat::huge_pages_empty, pool.empty_backed);
+  counters.set(Stat::huge_pages_acquired, pool.acquired);
+  counters.set(Stat::huge_pages_released, pool.released);
+  counters.set(Stat::mapped_directly, direct);
+  counters.set(Stat::thread_caches, process.threads.in_use());
+  counters.set(Stat::samples, process.profiler.samples());
+  counters.set(Stat::samples_dropped, process.profiler.dropped());
+}
+
 void write_stats_json(ByteSink& sink) {
   refresh_gauges();
   Json json(sink);
@@ -156,6 +177,7 @@ void write_stats_json(ByteSink& sink) {
   json.string(process.model_state);
   json.raw(", \"hugepages\": \"%s\",\n", transparent_huge_pages());
   print_stats(json);
+  print_tags(json);
   print_predicted(json);
   print_groups(json);
   json.raw(" \"pages\": [");

@@ -29,6 +29,7 @@ struct alignas(kCacheLine) ThreadCache {
   int64_t bytes_to_recheck;  // at the last setting
   uintptr_t stack_high;
   uint32_t busy;      // inside a slow path: what we call there must not come back to it
+  uint32_t tag;       // of what the thread does, in the profiler's TagTable; 0: none
   ThreadCache* next;  // all caches ever made, under the registry's lock
   Magazines magazines;
 };

@@ -6,9 +6,8 @@
 #include <cstring>
 
 #include "os/byte_sink.h"
-#include "runtime/control.h"
 #include "runtime/output.h"
-#include "runtime/process.h"
+#include "runtime/values.h"
 #include "shim/call_site.h"
 
 namespace {
@@ -43,20 +42,29 @@ LLAMALLOC_EXPORT const char* llamalloc_version(void) {
   return LLAMALLOC_VERSION;
 }
 
-LLAMALLOC_EXPORT int llamalloc_set(const char* name, const char* value) {
-  return llamalloc::change_option(name, value) ? 0 : EINVAL;
+LLAMALLOC_EXPORT int llamalloc_get(const char* name, void* out, size_t* bytes) {
+  llamalloc::Options::Value value;
+  if (strcmp(name, "version") == 0)
+    value.text = LLAMALLOC_VERSION;
+  else if (!llamalloc::read_value(name, &value))
+    return ENOENT;
+  const size_t room = *bytes;
+  *bytes = value.text != nullptr ? strlen(value.text) + 1 : sizeof(value.number);
+  if (room < *bytes) return ERANGE;
+  memcpy(out, value.text != nullptr ? value.text : static_cast<const void*>(&value.number), *bytes);
+  return 0;
 }
 
-LLAMALLOC_EXPORT int llamalloc_act(const char* act, const char* argument) {
-  if (strcmp(act, "profile") == 0 && argument != nullptr)
-    return llamalloc::act_profile(argument) ? 0 : EIO;
-  if (strcmp(act, "sampling") == 0 && argument != nullptr)
-    return llamalloc::act_sampling(argument) ? 0 : EINVAL;
-  if (strcmp(act, "release") == 0) {
-    llamalloc::process.heap.release(llamalloc::process.system.now(), 0);
-    return 0;
-  }
-  return EINVAL;
+LLAMALLOC_EXPORT int llamalloc_set(const char* name, const char* value) {
+  return llamalloc::change_option(name, value);
+}
+
+LLAMALLOC_EXPORT int llamalloc_act(const char* name, const char* argument) {
+  return llamalloc::act(name, argument);
+}
+
+LLAMALLOC_EXPORT const char* llamalloc_tag(const char* tag) {
+  return llamalloc::exchange_tag(tag);
 }
 
 LLAMALLOC_EXPORT size_t llamalloc_stats_json(char* buffer, size_t room) {

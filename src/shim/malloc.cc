@@ -100,22 +100,30 @@ LLAMALLOC_EXPORT void* pvalloc(size_t size) {
 LLAMALLOC_EXPORT void cfree(void* p) {
   deallocate(p, LLAMALLOC_RETURN_ADDRESS);
 }
-LLAMALLOC_EXPORT void free_sized(void* p, size_t) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+LLAMALLOC_EXPORT void free_sized(void* p, size_t size) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
 }
-LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t size) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
+}
+LLAMALLOC_EXPORT void sdallocx(void* p, size_t size, int) {
+  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
 }
 
 LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) {
   return usable_size(p);
 }
+LLAMALLOC_EXPORT size_t malloc_size(const void* p) {
+  return usable_size(p);
+}
 
-// Gives back the empty huge pages; pad: bytes to keep. 1 if anything went back.
+// flags, as jemalloc has them: the logarithm of the alignment in the lowest six bits.
+LLAMALLOC_EXPORT size_t nallocx(size_t size, int flags) {
+  return usable_size_of(size, size_t{1} << (flags & 63));
+}
+
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {
-  if (current_cache != &empty_cache) flush_cache(current_cache);
-  const Nanos now = process.system.now();
-  return process.heap.release(now, pad / kHugePageSize) + process.heap.release_direct(now) > 0;
+  return release_memory(pad);
 }
 
 #define LLAMALLOC_SAME_AS(name) \

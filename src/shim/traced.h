@@ -51,6 +51,13 @@ template <void* (*slow)(size_t, CallSite) = nullptr,
   return traced_new(size, asked, site, [&] { return allocate_aligned(size, alignment, site); });
 }
 
+[[gnu::always_inline]] inline void* traced_hinted(size_t size, size_t alignment, uint8_t hotness,
+                                                  CallSite site) {
+  const size_t asked = alignment < kLeastAlignment ? kLeastAlignment : alignment;
+  return traced_new(size, asked, site,
+                    [&] { return allocate_hinted(size, alignment, hotness, site); });
+}
+
 [[gnu::always_inline]] inline void* traced_reallocate(void* p, size_t size, CallSite site) {
   if (p == nullptr) return traced_allocate(size, site);
   if (!is_inside) record_resize_begin(p);
@@ -63,12 +70,14 @@ template <void* (*slow)(size_t, CallSite) = nullptr,
                 });
 }
 
-[[gnu::always_inline]] inline void traced_deallocate(void* p, uintptr_t return_address) {
+template <typename... Given>
+[[gnu::always_inline]] inline void traced_deallocate(void* p, uintptr_t return_address,
+                                                     Given... given) {
   if (p == nullptr) return;
-  if (is_inside) return deallocate(p, return_address);
+  if (is_inside) return deallocate(p, return_address, given...);
   record_free(p);
   const InsideScope inside;
-  deallocate(p, return_address);
+  deallocate(p, return_address, given...);
 }
 
 }  // namespace llamalloc
@@ -76,5 +85,6 @@ template <void* (*slow)(size_t, CallSite) = nullptr,
 #define allocate traced_allocate
 #define allocate_zeroed traced_zeroed
 #define allocate_aligned traced_aligned
+#define allocate_hinted traced_hinted
 #define reallocate traced_reallocate
 #define deallocate traced_deallocate

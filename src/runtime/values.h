@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the process knows and can do by name: options, statistics and acts, for the C API and the
+// control socket alike.
+#pragma once
+
+#include "base/options.h"
+
+namespace llamalloc {
+
+// A statistic, an option, or "model_state", "tag" of the calling thread. False: no such name.
+bool read_value(const char* name, Options::Value* out);
+
+// 0; ENOENT: no such name, or it may not change at run time; EINVAL: the value cannot be meant.
+int change_option(const char* name, const char* value);
+
+// 0; ENOENT: no such act; EINVAL: its argument is wrong; EIO: the file could not be written.
+int act(const char* name, const char* argument);
+
+// Sets the calling thread's tag (profile/tag_table.h); the text of the one before.
+const char* exchange_tag(const char* tag);
+
+}  // namespace llamalloc
