@@ -49,7 +49,7 @@ bool LifetimeStats::is_consistent() const {
 }
 
 uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
-  const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack ^ uint64_t{tag} << 40;
+  const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack ^ uint64_t { tag } << 40;
   LockGuard guard(lock_);
   const uint32_t known = index_.find(hash, [&](uint32_t context) {
     return rows_[context].stack == stack && rows_[context].bucket == bucket &&

@@ -28,8 +28,9 @@ bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uin
                         uint32_t tag) {
   if (!on()) return false;
   const uint32_t stack = stacks_.intern(trace);
-  const uint32_t context = stack == StackTable::kNone ? LifetimeTable::kNone
-                                                      : contexts_.intern(stack, size_bucket(size), tag);
+  const uint32_t context = stack == StackTable::kNone
+                               ? LifetimeTable::kNone
+                               : contexts_.intern(stack, size_bucket(size), tag);
   const double weight = sample_weight(size, static_cast<double>(interval()));
   const bool recorded = context != LifetimeTable::kNone &&
                         live_.insert({address_of(p), size, now, weight, context_key, context,

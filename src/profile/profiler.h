@@ -40,7 +40,8 @@ class Profiler {
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free
   // must be called when it is freed. thread, cpu: any numbers that tell them apart. tag: of tags().
   bool on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
-                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu, uint32_t tag = 0);
+                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu,
+                uint32_t tag = 0);
 
   struct Freed {
     bool found;  // false: not sampled by this process; the rest is then 0

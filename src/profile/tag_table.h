@@ -16,7 +16,7 @@ namespace llamalloc {
 
 class TagTable {
  public:
-  static constexpr uint32_t kMost = 255;   // names; more of them are all called kOther
+  static constexpr uint32_t kMost = 255;  // names; more of them are all called kOther
   static constexpr size_t kLongest = 63;  // bytes of a name; it is cut there
   static constexpr const char* kOther = "other";
 

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "os/unwind.h"
-#include "profile/sampler.h"
 #include "policy/hint.h"
+#include "profile/sampler.h"
 #include "runtime/background.h"
 #include "runtime/foreign.h"
 #include "runtime/hardened.h"

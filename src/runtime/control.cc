@@ -105,8 +105,9 @@ void act_release(SocketSink& sink) {
 void act_set(SocketSink& sink, char* arguments) {
   char* value = strchr(arguments, ' ');
   if (value != nullptr) *value++ = 0;
-  reply_result(sink, value != nullptr && change_option(arguments, value) == 0,
-               "set NAME VALUE: sample_interval, release_delay, retain or on_misuse, with its unit");
+  reply_result(
+      sink, value != nullptr && change_option(arguments, value) == 0,
+      "set NAME VALUE: sample_interval, release_delay, retain or on_misuse, with its unit");
 }
 
 void act_get(SocketSink& sink, const char* name) {

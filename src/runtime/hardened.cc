@@ -10,8 +10,8 @@ namespace {
 
 constexpr unsigned char kGuard = 0xfd;
 constexpr unsigned char kFreed = 0xdf;
-constexpr size_t kGuardMax = 256;   // bytes looked at behind the object
-constexpr size_t kHeldMax = 8192;   // bytes of a slot that waits
+constexpr size_t kGuardMax = 256;  // bytes looked at behind the object
+constexpr size_t kHeldMax = 8192;  // bytes of a slot that waits
 constexpr uint32_t kHeldCount = 1024;
 
 struct Trailer {

@@ -104,8 +104,10 @@ void note_wrong_size(const void* p, const Span* span, size_t given) {
   if (size_noted.exchange(true, std::memory_order_relaxed)) return;
   Line line;
   describe(line, p, span);
-  print_line("object %p: freed with the size %zu, which it cannot have%s; going on, the size is "
-             "not used; this is said once (hardened:on finds all)", p, given, line.text());
+  print_line(
+      "object %p: freed with the size %zu, which it cannot have%s; going on, the size is "
+      "not used; this is said once (hardened:on finds all)",
+      p, given, line.text());
 }
 
 }  // namespace llamalloc

@@ -64,7 +64,8 @@ void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
   if (is_absurd(size, alignment)) return out_of_memory();
   if (alignment <= 16) return allocate(size, site);
   if (LLAMALLOC_UNLIKELY(process.hardened)) {
-    void* p = size > kLargestSize / 2 ? nullptr : take_hardened(size, alignment, PageGroup::unknown);
+    void* p =
+        size > kLargestSize / 2 ? nullptr : take_hardened(size, alignment, PageGroup::unknown);
     return p ? p : out_of_memory();
   }
   if (alignment <= kBlockSize && size <= kSmallMax) {

@@ -69,8 +69,9 @@ int act(const char* name, const char* argument) {
   if (release != (argument == nullptr)) return EINVAL;
   if (release) return release_memory(0), 0;
   if (sampling) return act_sampling(argument) ? 0 : EINVAL;
-  if (profile) return act_write([](const char* path) { return write_profile(path, false); },
-                                argument) ? 0 : EIO;
+  if (profile)
+    return act_write([](const char* path) { return write_profile(path, false); }, argument) ? 0
+                                                                                            : EIO;
   return act_write(write_stats, argument) ? 0 : EIO;
 }
 

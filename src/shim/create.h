@@ -2,38 +2,15 @@
 // What operator new is beyond malloc: the new-handler and bad_alloc. libstdc++ is not linked.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 
 #include "base/check.h"
 #include "runtime/allocator.h"
+#include "shim/cxx_runtime.h"
 
 namespace llamalloc {
-
-using NewHandler = void (*)();
-
-#ifdef LLAMALLOC_STATIC
-// Linked into the program: what it brings of libstdc++ is known to the linker.
-extern "C" __attribute__((weak)) NewHandler _ZSt15get_new_handlerv();
-extern "C" __attribute__((weak)) void _ZSt17__throw_bad_allocv();
-inline auto* new_handler_getter() {
-  return &_ZSt15get_new_handlerv;
-}
-inline auto* bad_alloc_thrower() {
-  return &_ZSt17__throw_bad_allocv;
-}
-#else
-// A C program does not load libstdc++ for us, and a C++ program brings it: looked up when needed.
-inline auto* new_handler_getter() {
-  return reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
-}
-inline auto* bad_alloc_thrower() {
-  return reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"));
-}
-#endif
 
 // Calls the new-handler until it helps; throws bad_alloc, or gives up, when there is none.
 [[gnu::cold]] inline void* retry(size_t size, size_t alignment, CallSite site, bool may_throw) {

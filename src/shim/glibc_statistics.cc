@@ -72,7 +72,7 @@ extern "C" {
 
 LLAMALLOC_EXPORT struct mallinfo2 mallinfo2(void) {
   const HeapTotals totals = count_heap();
-  struct mallinfo2 info {};
+  struct mallinfo2 info{};
   info.arena = totals.backed;
   info.ordblks = totals.free_slots;
   info.hblks = totals.direct_count;
@@ -85,7 +85,7 @@ LLAMALLOC_EXPORT struct mallinfo2 mallinfo2(void) {
 
 LLAMALLOC_EXPORT struct mallinfo mallinfo(void) {
   const struct mallinfo2 wide = mallinfo2();
-  struct mallinfo info {};
+  struct mallinfo info{};
   info.arena = clamped(wide.arena);
   info.ordblks = clamped(wide.ordblks);
   info.hblks = clamped(wide.hblks);

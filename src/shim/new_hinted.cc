@@ -35,9 +35,9 @@ struct SizedPointer {
 
 }  // namespace
 
-#define LLAMALLOC_NEW(may_throw, alignment, ...)                        \
-  LLAMALLOC_EXPORT void* operator __VA_ARGS__ {                         \
-    return create(n, alignment, hint, LLAMALLOC_SITE, may_throw);       \
+#define LLAMALLOC_NEW(may_throw, alignment, ...)                  \
+  LLAMALLOC_EXPORT void* operator __VA_ARGS__ {                   \
+    return create(n, alignment, hint, LLAMALLOC_SITE, may_throw); \
   }
 LLAMALLOC_NEW(true, kPlain, new(size_t n, Hint hint))
 LLAMALLOC_NEW(true, kPlain, new[](size_t n, Hint hint))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake --install: the libraries, the header, and what pkg-config and find_package(llamalloc) read.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS llamalloc llamalloc_trace_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_BINARY_DIR}/libllamalloc.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/llamalloc/llamalloc.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/llamalloc)
+
+# From the folder of llamalloc.pc to the prefix: the tree may be moved as a whole.
+file(RELATIVE_PATH PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/llamalloc.pc.in ${PROJECT_BINARY_DIR}/llamalloc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/llamalloc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/llamalloc)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/llamallocConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/llamallocConfig.cmake INSTALL_DESTINATION ${package}
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/llamallocConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/llamallocConfig.cmake
+  ${PROJECT_BINARY_DIR}/llamallocConfigVersion.cmake DESTINATION ${package})
