@@ -11,6 +11,12 @@ set(LLAMALLOC_FLAGS
   -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
   # Function-local statics are constant-initialised or forbidden: no guard, no libstdc++.
   -fno-threadsafe-statics)
+# Symbols that are unique in the process could not be made local in the static library.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-fno-gnu-unique LLAMALLOC_HAS_NO_GNU_UNIQUE)
+if(LLAMALLOC_HAS_NO_GNU_UNIQUE)
+  list(APPEND LLAMALLOC_FLAGS -fno-gnu-unique)
+endif()
 if(LLAMALLOC_WERROR)
   list(APPEND LLAMALLOC_FLAGS -Werror)
 endif()

@@ -10,6 +10,7 @@ libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
     one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and _exit); no
     text relocation, no executable stack, small static TLS.
+src/shim/exports.map and libllamalloc.a: the names of contracts/api.def, no more and no less.
 
 Usage: check_symbols.py [BUILD_DIRECTORY]   (default: build/release)
 """
@@ -21,6 +22,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+from llamalloc import contracts  # noqa: E402
+
 ROOMS = ("base", "os", "heap", "predict", "profile", "policy")
 STRICT_ROOMS = ("heap", "predict", "profile", "policy")
 
@@ -133,11 +138,20 @@ def check_product(library: Path, exports: set[str], imports: set[str]) -> list[s
     return [f"{library.name}: {fault}" for fault in faults]
 
 
+def check_table(exports: set[str], static: set[str]) -> list[str]:
+    """Faults of the version script and of what the static library defines, against api.def."""
+    wanted = {name.symbol for name in contracts.exported_names()}
+    faults = difference("exports.map", exports, wanted)
+    return faults + difference("libllamalloc.a", static, wanted | set(contracts.static_names()))
+
+
 def main(arguments: list[str]) -> int:
     build = Path(arguments[0]) if arguments else ROOT / "build" / "release"
     libraries = {room: build / "src" / room / f"libllamalloc_{room}.a" for room in ROOMS}
     product, recording = build / "libllamalloc.so", build / "libllamalloc_trace.so"
-    absent = [str(p) for p in [*libraries.values(), product, recording] if not p.is_file()]
+    archive = build / "libllamalloc.a"
+    products = [product, recording, archive]
+    absent = [str(p) for p in [*libraries.values(), *products] if not p.is_file()]
     if absent:
         print(f"symbols: not built: {' '.join(absent)}; run: make build", file=sys.stderr)
         return 1
@@ -146,6 +160,7 @@ def main(arguments: list[str]) -> int:
     faults = check_rooms(libraries)
     imports = words_of(shim / "imports.txt")
     faults += check_product(product, exports, imports)
+    faults += check_table(exports, symbols(archive)[1])
     imports |= words_of(shim / "imports_trace.txt")
     faults += check_product(recording, exports | {"_exit", "_Exit"}, imports)
     for fault in faults:

@@ -59,6 +59,16 @@ class Stat:
     help: str
 
 
+@dataclass(frozen=True)
+class ExportedName:
+    """One symbol of the libraries. `origin`: C, POSIX, glibc ... as api.def lists them."""
+
+    symbol: str
+    origin: str
+    signature: str
+    contract: str
+
+
 def folder() -> Traversable:
     """contracts/ of a checkout, else the copy inside an installed wheel."""
     checkout = Path(__file__).resolve().parents[2] / "contracts"
@@ -121,3 +131,15 @@ def options() -> tuple[Option, ...]:
 def stats() -> tuple[Stat, ...]:
     """STAT rows of stats.def."""
     return tuple(Stat(*row) for row in rows("stats.def", "STAT"))
+
+
+@cache
+def exported_names() -> tuple[ExportedName, ...]:
+    """API rows of api.def: what every library exports."""
+    return tuple(ExportedName(*row) for row in rows("api.def", "API"))
+
+
+@cache
+def static_names() -> tuple[str, ...]:
+    """API_STATIC rows of api.def: what the static library defines besides."""
+    return tuple(row[0] for row in rows("api.def", "API_STATIC"))

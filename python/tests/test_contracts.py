@@ -36,11 +36,19 @@ def test_every_class_has_a_page_group_that_exists():
         ("options.def", "OPTION", contracts.options),
         ("stats.def", "STAT", contracts.stats),
         ("lifetime_classes.def", "PAGE_GROUP", contracts.page_groups),
+        ("api.def", "API", contracts.exported_names),
+        ("api.def", "API_STATIC", contracts.static_names),
     ],
 )
 def test_no_row_is_skipped(table, macro, read):
     text = (ROOT / "contracts" / table).read_text()
     assert len(read()) == len(re.findall(rf"^{macro}\(", text, re.MULTILINE)) > 0
+
+
+def test_exported_names_are_different_and_described():
+    names = contracts.exported_names()
+    assert len({name.symbol for name in names}) == len(names)
+    assert all(name.signature and name.contract for name in names)
 
 
 def test_option_types():

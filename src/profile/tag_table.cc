@@ -43,7 +43,8 @@ uint32_t TagTable::add(const char* name) {
   uint32_t slot;
   if (const uint32_t known = find(name, &slot)) return known;
   if (id > kMost) return kMost;
-  strcpy(texts_[id], id == kMost ? kOther : name);
+  const char* text = id == kMost ? kOther : name;
+  memcpy(texts_[id], text, strlen(text) + 1);
   count_.store(id + 1, std::memory_order_release);
   if (id < kMost) slots_[slot].store(static_cast<uint16_t>(id), std::memory_order_release);
   return id;

@@ -229,6 +229,7 @@ void* allocate_slow(size_t size, CallSite site) {
     if (void* p = take_medium(current_cache, size)) return p;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
+  if (LLAMALLOC_UNLIKELY(size > kLargestSize)) return out_of_memory();
   const Due due = count_and_tick(cache, size);
   if (LLAMALLOC_UNLIKELY(process.hardened)) return allocate_hardened(cache, size, site, due);
   if (size > kSmallMax) return allocate_large(cache, size, site, due);

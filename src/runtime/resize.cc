@@ -11,6 +11,7 @@ namespace llamalloc {
 namespace {
 
 constexpr size_t kSmallPage = 4096;
+constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 bool fits_in_place(size_t have, size_t want) {
@@ -55,7 +56,8 @@ size_t usable_size_of(size_t size, size_t alignment) {
   if (process.hardened) return size;
   if (size <= kSmallMax && alignment <= kBlockSize)
     return kSizeClassRows[aligned_class_of(size, alignment)].size;
-  return align_up(size, size > kRunMax || alignment > kRunMax ? kSmallPage : kBlockSize);
+  if (size > kRunMax || alignment > kRunMax) return align_up(size == 0 ? 1 : size, kSmallPage);
+  return align_up(size < kLeastRun ? kLeastRun : size, kBlockSize);
 }
 
 // Spans start at a multiple of the block size, so slots of a size that is a multiple of the
@@ -73,7 +75,8 @@ void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
     if (c < kSizeClasses) return allocate(kSizeClassRows[c].size, site);
   }
   if (alignment <= kBlockSize) return allocate(size, site);
-  Span* span = process.heap.allocate(size, alignment, PageGroup::unknown, false);
+  const size_t least = size == 0 ? 1 : size;  // an address of its own
+  Span* span = process.heap.allocate(least, alignment, PageGroup::unknown, false);
   return span ? span->base : out_of_memory();
 }
 

@@ -74,6 +74,18 @@ def test_version_script_is_read():
     assert check_symbols.exported_by_map(MAP) == {"malloc", "free"}
 
 
+def test_names_beside_the_table_are_found():
+    wanted = {name.symbol for name in check_symbols.contracts.exported_names()}
+    static = wanted | set(check_symbols.contracts.static_names())
+    assert check_symbols.check_table(wanted, static) == []
+    faults = check_symbols.check_table(wanted - {"mallopt"} | {"extra"}, static - {"__mallopt"})
+    assert faults == [
+        "exports.map: extra is not listed",
+        "exports.map: mallopt is listed but absent",
+        "libllamalloc.a: __mallopt is listed but absent",
+    ]
+
+
 BOTH = 'extern "C" { void* malloc(unsigned long) { return 0; } void free(void*) {} %s }'
 
 
