@@ -68,6 +68,7 @@ class Context:
     lifetimes: Histogram = field(default_factory=dict)
     censored_ages: Histogram = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    tag: str = ""  # what the thread said it was doing
 
     @property
     def sampled(self) -> int:
@@ -193,6 +194,7 @@ class _Reader:
             lifetimes=self._histogram(texts.get("lifetimes", "")),
             censored_ages=self._histogram(texts.get("censored_ages", "")),
             numbers=numbers,
+            tag=texts.get("tag", ""),
         )
 
     def _labels(self, sample) -> tuple[dict[str, int], dict[str, str]]:

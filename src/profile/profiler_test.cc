@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -111,6 +113,42 @@ TEST(Profiler, WritesTheValuesOfTheContract) {
   EXPECT_EQ(samples[0].numbers, numbers);
   EXPECT_EQ(samples[0].texts.at("lifetimes"), "39:1 43:1 46:1 47:1 49:1 50:1");
   EXPECT_EQ(samples[0].texts.at("censored_ages"), "79:4");
+}
+
+TEST(Profiler, KeepsTagsApartInProfileAndSums) {
+  World w;
+  w.profiler.start(1, {0});
+  const uint32_t get = w.profiler.tags().intern("get");
+  const uint32_t set = w.profiler.tags().intern("set");
+  for (uintptr_t i = 0; i < 6; ++i)
+    w.profiler.on_alloc(at(16 + i), 100, trace_of({1, 2}), 0, LifetimeClass::mixed, {0}, 0, 0,
+                        i < 3 ? get : set);
+  w.allocate(160, 100, 1, {0});
+  w.profiler.on_free(at(16), {10}, 0, 0);
+  w.profiler.on_free(at(20), {10}, 0, 0);
+  std::map<std::string, int64_t> sampled;
+  for (const test::Sample& sample : w.samples({20}))
+    sampled[sample.texts.count("tag") ? sample.texts.at("tag") : ""] +=
+        sample.numbers.at("sampled");
+  EXPECT_EQ(sampled, (std::map<std::string, int64_t>{{"", 1}, {"get", 3}, {"set", 3}}));
+  Profiler::TagSum sums[3];
+  w.profiler.sum_by_tag(sums, 3);
+  EXPECT_DOUBLE_EQ(sums[get].live_objects, 2);
+  EXPECT_DOUBLE_EQ(sums[get].freed_bytes, 100);
+  EXPECT_DOUBLE_EQ(sums[set].live_bytes, 200);
+  EXPECT_DOUBLE_EQ(sums[0].live_objects, 1);
+}
+
+TEST(Profiler, KnowsTheStackOfWhatIsAlive) {
+  World w;
+  w.profiler.start(kInterval, {0});
+  w.allocate(16, 100, 1, {0});
+  uint32_t stack = 99;
+  EXPECT_TRUE(w.profiler.stack_of_live(at(16), &stack));
+  EXPECT_EQ(w.profiler.stacks().depth(stack), 2u);
+  EXPECT_FALSE(w.profiler.stack_of_live(at(17), &stack));
+  w.profiler.on_free(at(16), {1}, 0, 0);
+  EXPECT_FALSE(w.profiler.stack_of_live(at(16), &stack));
 }
 
 TEST(Profiler, AgreesWithANaiveRecord) {

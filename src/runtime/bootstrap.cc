@@ -96,8 +96,10 @@ void child_after_fork() {
   const bool predict = load_model();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile || process.hardened)  // hardened: so that a report can name a stack
+  if (predict || profile || process.hardened) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
+    process.threads.wake_all();
+  }
   if (!predict && !profile && !control_is_open()) return;
   const bool working = start_worker();
   if (predict && !working) {

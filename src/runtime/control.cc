@@ -96,7 +96,9 @@ void reply_result(SocketSink& sink, bool good, const char* fault) {
 
 void act_release(SocketSink& sink) {
   process.threads.request_housekeeping();
-  const size_t pages = process.heap.release(process.system.now(), 0);
+  const Nanos now = process.system.now();
+  const size_t pages = process.heap.release(now, 0);
+  process.heap.release_direct(now);
   char text[64];
   snprintf(text, sizeof(text), "ok\n%zu\n", pages * kHugePageSize);
   reply(sink, text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of contracts/api.def by its contract. calls [PART]: one line "ok N" for N checks, or
-// the line of each that failed, and exit 1. It holds no allocator of its own: preload one.
+// Every call of contracts/api.def by its contract. api_calls [PART]: one line "ok N" for N checks,
+// or the line of each that failed, and exit 1. It holds no allocator of its own: preload one.
 #include <dlfcn.h>
 #include <limits.h>
 #include <malloc.h>
@@ -23,7 +23,7 @@ void check(bool good, const char* what, int line, size_t value) {
   ++checks;
   if (good) return;
   ++failures;
-  fprintf(stderr, "calls.cc:%d: %s (for %zu)\n", line, what, value);
+  fprintf(stderr, "api_calls.cc:%d: %s (for %zu)\n", line, what, value);
 }
 #define CHECK(condition) check(condition, #condition, __LINE__, 0)
 #define CHECK_FOR(value, condition) check(condition, #condition, __LINE__, value)
@@ -155,7 +155,7 @@ void test_refusals() {
     CHECK_FOR(size, posix_memalign(&p, 64, hidden(size)) == ENOMEM && errno == 7 && p == nullptr);
     auto* kept = static_cast<char*>(malloc(100));
     memset(kept, 3, 100);
-    refused(size, [&] { return realloc(kept, hidden(size)); });
+    refused(size, [&] { return realloc(hidden(kept), hidden(size)); });
     CHECK_FOR(size, reads(kept, 3, 100));
     free(kept);
     bool threw = false;
@@ -327,7 +327,7 @@ void test_statistics() {
   static void* objects[kObjects];
   const struct mallinfo2 before = mallinfo2();
   for (void*& object : objects) object = malloc(1000);
-  void* large = malloc(size_t{64} << 20);
+  void* large = hidden(malloc(size_t{64} << 20));
   const struct mallinfo2 in_use = mallinfo2();
   CHECK_FOR(in_use.uordblks, in_use.uordblks >= before.uordblks + kObjects * 1000);
   CHECK_FOR(in_use.arena, in_use.arena == in_use.uordblks + in_use.fordblks);

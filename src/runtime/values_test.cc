@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/values.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "runtime/process.h"
+
+namespace llamalloc {
+namespace {
+
+TEST(Values, EveryOptionAndStatisticHasOne) {
+  Options::Value value;
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
+  EXPECT_TRUE(read_value(#name, &value)) << #name;
+#include "contracts/options.def"
+  // `samples` and `stats` are different names: an option must not hide a statistic.
+  for (const StatRow& row : kStatRows) {
+    EXPECT_FALSE(process.options.get(row.name, &value)) << row.name;
+    EXPECT_TRUE(read_value(row.name, &value)) << row.name;
+  }
+  EXPECT_FALSE(read_value("nonsense", &value));
+}
+
+TEST(Values, OnlySomeOptionsChange) {
+  Options::Value value;
+  EXPECT_EQ(change_option("retain", "2MiB"), 0);
+  EXPECT_TRUE(read_value("retain", &value));
+  EXPECT_EQ(value.number, 2u << 20);
+  EXPECT_EQ(change_option("on_misuse", "report"), 0);
+  EXPECT_TRUE(read_value("on_misuse", &value));
+  EXPECT_STREQ(value.text, "report");
+  EXPECT_EQ(change_option("on_misuse", "sometimes"), EINVAL);
+  EXPECT_EQ(change_option("model", "x"), ENOENT);
+  EXPECT_EQ(change_option("hardened", "on"), ENOENT);
+}
+
+TEST(Values, ActsSayWhatIsWrong) {
+  EXPECT_EQ(act("release", nullptr), 0);
+  EXPECT_EQ(act("release", "all"), EINVAL);
+  EXPECT_EQ(act("sampling", "perhaps"), EINVAL);
+  EXPECT_EQ(act("sampling", nullptr), EINVAL);
+  EXPECT_EQ(act("stats", nullptr), EINVAL);
+  EXPECT_EQ(act("stats", "/dev/null/x"), EIO);
+  EXPECT_EQ(act("nonsense", nullptr), ENOENT);
+}
+
+TEST(Values, TagsAreOfTheThread) {
+  EXPECT_STREQ(exchange_tag("request"), "");
+  EXPECT_STREQ(exchange_tag("other work"), "request");
+  Options::Value value;
+  EXPECT_TRUE(read_value("tag", &value));
+  EXPECT_STREQ(value.text, "other work");
+  EXPECT_STREQ(exchange_tag(nullptr), "other work");
+}
+
+}  // namespace
+}  // namespace llamalloc
