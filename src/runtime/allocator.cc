@@ -39,7 +39,7 @@ struct Due {
 };
 
 int64_t interval_or_never(ThreadCache* cache, bool on, uint64_t mean) {
-  if (!on) return INT64_MAX / 4;
+  if (!on) return kCallIn / 4;  // never, yet a call brings it below zero
   // Less one: it is due when below zero, not at it.
   return next_interval(cache->rng, static_cast<double>(mean)) - 1;
 }

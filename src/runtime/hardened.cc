@@ -75,6 +75,13 @@ void check_still_freed(void* p, const Span* span) {
     report_misuse(p, span, "written to after it was freed");
 }
 
+// What the trailer says is no longer to be trusted: from now on the object has no bytes.
+void report_overrun(void* p, const Span* span, Trailer* trailer) {
+  report_misuse(p, span, "written past its end");
+  trailer->size = state.secret;
+  trailer->check.store(freed_mark(p), std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void start_hardened_mode() {
@@ -114,7 +121,7 @@ bool end_hardened(void* p, const Span* span, size_t given) {
   }
   if (before != mark(p, size) || !fits(span, size) ||
       !reads(static_cast<char*>(p) + size, kGuard, guard_bytes(p, trailer, size)))
-    report_misuse(p, span, "written past its end");
+    report_overrun(p, span, trailer);
   else if (given != kUnknownSize && given != size)
     report_misuse(p, span, "freed with the size %zu, but allocated with %zu", given, size);
   return true;
