@@ -22,6 +22,10 @@ void find(void* code, Range* range) {
   range->high = reinterpret_cast<uintptr_t>(object.dlfo_map_end);
 }
 
+bool holds(const Range& range, uintptr_t address) {
+  return address >= range.low && address < range.high;
+}
+
 }  // namespace
 
 void find_system_libraries() {
@@ -30,11 +34,14 @@ void find_system_libraries() {
   // was started, with the program as its argument.
   const uintptr_t loader = getauxval(AT_BASE);
   find(loader ? reinterpret_cast<void*>(loader) : static_cast<void*>(&_r_debug), &ranges[1]);
+  // Linked statically, the C library cannot be told from the program: nothing is called its own.
+  for (Range& range : ranges)
+    if (holds(range, reinterpret_cast<uintptr_t>(&find_system_libraries))) range = {};
 }
 
 bool is_in_system_library(uintptr_t address) {
   for (const Range& range : ranges)
-    if (address >= range.low && address < range.high) return true;
+    if (holds(range, address)) return true;
   return false;
 }
 
