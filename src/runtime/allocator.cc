@@ -137,8 +137,8 @@ void count_prediction(size_t size, const Placement::Choice& choice) {
                        static_cast<uint64_t>(sample_weight(size, interval)));
 }
 
-void record_sample(ThreadCache* cache, const void* p, size_t size, CallSite site,
-                   const Placement::Choice& choice) {
+[[gnu::noinline]] void record_sample(ThreadCache* cache, const void* p, size_t size, CallSite site,
+                                     const Placement::Choice& choice) {
   cache->busy = 1;
   StackTrace trace;
   unwind_from_here(site.return_address, &trace);
@@ -166,6 +166,7 @@ void* allocate_sampled(ThreadCache* cache, size_t size, CallSite site,
 }
 
 void* allocate_large(ThreadCache* cache, size_t size, CallSite site, Due due) {
+  if (size > kLargestSize) return out_of_memory();
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (due.sample) return allocate_sampled(cache, size, site, choice);
   Span* span = process.heap.allocate(size, 1, choice.group, false);
@@ -207,13 +208,15 @@ void* take_medium(ThreadCache* cache, size_t size) {
   return *--magazine.top;
 }
 
-Due count_and_tick(ThreadCache* cache, size_t size) {
+[[gnu::always_inline]] inline Due count_and_tick(ThreadCache* cache, size_t size) {
+  Due due;
   if (LLAMALLOC_LIKELY(cache != nullptr && !cache->busy) && count_down(cache, size) < 0)
-    return tick(cache);
-  return {};
+    due = tick(cache);
+  return due;
 }
 
-[[gnu::cold]] void* allocate_hardened(ThreadCache* cache, size_t size, CallSite site, Due due) {
+[[gnu::cold, gnu::noinline]] void* allocate_hardened(ThreadCache* cache, size_t size, CallSite site,
+                                                     Due due) {
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (size > kLargestSize / 2) return out_of_memory();
   void* p = take_hardened(size, 1, choice.group);
@@ -229,7 +232,6 @@ void* allocate_slow(size_t size, CallSite site) {
     if (void* p = take_medium(current_cache, size)) return p;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
-  if (LLAMALLOC_UNLIKELY(size > kLargestSize)) return out_of_memory();
   const Due due = count_and_tick(cache, size);
   if (LLAMALLOC_UNLIKELY(process.hardened)) return allocate_hardened(cache, size, site, due);
   if (size > kSmallMax) return allocate_large(cache, size, site, due);
@@ -293,10 +295,6 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
 
 }  // namespace
 
-void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
-  deallocate_slow(p, kUnknownSize, span, return_address);
-}
-
 namespace {
 
 // Whether anything is left to do with it: *p and *span are then what goes to the heap.
@@ -308,8 +306,7 @@ namespace {
   return *p != nullptr;
 }
 
-// All that one free does of a deallocation's slow part, but for calling the worker.
-void give_to_heap(ThreadCache* cache, void* p, Span* span) {
+[[gnu::always_inline]] inline void give_to_heap(ThreadCache* cache, void* p, Span* span) {
   void* twice = nullptr;
   const int bin = span->local_offset / kLocalBinStride;
   if (span->kind != SpanKind::slots)
@@ -321,9 +318,8 @@ void give_to_heap(ThreadCache* cache, void* p, Span* span) {
   if (LLAMALLOC_UNLIKELY(twice != nullptr)) report_double_free(twice);
 }
 
-}  // namespace
-
-void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address) {
+[[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given, Span* span,
+                                                     uintptr_t return_address) {
   const int saved = errno;
   ThreadCache* cache = own_cache();
   bool to_heap = true;
@@ -336,6 +332,16 @@ void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address
   if (process.heap.has_empty_pages()) want_worker();
   start_worker_if_wanted(return_address);
   errno = saved;
+}
+
+}  // namespace
+
+void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
+  deallocate_slowly(p, kUnknownSize, span, return_address);
+}
+
+void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address) {
+  deallocate_slowly(p, given, span, return_address);
 }
 
 void report_double_free(const void* p) {
