@@ -33,13 +33,14 @@ template <typename Function>
 
 // slow, predicted: as for allocate. Only when there is no memory is slow called, and not as a part
 // of the allocator: it calls the program's new-handler, and may throw.
-template <void* (*slow)(size_t, CallSite) = nullptr,
-          void* (*predicted)(ThreadCache*, size_t, CallSite) = nullptr>
+inline void* give_up(size_t, CallSite) {
+  return nullptr;
+}
+template <void* (*slow)(size_t, CallSite) = give_up,
+          void* (*predicted)(ThreadCache*, size_t, CallSite) = allocate_predicted>
 [[gnu::always_inline]] inline void* traced_allocate(size_t size, CallSite site) {
   void* p = traced_new(size, kLeastAlignment, site, [&] { return allocate(size, site); });
-  if constexpr (slow != nullptr)
-    if (p == nullptr) return slow(size, site);
-  return p;
+  return p != nullptr ? p : slow(size, site);
 }
 
 [[gnu::always_inline]] inline void* traced_zeroed(size_t size, CallSite site) {
