@@ -2,7 +2,6 @@
 """`llamalloc trace` with the built library: whole runs, kills, forks, full disks, other threads."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -108,13 +107,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trace(*words: str | Path, limit: int | None = None) -> subprocess.CompletedProcess[str]:
-    def set_limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
+    limited = ["prlimit", f"--fsize={limit}"] if limit else []
     return subprocess.run(
-        [*LLAMALLOC, "trace", *map(str, words)],
+        [*limited, *LLAMALLOC, "trace", *map(str, words)],
         capture_output=True, text=True, timeout=60, check=False,
-        preexec_fn=set_limit if limit else None,
     )  # fmt: skip
 
 
