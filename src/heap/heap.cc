@@ -106,13 +106,14 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
 }
 
 void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
+  if (freed == 0) return;
   const uint32_t before = span->free_slots;
   span->free_slots = static_cast<uint16_t>(before + freed);
   SLOW_DCHECK(span->is_consistent());
-  if (span->free_slots == span->slots && freed != 0) {
+  if (span->free_slots == span->slots) {
     if (before != 0) bin.partial.remove(span);
     free_span(span);
-  } else if (before == 0 && freed != 0) {
+  } else if (before == 0) {
     bin.partial.insert(span);
   }
 }

@@ -39,7 +39,7 @@ void Magazines::initialise() {
 
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
-  DCHECK(magazine.top == magazine.base);
+  DCHECK(magazine.is_empty());
   magazine.ran_dry = true;
   grow(bin, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
@@ -47,13 +47,13 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   const size_t got = heap.take(bin, magazine.base, want);
   if (got == 0) return nullptr;
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
-  magazine.top = magazine.base + got - 1;
-  return *magazine.top;
+  magazine.top = magazine.base + got;
+  return magazine.pop();
 }
 
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
-  DCHECK(magazine.top == magazine.limit);
+  DCHECK(magazine.is_full());
   magazine.overflowed = true;
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
@@ -61,10 +61,9 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
     const size_t oldest = half_of(magazine);
     twice = heap.give(bin, magazine.base, oldest);
     magazine.top -= oldest;
-    memmove(magazine.base, magazine.base + oldest,
-            static_cast<size_t>(magazine.top - magazine.base) * sizeof(void*));
+    memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
   }
-  *magazine.top++ = slot;
+  magazine.push(slot);
   return twice;
 }
 
@@ -82,7 +81,7 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
   if (capacity_bytes + added > budget) return false;
   void** array = new_array(log2, arena);
   if (array == nullptr) return false;
-  const size_t used = static_cast<size_t>(magazine.top - magazine.base);
+  const size_t used = magazine.held();
   array[0] = nullptr;
   if (used != 0) memcpy(array + 1, magazine.base, used * sizeof(void*));
   if (have != 0) free_array(magazine.base - 1, magazine.array_log2);
@@ -112,8 +111,8 @@ void* Magazines::flush(Heap& heap) {
   void* twice = nullptr;
   for (int b = 0; b < kLocalBins; ++b) {
     Magazine& magazine = bins[b];
-    if (magazine.top == magazine.base) continue;
-    void* bad = heap.give(b, magazine.base, static_cast<size_t>(magazine.top - magazine.base));
+    if (magazine.is_empty()) continue;
+    void* bad = heap.give(b, magazine.base, magazine.held());
     if (bad != nullptr) twice = bad;
     magazine.top = magazine.base;
   }
@@ -122,7 +121,7 @@ void* Magazines::flush(Heap& heap) {
 
 void Magazines::reset() {
   for (Magazine& magazine : bins) {
-    DCHECK(magazine.top == magazine.base);
+    DCHECK(magazine.is_empty());
     if (magazine.array_log2 == 0) continue;  // its memory was perhaps never touched
     free_array(magazine.base - 1, magazine.array_log2);
     magazine.top = magazine.base = magazine.limit = nullptr;
@@ -135,8 +134,7 @@ void Magazines::reset() {
 
 size_t Magazines::cached_bytes() const {
   size_t bytes = 0;
-  for (int b = 0; b < kLocalBins; ++b)
-    bytes += static_cast<size_t>(bins[b].top - bins[b].base) * slot_size_of(b);
+  for (int b = 0; b < kLocalBins; ++b) bytes += bins[b].held() * slot_size_of(b);
   return bytes;
 }
 

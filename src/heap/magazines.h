@@ -34,6 +34,12 @@ struct Magazine {
   bool overflowed;     // since it last grew
 
   size_t capacity() const { return static_cast<size_t>(limit - base); }
+  size_t held() const { return static_cast<size_t>(top - base); }
+  bool is_empty() const { return top == base; }
+  bool is_full() const { return top == limit; }
+  // Only while not empty, and not full.
+  void* pop() { return *--top; }
+  void push(void* slot) { *top++ = slot; }
 };
 static_assert(sizeof(Magazine) == kLocalBinStride);
 

@@ -185,15 +185,15 @@ int64_t count_down(ThreadCache* cache, size_t size) {
 void* put_slot(ThreadCache* cache, int bin, void* p) {
   Magazine& magazine = cache->magazines.bins[bin];
   if (magazine.base != nullptr && magazine.top[-1] == p) return p;
-  if (magazine.top == magazine.limit)
+  if (magazine.is_full())
     return cache->magazines.spill(process.heap, process.arena, bin, p, process.threads.in_use());
-  *magazine.top++ = p;
+  magazine.push(p);
   return nullptr;
 }
 
 void* take_slot(ThreadCache* cache, int bin) {
   Magazine& magazine = cache->magazines.bins[bin];
-  if (magazine.top != magazine.base) return *--magazine.top;
+  if (!magazine.is_empty()) return magazine.pop();
   void* p = cache->magazines.refill(process.heap, process.arena, bin, process.threads.in_use());
   return LLAMALLOC_LIKELY(p != nullptr) ? p : out_of_memory();
 }
@@ -203,9 +203,9 @@ void* take_medium(ThreadCache* cache, size_t size) {
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   Magazine& magazine = cache->magazines.bins[size_class_of(size)];
-  if (left < 0 || cache->predicting || magazine.top == magazine.base) return nullptr;
+  if (left < 0 || cache->predicting || magazine.is_empty()) return nullptr;
   cache->countdown.store(left, std::memory_order_relaxed);
-  return *--magazine.top;
+  return magazine.pop();
 }
 
 [[gnu::always_inline]] inline Due count_and_tick(ThreadCache* cache, size_t size) {
@@ -265,9 +265,8 @@ namespace {
   const uint64_t key = prediction_cache.context_key(site, cache->stack_high, size_class);
   const Prediction p = prediction_cache.find(key);
   Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(!p.found || magazine.top == magazine.base))
-    return allocate_slow(size, site);
-  return *--magazine.top;
+  if (LLAMALLOC_UNLIKELY(!p.found || magazine.is_empty())) return allocate_slow(size, site);
+  return magazine.pop();
 }
 
 }  // namespace
@@ -278,10 +277,8 @@ void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site) {
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
-  void** top = magazine->top;
-  if (LLAMALLOC_UNLIKELY(top == magazine->base)) return allocate_slow(size, site);
-  magazine->top = top - 1;
-  return top[-1];
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
+  return magazine->pop();
 }
 
 namespace {
@@ -292,10 +289,6 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (freed.found && freed.context_key != 0)
     process.placement.observe(freed.context_key, freed.predicted, freed.lifetime);
 }
-
-}  // namespace
-
-namespace {
 
 // Whether anything is left to do with it: *p and *span are then what goes to the heap.
 [[gnu::cold]] bool deallocate_hardened(ThreadCache* cache, void** p, Span** span, size_t given) {

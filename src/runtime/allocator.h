@@ -61,11 +61,7 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
     if (LLAMALLOC_LIKELY(left >= 0)) {
       if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site);
       Magazine* magazine = &cache->magazines.bins[table_class_of(size)];
-      void** top = magazine->top;
-      if (LLAMALLOC_LIKELY(top != magazine->base)) {
-        magazine->top = top - 1;
-        return top[-1];
-      }
+      if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
     }
   }
   return slow(size, site);
@@ -82,12 +78,10 @@ template <typename... Given>
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
   Magazine* magazine = current_cache->magazines.at(span->local_offset);
-  void** top = magazine->top;
-  if (LLAMALLOC_UNLIKELY(top == magazine->limit))
+  if (LLAMALLOC_UNLIKELY(magazine->is_full()))
     return deallocate_slow(p, given..., span, return_address);
-  if (LLAMALLOC_UNLIKELY(top[-1] == p)) return report_bad_free(p, "freed twice", span);
-  *top = p;
-  magazine->top = top + 1;
+  if (LLAMALLOC_UNLIKELY(magazine->top[-1] == p)) return report_bad_free(p, "freed twice", span);
+  magazine->push(p);
 }
 
 }  // namespace llamalloc

@@ -69,9 +69,8 @@ char* ProductPolicy::take_slot(uint32_t number, int bin) {
     thread.called_in = false;
   }
   Magazine& magazine = thread.magazines.bins[bin];
-  void* slot = magazine.top != magazine.base
-                   ? *--magazine.top
-                   : thread.magazines.refill(heap_, arena_, bin, running_);
+  void* slot =
+      magazine.is_empty() ? thread.magazines.refill(heap_, arena_, bin, running_) : magazine.pop();
   return static_cast<char*>(slot);
 }
 
@@ -102,8 +101,8 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
   if (span->kind != SpanKind::slots) return heap_.deallocate(span);
   Magazines& magazines = thread_of(thread).magazines;
   Magazine* magazine = magazines.at(span->local_offset);
-  if (magazine->top != magazine->limit)
-    *magazine->top++ = p;
+  if (!magazine->is_full())
+    magazine->push(p);
   else
     CHECK(magazines.spill(heap_, arena_, span->bin, p, running_) == nullptr);
 }
