@@ -346,11 +346,11 @@ void report_bad_free(const void* p, const char* what, const Span* span) {
   report_misuse(p, span, "%s", what);
 }
 
-bool release_memory(size_t keep) {
+Released release_memory(size_t keep) {
   if (current_cache != &empty_cache) flush_cache(current_cache);
   process.threads.request_housekeeping();
   const Nanos now = process.system.now();
-  return process.heap.release(now, keep / kHugePageSize) + process.heap.release_direct(now) > 0;
+  return {process.heap.release(now, keep / kHugePageSize), process.heap.release_direct(now)};
 }
 
 }  // namespace llamalloc

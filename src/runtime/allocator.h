@@ -46,8 +46,14 @@ size_t usable_size(const void* p);
 size_t usable_size_of(size_t size, size_t alignment);
 // An allocation with a hint of the program's, 0 (cold) to 255 (hot): policy/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
-// What is empty goes back to the system now, but for `keep` bytes; whether any did.
-bool release_memory(size_t keep);
+// What went back to the system: empty huge pages, and freed mappings of large objects.
+struct Released {
+  size_t pages;
+  size_t mappings;
+  bool any() const { return pages + mappings > 0; }
+};
+// What is empty goes back to the system now, but for `keep` bytes.
+Released release_memory(size_t keep);
 
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
 template <void* (*slow)(size_t, CallSite) = allocate_slow,

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/output.h"
 #include "runtime/values.h"
@@ -95,12 +96,8 @@ void reply_result(SocketSink& sink, bool good, const char* fault) {
 }
 
 void act_release(SocketSink& sink) {
-  process.threads.request_housekeeping();
-  const Nanos now = process.system.now();
-  const size_t pages = process.heap.release(now, 0);
-  process.heap.release_direct(now);
   char text[64];
-  snprintf(text, sizeof(text), "ok\n%zu\n", pages * kHugePageSize);
+  snprintf(text, sizeof(text), "ok\n%zu\n", release_memory(0).pages * kHugePageSize);
   reply(sink, text);
 }
 
