@@ -3,16 +3,17 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/errno_keeper.h"
 
 namespace llamalloc {
 
 // vsnprintf with integer, string and plain floating conversions does not allocate in glibc.
 void print_line(const char* format, ...) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   char text[512] = "llamalloc: ";
   constexpr int kPrefix = 11;
   constexpr int kRoom = 500 - kPrefix;
@@ -24,7 +25,6 @@ void print_line(const char* format, ...) {
   if (n >= kRoom) n = kRoom - 1;
   text[kPrefix + n] = '\n';
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, kPrefix + n + 1);
-  errno = saved;
 }
 
 void check_failed(const char* file, int line, const char* text) {

@@ -2,8 +2,8 @@
 #include "recorder/recorder.h"
 
 #include <bit>
-#include <cerrno>
 
+#include "base/errno_keeper.h"
 #include "os/unwind.h"
 #include "recorder/process_life.h"
 #include "recorder/recorder_state.h"
@@ -13,14 +13,6 @@ namespace llamalloc {
 constinit thread_local bool is_inside = false;
 
 namespace {
-
-class ErrnoKeeper {
- public:
-  ~ErrnoKeeper() { errno = saved_; }
-
- private:
-  const int saved_ = errno;
-};
 
 // The calling thread's log while it writes one event; null: nothing is to be recorded.
 class Entry {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/errno_keeper.h"
 #include "os/unwind.h"
 #include "policy/hint.h"
 #include "profile/sampler.h"
@@ -313,7 +314,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
 
 [[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given, Span* span,
                                                      uintptr_t return_address) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   ThreadCache* cache = own_cache();
   bool to_heap = true;
   if (LLAMALLOC_UNLIKELY(is_hardened(span)))
@@ -324,7 +325,6 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (to_heap) give_to_heap(cache, p, span);
   if (process.heap.has_empty_pages()) want_worker();
   start_worker_if_wanted(return_address);
-  errno = saved;
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cerrno>
 
 #include "base/check.h"
+#include "base/errno_keeper.h"
 #include "os/foreign.h"
 
 // A program linked statically has none, and no other malloc either.
@@ -25,7 +25,7 @@ F* next_function(const char* name) {
 }  // namespace
 
 bool free_foreign(void* p) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   if (!is_foreign(p)) return false;
   auto* real = next_function<void(void*)>("free");
   if (real == nullptr) return false;
@@ -35,7 +35,6 @@ bool free_foreign(void* p) {
         "RTLD_DEEPBIND uses; passed on to it (said once)",
         p);
   real(p);
-  errno = saved;
   return true;
 }
 

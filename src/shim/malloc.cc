@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/errno_keeper.h"
 #include "base/units.h"
 #include "runtime/allocator.h"
 #include "shim/call_site.h"
@@ -66,9 +67,8 @@ LLAMALLOC_EXPORT void* reallocarray(void* p, size_t count, size_t size) {
 
 LLAMALLOC_EXPORT int posix_memalign(void** out, size_t alignment, size_t size) {
   if (!is_alignment(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  const int saved = errno;
+  const ErrnoKeeper keep;
   void* p = allocate_aligned(size, alignment, LLAMALLOC_SITE);
-  errno = saved;
   if (p == nullptr) return ENOMEM;
   *out = p;
   return 0;

@@ -8,17 +8,17 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/errno_keeper.h"
 #include "os/pages.h"
 
 namespace llamalloc {
 
 FileImage::Fault FileImage::open(const char* path, size_t limit) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   Fault fault = fd < 0 ? fail(errno) : read_whole(fd, limit);
   if (fd >= 0) ::close(fd);
   if (fault != Fault::none) close();
-  errno = saved;
   return fault;
 }
 

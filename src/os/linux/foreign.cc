@@ -4,8 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
+
+#include "base/errno_keeper.h"
 
 namespace llamalloc {
 namespace {
@@ -21,11 +22,10 @@ uintptr_t brk_end() {
 // second the size with the flag IS_MMAPPED.
 bool is_own_mapping(uintptr_t address) {
   if (address % kPage != 2 * sizeof(size_t)) return false;
-  const int saved = errno;
+  const ErrnoKeeper keep;
   unsigned char present;
   const bool mapped =
       mincore(reinterpret_cast<void*>(address & ~(kPage - 1)), kPage, &present) == 0;
-  errno = saved;
   if (!mapped) return false;
   const size_t* header = reinterpret_cast<const size_t*>(address) - 2;
   return header[0] == 0 && header[1] % kPage == 2 && header[1] > kPage;

@@ -8,23 +8,22 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
+
+#include "base/errno_keeper.h"
 
 namespace llamalloc {
 
 inline void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* timeout) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, timeout,
           nullptr, 0);
-  errno = saved;
 }
 
 inline void futex_wake(std::atomic<uint32_t>& word, int count) {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr,
           nullptr, 0);
-  errno = saved;
 }
 
 }  // namespace llamalloc

@@ -6,20 +6,12 @@
 
 #include <cerrno>
 
+#include "base/errno_keeper.h"
+
 namespace llamalloc {
 namespace {
 
 constexpr size_t kSmallPage = 4096;
-
-// Keeps errno as it was: free must not change it, and malloc sets it itself.
-class KeepErrno {
- public:
-  KeepErrno() : saved_(errno) {}
-  ~KeepErrno() { errno = saved_; }
-
- private:
-  int saved_;
-};
 
 void* map_aligned(size_t bytes, size_t alignment, int protection) {
   const size_t slack = alignment > kSmallPage ? alignment : 0;
@@ -46,28 +38,28 @@ Nanos read_clock(clockid_t clock) {
 constinit SystemPages system_pages;
 
 void* SystemPages::reserve(size_t bytes, size_t alignment) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   return map_aligned(bytes, alignment, PROT_NONE);
 }
 
 bool SystemPages::commit(void* address, size_t bytes) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   madvise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void SystemPages::collapse(void* address, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; older ones say EINVAL
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   madvise(address, bytes, kCollapse);
 }
 
 bool SystemPages::discard(void* address, size_t bytes) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   int result;
   do result = madvise(address, bytes, MADV_DONTNEED);
   while (result != 0 && errno == EAGAIN);
@@ -75,17 +67,17 @@ bool SystemPages::discard(void* address, size_t bytes) {
 }
 
 void* SystemPages::map(size_t bytes, size_t alignment) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE);
 }
 
 bool SystemPages::unmap(void* address, size_t bytes) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   return munmap(address, bytes) == 0;
 }
 
 void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return moved == MAP_FAILED ? nullptr : moved;
 }
@@ -93,7 +85,7 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
 size_t SystemPages::resident(const void* address, size_t bytes) {
   constexpr size_t kPage = 4096;
   constexpr size_t kStep = 1024;  // pages a call
-  KeepErrno keep;
+  const ErrnoKeeper keep;
   size_t pages = 0;
   for (size_t done = 0; done < bytes; done += kStep * kPage) {
     unsigned char present[kStep];

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/symbols.h"
 
-#include <cerrno>
 #include <cstring>
 
+#include "base/errno_keeper.h"
 #include "os/linux/eh_frame.h"
 #include "os/linux/symbols_module.h"
 
 namespace llamalloc {
 namespace {
-
-class ErrnoKeeper {
- public:
-  ~ErrnoKeeper() { errno = saved_; }
-
- private:
-  const int saved_ = errno;
-};
 
 // Writes a frame name: printable, cut, 0-terminated.
 class NameWriter {

@@ -5,19 +5,19 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <initializer_list>
+
+#include "base/errno_keeper.h"
 
 namespace llamalloc {
 
 const char* transparent_huge_pages() {
-  const int saved = errno;
+  const ErrnoKeeper keep;
   char text[64] = "";
   const int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
   const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
   if (fd >= 0) close(fd);
-  errno = saved;
   if (n <= 0) return "unknown";
   for (const char* name : {"always", "madvise", "never"}) {
     const char* found = strstr(text, name);

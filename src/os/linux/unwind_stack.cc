@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 
+#include "base/errno_keeper.h"
 #include "base/units.h"
 
 extern "C" void* __libc_stack_end;
@@ -29,13 +29,12 @@ size_t thread_stack_limit() {
   static std::atomic<size_t> cached{0};
   const size_t known = cached.load(std::memory_order_relaxed);
   if (known != 0) return known;
-  const int saved = errno;
+  const ErrnoKeeper keep;
   rlimit64 limit{};
   size_t bytes = size_t{8} << 20;
   if (syscall(SYS_prlimit64, 0, RLIMIT_STACK, nullptr, &limit) == 0 &&
       limit.rlim_cur != RLIM64_INFINITY)
     bytes = limit.rlim_cur;
-  errno = saved;
   if (bytes > kMaxStack) bytes = kMaxStack;
   if (bytes < kMinStack) bytes = kMinStack;
   cached.store(bytes, std::memory_order_relaxed);
