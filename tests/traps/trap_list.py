@@ -38,10 +38,9 @@ class Trap:
     slow: bool = False  # only for the table, not in the test run
 
 
-def _seccomp(call: str) -> Trap:
-    return Trap(
-        f"seccomp: {call}", f"a filter refuses {call} from the start", f"seccomp_refuse {call}", 60
-    )
+def _seccomp(call: str, since: str = "the start") -> Trap:
+    what = f"a filter refuses {call} from {since}"
+    return Trap(f"seccomp: {call}", what, f"seccomp_refuse {call}", 60)
 
 
 def _idle(sizes: str, order: str, threads: str, slow: bool = True) -> Trap:
@@ -77,6 +76,7 @@ TRAPS = (
     _seccomp("mincore"),
     _seccomp("rseq"),
     _seccomp("mremap"),
+    _seccomp("mprotect", "main on"),
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
     Trap("overcommit 2", "by RLIMIT_DATA, which counts the same", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),

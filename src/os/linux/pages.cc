@@ -33,6 +33,17 @@ Nanos read_clock(clockid_t clock) {
   return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
 }
 
+// For a sandbox that refuses mprotect. Space that could not be mapped again is taken back, so that
+// nobody else finds it free: older kernels unmap before they refuse.
+bool map_over(void* address, size_t bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (mmap(address, bytes, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED, -1, 0) == address)
+    return true;
+  void* held = mmap(address, bytes, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (held != address && held != MAP_FAILED) munmap(held, bytes);  // before Linux 4.17: a hint
+  return false;
+}
+
 }  // namespace
 
 constinit SystemPages system_pages;
@@ -44,7 +55,8 @@ void* SystemPages::reserve(size_t bytes, size_t alignment) {
 
 bool SystemPages::commit(void* address, size_t bytes) {
   const ErrnoKeeper keep;
-  return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+  if (mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0) return true;
+  return errno != ENOMEM && map_over(address, bytes);
 }
 
 void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
