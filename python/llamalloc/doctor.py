@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ class Finding:
 
 def examine(program: str | None = None) -> list[Finding]:
     """All findings, for the machine and, where given, for a program."""
-    findings = [*_huge_pages(), *_limits(), *_library(), _python()]
+    findings = [*_huge_pages(), *_limits(), *_library(), _python(), configuration()]
     return findings + (list(_program(program)) if program else [])
 
 
@@ -157,6 +158,22 @@ def _loads(library: Path) -> Finding:
     found = said.splitlines()[0] if said else f"exit code {done.returncode}"
     cure = "build it on this machine: make build"
     return Finding(PROBLEM, "library loads", found, "the loader cannot use this library", cure)
+
+
+def configuration() -> Finding:
+    """LLAMALLOC_CONF of this process, and the file that it names."""
+    subject, text = "LLAMALLOC_CONF", os.environ.get("LLAMALLOC_CONF", "")
+    if not text:
+        return Finding(OK, subject, "not set", "options may also stand in a file: conf_file:PATH")
+    cure = "correct it as docs/options.md says"
+    try:
+        options = launch.parse_conf(text)
+        named = options.get("conf_file")
+        known = {} if named is None else launch.parse_conf_file(Path(named))
+    except launch.LaunchError as error:
+        return Finding(PROBLEM, subject, str(error), "what is wrong is ignored", cure)
+    of_file = f", and {len(known)} of {named}" if named else ""
+    return Finding(OK, subject, f"{len(options)} options{of_file}", "all of them known")
 
 
 def _python() -> Finding:

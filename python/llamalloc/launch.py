@@ -144,7 +144,26 @@ def checked(program: str) -> Path:
 
 def parse_conf(text: str) -> dict[str, str]:
     """ "key:value,key:value" as a dict. Raises LaunchError for a key that options.def lacks."""
-    pairs = dict(_pair(item) for item in text.split(",") if item.strip())
+    return _known(dict(_pair(item) for item in text.split(",") if item.strip()))
+
+
+LARGEST_CONF_FILE = 64 * 1024  # as src/base/options.h reads
+
+
+def parse_conf_file(path: Path) -> dict[str, str]:
+    """The options of a file, one "key: value" a line. Raises LaunchError with the file's name."""
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_CONF_FILE:
+            raise LaunchError(f"{path}: not a file of at most {LARGEST_CONF_FILE >> 10} KiB")
+        lines = [line.strip() for line in path.read_text("utf-8", "replace").splitlines()]
+        return _known(dict(_pair(line) for line in lines if line and not line.startswith("#")))
+    except OSError as error:
+        raise LaunchError(f"{path}: {error.strerror}") from error
+    except LaunchError as error:
+        raise LaunchError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+
+def _known(pairs: dict[str, str]) -> dict[str, str]:
     known = {option.name for option in contracts.options()}
     if unknown := [key for key in pairs if key not in known]:
         raise LaunchError(f"no option {unknown[0]!r}; there are: {', '.join(sorted(known))}")

@@ -43,6 +43,21 @@ def test_another_malloc_library_is_named(tmp_path: Path) -> None:
     assert finding.level == OK and finding.found == "libjemalloc.so.9"
 
 
+def test_the_configuration_and_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "llamalloc.conf"
+    file.write_text("# a server\nretain: 1MiB\nstats: /a,b\n")
+    monkeypatch.setenv("LLAMALLOC_CONF", f"release_delay:1s,conf_file:{file}")
+    found = doctor.configuration()
+    assert (found.level, found.found) == (OK, f"2 options, and 2 of {file}")
+    file.write_text("retains: 1MiB\n")
+    found = doctor.configuration()
+    assert found.level == PROBLEM and str(file) in found.found and "retains" in found.found
+    file.unlink()
+    assert doctor.configuration().level == PROBLEM
+    monkeypatch.delenv("LLAMALLOC_CONF")
+    assert "conf_file" in doctor.configuration().meaning
+
+
 @pytest.mark.parametrize(
     ("text", "setting", "level"),
     [

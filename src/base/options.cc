@@ -121,6 +121,78 @@ Options::Value value_of(Options::reaction value) {
   return {0, reaction_name(value)};
 }
 
+Text until(const char* p, const char* end, char stop) {
+  const void* found = memchr(p, stop, static_cast<size_t>(end - p));
+  return {p, static_cast<size_t>((found ? static_cast<const char*>(found) : end) - p)};
+}
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+Text trim(Text text) {
+  for (; text.length > 0 && is_blank(text.data[0]); --text.length) ++text.data;
+  while (text.length > 0 && is_blank(text.data[text.length - 1])) --text.length;
+  return text;
+}
+
+// key:value as two texts; false: no colon.
+bool split(Text part, Text* key, Text* value) {
+  *key = until(part.data, part.data + part.length, ':');
+  if (key->length == part.length) return false;
+  *value = {key->data + key->length + 1, part.length - key->length - 1};
+  return true;
+}
+
+bool apply(Options& options, Text part, bool secure, const char** error) {
+  Text key, value;
+  *error = "expected key:value";
+  return split(part, &key, &value) &&
+         options.set(key.data, key.length, value.data, value.length, secure, error);
+}
+
+bool apply_line(Options& options, Text line, bool secure, const char** error) {
+  Text key, value;
+  *error = "a byte 0 in a line of text";
+  if (memchr(line.data, 0, line.length) != nullptr) return false;
+  *error = "expected key:value";
+  if (!split(line, &key, &value)) return false;
+  key = trim(key);
+  value = trim(value);
+  *error = "a file names no other";
+  if (key.is("conf_file")) return false;
+  return options.set(key.data, key.length, value.data, value.length, secure, error);
+}
+
+// The faults of one text, as far as anyone wants to read them.
+class Faults {
+ public:
+  Faults(const char* source, Options::Warn warn) : source_(source), warn_(warn) {}
+
+  // line: 0 for a text without lines.
+  void add(unsigned line, Text part, const char* error) {
+    if (++count_ > Options::kMostFaults + 1) return;
+    char place[16] = "";
+    if (line != 0) snprintf(place, sizeof(place), ":%u", line);
+    char message[Options::kLongestWarning];
+    if (count_ > Options::kMostFaults)
+      snprintf(message, sizeof(message), "%.300s%s: more faults, not named", source_, place);
+    else
+      snprintf(message, sizeof(message), "%.300s%s: \"%.*s\": %s; option left as it was", source_,
+               place, static_cast<int>(part.length < kShown ? part.length : kShown), part.data,
+               error);
+    for (char* c = message; *c != 0; ++c)
+      if (*c < ' ' || *c > '~') *c = '?';  // nothing that a terminal would act upon
+    warn_(message);
+  }
+
+ private:
+  static constexpr size_t kShown = 80;
+  const char* source_;
+  Options::Warn warn_;
+  int count_ = 0;
+};
+
 }  // namespace
 
 bool Options::get(const char* name_text, Value* out) const {
@@ -145,23 +217,30 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   return false;
 }
 
-void Options::parse(const char* configuration, bool secure, Warn warn) {
-  constexpr size_t kLongest = 64 * 1024;
-  const char* end = configuration + strnlen(configuration, kLongest);
+void Options::parse(const char* configuration, bool secure, Warn warn, const char* source) {
+  Faults faults(source, warn);
+  const char* end = configuration + strnlen(configuration, kLongestText);
   for (const char* p = configuration; p < end;) {
-    const char* comma = static_cast<const char*>(memchr(p, ',', static_cast<size_t>(end - p)));
-    if (comma == nullptr) comma = end;
-    const char* colon = static_cast<const char*>(memchr(p, ':', static_cast<size_t>(comma - p)));
-    const char* error = "expected key:value";
-    if (comma > p &&
-        (colon == nullptr || !set(p, static_cast<size_t>(colon - p), colon + 1,
-                                  static_cast<size_t>(comma - colon - 1), secure, &error))) {
-      char message[256];
-      snprintf(message, sizeof(message), "LLAMALLOC_CONF: \"%.*s\": %s; option left as it was",
-               static_cast<int>(comma - p < 120 ? comma - p : 120), p, error);
-      warn(message);
-    }
-    p = comma + 1;
+    const Text part = until(p, end, ',');
+    const char* error = nullptr;
+    if (part.length > 0 && !apply(*this, part, secure, &error)) faults.add(0, part, error);
+    p += part.length + 1;
+  }
+}
+
+void Options::parse_file(const char* content, size_t length, const char* path, bool secure,
+                         Warn warn) {
+  Faults faults(path, warn);
+  const char* end = content + (length < kLongestText ? length : kLongestText);
+  unsigned number = 0;
+  for (const char* p = content; p < end;) {
+    const Text whole = until(p, end, '\n');
+    const Text line = trim(whole);
+    const char* error = nullptr;
+    ++number;
+    if (line.length > 0 && line.data[0] != '#' && !apply_line(*this, line, secure, &error))
+      faults.add(number, line, error);
+    p += whole.length + 1;
   }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of contracts/options.def and the parser of `key:value,key:value`.
+// The options of contracts/options.def and the parsers of `key:value,key:value` and of files.
 //
 // Values: bytes "64MiB", "512KiB", "1GiB", "4096" (K, M, G and KB, MB, GB mean the same powers of
 // 1024); times "10s", "250ms", "5us", "3ns", "2m", "1h", a bare number is seconds; flags on/off,
-// true/false, yes/no, 1/0. A comma ends a value, so paths cannot hold one.
+// true/false, yes/no, 1/0. In a string a comma ends a value, so paths cannot hold one; in a file the
+// line ends it, spaces around key and value count for nothing, and `#` starts a line of comment.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +35,19 @@ struct Options {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
-  // What a parser does with a fault: a message without newline.
+  // What a parser does with a fault: a message without newline, of printable characters, below
+  // kLongestWarning bytes. After kMostFaults of one text the rest is not named.
   using Warn = void (*)(const char* message);
+  static constexpr size_t kLongestWarning = 480;
+  static constexpr int kMostFaults = 10;
+  static constexpr size_t kLongestText = 64 * 1024;  // of a configuration; what follows is ignored
 
-  // Applies a configuration string; faulty parts warn and leave the option as it was.
-  // secure: the process has raised privileges, path options are ignored (with a warning).
-  void parse(const char* configuration, bool secure, Warn warn);
+  // Applies a configuration string that came from `source`; faulty parts warn and leave the option
+  // as it was. secure: the process has raised privileges, path options are ignored (with a warning).
+  void parse(const char* configuration, bool secure, Warn warn,
+             const char* source = "LLAMALLOC_CONF");
+  // The same for the content of a file; warnings start with `path` and the line.
+  void parse_file(const char* content, size_t length, const char* path, bool secure, Warn warn);
   // Sets one option; false, with `error` pointing to a constant text, if name or value is unknown.
   bool set(const char* name, size_t name_length, const char* value, size_t value_length,
            bool secure, const char** error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer over Options::parse: whatever the text, every option stays within its bounds, what is
+// libFuzzer over Options::parse and parse_file: whatever the text, every option stays within its bounds, what is
 // printed reads back as the same, and with raised privileges no path is taken.
 //   options_fuzz NEW_CORPUS_FOLDER tests/corpora/options
 #include <cstdlib>
@@ -33,7 +33,7 @@ bool is_default(const T&) {
 
 size_t warnings;
 void count_warning(const char* message) {
-  expect(strlen(message) < 256);
+  expect(strlen(message) < Options::kLongestWarning);
   ++warnings;
 }
 
@@ -65,6 +65,9 @@ void run(const char* text, bool secure) {
   warnings = 0;
   options.parse(text, secure, count_warning);
   expect_bounds(options, secure);
+  Options from_file;
+  from_file.parse_file(text, strlen(text), "file", secure, count_warning);
+  expect_bounds(from_file, secure);
   if (secure) return;
   Options again;
   const std::string before = text_of(options);

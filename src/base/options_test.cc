@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -43,6 +44,62 @@ TEST(Options, GetReadsWhatWasSet) {
   EXPECT_TRUE(options.get("on_misuse", &value));
   EXPECT_STREQ(value.text, "report");
   EXPECT_FALSE(options.get("retai", &value));
+}
+
+// The faults that a file gives, each in its line.
+std::string parse_file(Options* options, const std::string& text, bool secure = false) {
+  fault.clear();
+  options->parse_file(text.data(), text.size(), "/f", secure, [](const char* message) {
+    fault += std::string(message) + "\n";
+  });
+  return fault;
+}
+
+TEST(Options, AFileHasAnOptionALine) {
+  Options options;
+  EXPECT_EQ(parse_file(&options,
+                       "# a server\n\n retain : 3MiB \r\n\tstats:/a,b#c\n#hugepages:off\n"
+                       "on_misuse:report"),
+            "");
+  EXPECT_EQ(options.retain, 3u << 20);
+  EXPECT_STREQ(options.stats.text, "/a,b#c");
+  EXPECT_TRUE(options.hugepages);
+  EXPECT_EQ(options.on_misuse, OnMisuse::report);
+}
+
+TEST(Options, AFaultInAFileIsNamedWithItsLine) {
+  Options options;
+  const std::string faults = parse_file(
+      &options, std::string("retain:1MiB\nnonsense\nreta\0in:2MiB\nretain\nstats:/x\0y\n", 52) +
+                    "conf_file:/other\nrelease_delay:9999h\n\x1b[2J:1\n" + "stats:" +
+                    std::string(5000, 'x') + "\nhugepages:off\n");
+  EXPECT_EQ(options.retain, 1u << 20);
+  EXPECT_EQ(options.stats.text[0], 0);
+  EXPECT_FALSE(options.hugepages);
+  for (const char* expected :
+       {"/f:2: \"nonsense\": expected key:value; option left as it was\n",
+        "/f:3: \"reta\": a byte 0 in a line of text;", "/f:4: \"retain\": expected key:value;",
+        "/f:5: \"stats:/x\": a byte 0", "/f:6: \"conf_file:/other\": a file names no other;",
+        "/f:7: \"release_delay:9999h\": out of range;", "/f:8: \"?[2J:1\": no such option;",
+        "xxx\": too long;"})
+    EXPECT_NE(faults.find(expected), std::string::npos) << expected << "\nnot in\n" << faults;
+}
+
+TEST(Options, ManyFaultsAreNotAllNamed) {
+  Options options;
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "x\n";
+  const std::string faults = parse_file(&options, text + "retain:7\n");
+  EXPECT_EQ(std::count(faults.begin(), faults.end(), '\n'), Options::kMostFaults + 1);
+  EXPECT_NE(faults.find("/f:11: more faults, not named"), std::string::npos);
+  EXPECT_EQ(options.retain, 7u);
+}
+
+TEST(Options, AFileHasNoPathsUnderRaisedPrivileges) {
+  Options options;
+  EXPECT_NE(parse_file(&options, "stats:/a/b\nretain:1MiB\n", true), "");
+  EXPECT_EQ(options.stats.text[0], 0);
+  EXPECT_EQ(options.retain, 1u << 20);
 }
 
 TEST(Options, PathsAreRefusedUnderRaisedPrivileges) {

@@ -3,40 +3,21 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "os/foreign.h"
 #include "os/module_range.h"
-#include "os/system_facts.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
+#include "runtime/configuration.h"
 #include "runtime/control.h"
 #include "runtime/hardened.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
-// An options string compiled into the program; LLAMALLOC_CONF comes after it and wins.
-extern "C" __attribute__((weak)) const char* llamalloc_conf;
-
 namespace llamalloc {
 
 namespace {
-
-void warn(const char* message) {
-  print_line("%s", message);
-}
-
-void read_options() {
-  const bool secure = has_raised_privileges();
-  if (&llamalloc_conf != nullptr && llamalloc_conf != nullptr)
-    process.options.parse(llamalloc_conf, secure, warn);
-  const char* from_environment = getenv("LLAMALLOC_CONF");
-  if (from_environment != nullptr) process.options.parse(from_environment, secure, warn);
-  if (process.options.confirm_conf)
-    process.options.print(
-        [](const char* name, const char* value) { print_line("option %s = %s", name, value); });
-}
 
 // Without a usable model everything works as before, in one page group.
 bool load_model() {

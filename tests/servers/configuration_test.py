@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLAMALLOC_CONF with values that cannot be meant: one warning line each, and the program runs."""
 
+import os
+import re
 import socket
 import subprocess
 from contextlib import closing
@@ -36,6 +38,7 @@ def complaints(conf: str, program: str = "echo alive") -> list[str]:
         ("model:/proc/self/exe", "/proc/self/exe"),
         ("profile:/nonexistent/p.pb.gz", "/nonexistent/p.pb.gz"),
         ("stats:/nonexistent/s.json", "/nonexistent/s.json"),
+        ("conf_file:/nonexistent/conf", "/nonexistent/conf"),
         ("control:/nonexistent/socket", "/nonexistent/socket"),
     ],
 )
@@ -75,6 +78,82 @@ def test_path_that_is_no_file_stays_what_it_is(tmp_path, option):
         listener.bind(str(path))
         complaints(f"{option}:{path}")
         assert path.is_socket()
+
+
+def options_read(conf: str = "", program: str = "echo alive") -> dict[str, str]:
+    """What the library says it understood."""
+    lines = complaints(f"{conf},confirm_conf:on".lstrip(","), program)
+    rows = [re.fullmatch(r"llamalloc: option (\w+) = (.*)", line) for line in lines]
+    assert all(rows), lines
+    return dict(row.groups() for row in rows)
+
+
+def test_a_file_of_options(tmp_path):
+    """The environment wins over the file, and the file may hold what a string cannot."""
+    file = tmp_path / "llamalloc.conf"
+    file.write_text(f"# a server\nretain: 16MiB\nrelease_delay: 250ms\nstats: {tmp_path}/a,b\n")
+    found = options_read(f"retain:4MiB,conf_file:{file}")
+    assert found["retain"] == str(4 << 20)
+    assert found["release_delay"] == str(250_000_000)
+    assert (tmp_path / "a,b").stat().st_size > 0
+
+
+def test_a_program_compiled_with_options_and_a_file(tmp_path):
+    """The weak symbol comes first, the file wins over it, the environment over both."""
+    file = tmp_path / "llamalloc.conf"
+    file.write_text("retain:2MiB\nsample_interval:2MiB\n")
+    conf = f"conf_file:{file},retain:1MiB,sample_interval:1MiB,predict_recheck:1MiB,wrong:1"
+    source = tmp_path / "main.c"
+    source.write_text(
+        f'const char* llamalloc_conf = "{conf}";\n#include <stdio.h>\nint main(void) {{ puts("alive"); }}\n'
+    )
+    program = tmp_path / "main"
+    subprocess.run(["gcc", "-rdynamic", source, "-o", program], check=True, timeout=60)
+    lines = complaints("sample_interval:3MiB,confirm_conf:on", f"exec {program}")
+    wrong = [line for line in lines if "llamalloc_conf" in line]
+    assert len(wrong) == 1 and "wrong" in wrong[0]
+    found = [f"option {name} = {n << 20}" for name, n in
+             (("retain", 2), ("sample_interval", 3), ("predict_recheck", 1))]  # fmt: skip
+    assert all(f"llamalloc: {row}" in lines for row in found), lines
+
+
+def _folder(path):
+    path.mkdir()
+
+
+def _large(path):
+    path.write_text("#" * (64 * 1024 + 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (lambda path: None, "No such file"),
+        (_folder, "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+        (_large, "larger than 64 KiB"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda path: path.symlink_to(path), "symbolic links"),
+        (lambda path: path.write_bytes(b"retain:1MiB\n\0\xff\n"), ":2: "),
+        (lambda path: path.write_text("x:" + "y" * 60_000), ":1: "),
+    ],
+)
+def test_a_bad_file_of_options_costs_one_line(tmp_path, make, cause):
+    path = tmp_path / "conf"
+    make(path)
+    lines = complaints(f"conf_file:{path}")
+    assert len(lines) == 1, lines
+    assert str(path) in lines[0] and cause in lines[0]
+
+
+def test_an_unreadable_file_of_options_costs_one_line(tmp_path):
+    path = tmp_path / "conf"
+    path.write_text("retain:1MiB\n")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("root reads every file")
+    (line,) = complaints(f"conf_file:{path}")
+    assert "Permission denied" in line
 
 
 def test_very_long_configuration_is_harmless():

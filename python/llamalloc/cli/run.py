@@ -12,6 +12,10 @@ import typer
 from llamalloc import launch
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
+_READ = {
+    "model": "model; make one: llamalloc train -o {}",
+    "conf_file": "file; write one KEY: VALUE a line into it (docs/options.md)",
+}
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc run -- ./server --port 1"
 
 
@@ -31,6 +35,9 @@ def run(
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
     ] = "",
+    conf_file: Annotated[
+        Path | None, typer.Option(help="File of options, one KEY: VALUE a line; --conf wins.")
+    ] = None,
 ) -> None:
     """Run a program on llamalloc, with or without a model.
 
@@ -46,7 +53,8 @@ def run(
         raise launch.LaunchError(_NO_PROGRAM)
     library = launch.find_library()
     program = launch.checked(command[0])
-    options = launch.parse_conf(conf) | paths_of(model=model, stats=stats, control=control)
+    paths = paths_of(model=model, stats=stats, control=control, conf_file=conf_file)
+    options = launch.parse_conf(conf) | paths
     environment = launch.environment(library, options)
     os.execve(program, command, environment)
 
@@ -63,11 +71,11 @@ def paths_of(**files: Path | None) -> dict[str, str]:
 
 
 def _check(name: str, file: Path) -> None:
-    if name == "model":
+    if name in _READ:
         if not file.is_file():
-            raise launch.LaunchError(f"{file}: no such model; make one: llamalloc train -o {file}")
+            raise launch.LaunchError(f"{file}: no such {_READ[name].format(file)}")
         if not os.access(file, os.R_OK):
-            raise launch.LaunchError(f"{file}: the model is not readable by this user")
+            raise launch.LaunchError(f"{file}: not readable by this user")
     elif len(os.fsencode(file.absolute())) > LONGEST_PATH[name]:
         raise launch.LaunchError(f"{file}: longer than the {LONGEST_PATH[name]} bytes that fit")
     elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
