@@ -121,9 +121,14 @@ ORIGINS = {
     "glibc_internal": "glibc, internal: other libraries call them",
     "jemalloc": "jemalloc",
     "C++": "ISO C++",
-    "LLVM": "LLVM: hints, and usable sizes",
+    "LLVM": "LLVM: hints, usable sizes, and tokens",
     "llamalloc": "llamalloc (include/llamalloc/llamalloc.h)",
 }
+TOKENS = """
+`__alloc_token_*` is what `clang -fsanitize=alloc-token` calls. With
+`-fsanitize-alloc-token-fast-abi` the token is a part of the name: of those there is no end, and
+none is exported.
+"""
 GLIBC_MAPPING = """
 ## glibc's statistics, for our heap
 | field of mallinfo2 | malloc_info | meaning here |
@@ -167,6 +172,7 @@ def api_page() -> str:
         lines += ["", f"## {title}", "| function | contract |", "|---|---|"]
         names = [name for name in contracts.exported_names() if name.origin == origin]
         lines += [row(f"`{name.signature}`", name.contract) for name in names]
+        lines += TOKENS.rstrip("\n").split("\n") if origin == "LLVM" else []
     return "\n".join(lines) + "\n" + GLIBC_MAPPING
 
 

@@ -137,9 +137,20 @@ void* __libc_valloc(size_t) LLAMALLOC_SAME_AS(valloc);
 void* __libc_pvalloc(size_t) LLAMALLOC_SAME_AS(pvalloc);
 int __posix_memalign(void**, size_t, size_t) LLAMALLOC_SAME_AS(posix_memalign);
 
+
 // No virtual function of ours is pure where it can be called; libstdc++ is not linked.
 void __cxa_pure_virtual() {
   __builtin_trap();
 }
 
 }  // extern "C"
+
+LLAMALLOC_WITH_TOKEN(malloc)
+LLAMALLOC_WITH_TOKEN(calloc)
+LLAMALLOC_WITH_TOKEN(realloc)
+LLAMALLOC_WITH_TOKEN(reallocarray)
+LLAMALLOC_WITH_TOKEN(aligned_alloc)
+LLAMALLOC_WITH_TOKEN(posix_memalign)
+LLAMALLOC_WITH_TOKEN(memalign)
+LLAMALLOC_WITH_TOKEN(valloc)
+LLAMALLOC_WITH_TOKEN(pvalloc)

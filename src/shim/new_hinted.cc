@@ -64,3 +64,16 @@ LLAMALLOC_EXPORT SizedPointer __size_returning_new_aligned_hot_cold(size_t n, Al
 }
 
 }  // extern "C"
+
+LLAMALLOC_WITH_TOKEN(_Znwm12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnwmRKSt9nothrow_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnwmSt11align_val_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnwmSt11align_val_tRKSt9nothrow_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_Znam12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnamRKSt9nothrow_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnamSt11align_val_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(_ZnamSt11align_val_tRKSt9nothrow_t12__hot_cold_t)
+LLAMALLOC_WITH_TOKEN(__size_returning_new)
+LLAMALLOC_WITH_TOKEN(__size_returning_new_aligned)
+LLAMALLOC_WITH_TOKEN(__size_returning_new_hot_cold)
+LLAMALLOC_WITH_TOKEN(__size_returning_new_aligned_hot_cold)

@@ -305,6 +305,70 @@ void test_hints() {
        256);
 }
 
+// The entry points of clang's -fsanitize=alloc-token: the plain functions, and a token behind.
+void test_tokens() {
+  static const std::nothrow_t quiet{};
+  constexpr size_t kToken = 2689373973731826898;
+  const auto name = [](const char* function) {
+    static char text[100];
+    snprintf(text, sizeof(text), "__alloc_token_%s", function);
+    return text;
+  };
+  const auto give = [](void* p, size_t alignment) {
+    CHECK_FOR(alignment, p != nullptr && is_aligned(p, alignment));
+    if (p != nullptr) use_whole(p, 100);
+    free(p);
+  };
+  using Size = void*(size_t, size_t);
+  using TwoSizes = void*(size_t, size_t, size_t);
+  using Nothrow = void*(size_t, const std::nothrow_t&, size_t);
+  using Both = void*(size_t, size_t, const std::nothrow_t&, size_t);
+  give(find<Size>(name("malloc"))(100, kToken), 16);
+  give(find<TwoSizes>(name("calloc"))(10, 10, kToken), 16);
+  give(find<TwoSizes>(name("aligned_alloc"))(256, 100, kToken), 256);
+  give(find<TwoSizes>(name("memalign"))(512, 100, kToken), 512);
+  give(find<Size>(name("valloc"))(100, kToken), 4096);
+  give(find<Size>(name("pvalloc"))(100, kToken), 4096);
+  auto* p = find<void*(void*, size_t, size_t)>(name("realloc"))(malloc(10), 100, kToken);
+  give(find<void*(void*, size_t, size_t, size_t)>(name("reallocarray"))(p, 10, 20, kToken), 16);
+  CHECK(find<int(void**, size_t, size_t, size_t)>(name("posix_memalign"))(&p, 64, 100, kToken) ==
+        0);
+  give(p, 64);
+  char text[60];
+  const auto operator_name = [&](const char* kind, const char* rest) {
+    snprintf(text, sizeof(text), "_Zn%sm%s", kind, rest);
+    return name(text);
+  };
+  for (const char* kind : {"w", "a"}) {
+    give(find<Size>(operator_name(kind, ""))(100, kToken), 16);
+    give(find<Nothrow>(operator_name(kind, "RKSt9nothrow_t"))(100, quiet, kToken), 16);
+    give(find<TwoSizes>(operator_name(kind, "St11align_val_t"))(100, 256, kToken), 256);
+    give(find<Both>(operator_name(kind, "St11align_val_tRKSt9nothrow_t"))(100, 64, quiet, kToken),
+         64);
+    give(find<TwoSizes>(operator_name(kind, "12__hot_cold_t"))(100, 255, kToken), 16);
+    give(find<void*(size_t, const std::nothrow_t&, int, size_t)>(
+             operator_name(kind, "RKSt9nothrow_t12__hot_cold_t"))(100, quiet, 0, kToken),
+         16);
+    give(find<void*(size_t, size_t, int, size_t)>(
+             operator_name(kind, "St11align_val_t12__hot_cold_t"))(100, 256, 0, kToken),
+         256);
+    give(find<void*(size_t, size_t, const std::nothrow_t&, int, size_t)>(operator_name(
+             kind, "St11align_val_tRKSt9nothrow_t12__hot_cold_t"))(100, 64, quiet, 255, kToken),
+         64);
+  }
+  for (const char* rest : {"", "_aligned", "_hot_cold", "_aligned_hot_cold"}) {
+    snprintf(text, sizeof(text), "__size_returning_new%s", rest);
+    struct Sized {
+      void* p;
+      size_t n;
+    };
+    // Of what follows the size, each takes none, the alignment, the hint, or both, then a token.
+    const Sized s = find<Sized(size_t, size_t, size_t, size_t)>(name(text))(100, 128, 128, kToken);
+    CHECK(s.n == malloc_usable_size(s.p) && s.n >= 100);
+    give(s.p, 16);
+  }
+}
+
 struct Wide {
   alignas(256) char bytes[300];
 };
@@ -395,6 +459,7 @@ constexpr Part kParts[] = {
     {"sized", test_sized_frees},
     {"glibc", test_glibc_names},
     {"hints", test_hints},
+    {"tokens", test_tokens},
     {"operators", test_operators},
     {"statistics", test_statistics},
     {"malloc_info", test_malloc_info},

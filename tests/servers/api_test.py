@@ -11,8 +11,8 @@ from preload import ROOT, compile_program, environment, run
 from llamalloc import contracts, control, profile
 
 PARTS = (
-    "sizes", "alignments", "refusals", "realloc", "errno", "sized", "glibc", "hints", "operators",
-    "malloc_info", "mallopt", "statistics",
+    "sizes", "alignments", "refusals", "realloc", "errno", "sized", "glibc", "hints", "tokens",
+    "operators", "malloc_info", "mallopt", "statistics",
 )  # fmt: skip
 
 
