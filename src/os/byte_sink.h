@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "os/byte_buffer.h"
+
 namespace llamalloc {
 
 class ByteSink {
@@ -31,16 +33,15 @@ class FileSink final : public ByteSink {
   int error() const { return error_; }  // errno of the first failure
 
  private:
-  bool flush();
+  bool deliver(const char* data, size_t bytes);
   bool fail(int error);
 
   int fd_ = -1;
   bool in_place_ = false;
   int error_ = 0;
-  size_t used_ = 0;
   char path_[4096];
   char temporary_[4096 + 32];
-  char buffer_[16 * 1024];
+  ByteBuffer<16 * 1024> buffer_;
 };
 
 }  // namespace llamalloc

@@ -35,32 +35,31 @@ class SocketSink final : public ByteSink {
  public:
   explicit SocketSink(int fd) : fd_(fd) {}
   bool write(const void* data, size_t bytes) override {
-    const char* from = static_cast<const char*>(data);
-    while (bytes > 0 && good_) {
-      const size_t room = sizeof(buffer_) - used_;
-      const size_t part = bytes < room ? bytes : room;
-      memcpy(buffer_ + used_, from, part);
-      used_ += part;
-      from += part;
-      bytes -= part;
-      if (used_ == sizeof(buffer_)) flush();
-    }
+    good_ = good_ && buffer_.append(data, bytes, [this](const char* part, size_t length) {
+      return deliver(part, length);
+    });
     return good_;
   }
   void flush() {
-    for (size_t done = 0; good_ && done < used_;) {
-      const ssize_t n = send(fd_, buffer_ + done, used_ - done, MSG_NOSIGNAL);
-      if (n <= 0) good_ = false;
-      if (n > 0) done += static_cast<size_t>(n);
-    }
-    used_ = 0;
+    good_ = good_ && buffer_.flush([this](const char* data, size_t bytes) {
+      return deliver(data, bytes);
+    });
   }
 
  private:
+  bool deliver(const char* data, size_t bytes) {
+    while (bytes > 0) {
+      const ssize_t n = send(fd_, data, bytes, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      data += n;
+      bytes -= static_cast<size_t>(n);
+    }
+    return true;
+  }
+
   int fd_;
   bool good_ = true;
-  size_t used_ = 0;
-  char buffer_[4096];
+  ByteBuffer<4096> buffer_;
 };
 
 bool is_trusted(int fd) {

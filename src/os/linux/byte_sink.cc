@@ -21,7 +21,7 @@ bool is_special(const char* path) {
 
 bool FileSink::open(const char* path) {
   error_ = 0;
-  used_ = 0;
+  buffer_.clear();
   fd_ = -1;
   if (strlen(path) >= sizeof(path_)) return fail(ENAMETOOLONG);
   strcpy(path_, path);
@@ -33,33 +33,25 @@ bool FileSink::open(const char* path) {
 }
 
 bool FileSink::write(const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0 && error_ == 0) {
-    const size_t room = sizeof(buffer_) - used_;
-    const size_t part = bytes < room ? bytes : room;
-    memcpy(buffer_ + used_, from, part);
-    used_ += part;
-    from += part;
-    bytes -= part;
-    if (used_ == sizeof(buffer_)) flush();
-  }
-  return error_ == 0;
+  return error_ == 0 && buffer_.append(data, bytes, [this](const char* part, size_t length) {
+    return deliver(part, length);
+  });
 }
 
-bool FileSink::flush() {
-  size_t done = 0;
-  while (done < used_) {
-    const ssize_t n = ::write(fd_, buffer_ + done, used_ - done);
+bool FileSink::deliver(const char* data, size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd_, data, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail(n < 0 ? errno : EIO);
-    done += static_cast<size_t>(n);
+    data += n;
+    bytes -= static_cast<size_t>(n);
   }
-  used_ = 0;
   return true;
 }
 
 bool FileSink::commit() {
-  if (error_ != 0 || !flush()) return false;
+  const auto rest = [this](const char* data, size_t bytes) { return deliver(data, bytes); };
+  if (error_ != 0 || !buffer_.flush(rest)) return false;
   const int fd = fd_;
   fd_ = -1;
   if (close(fd) != 0 || (!in_place_ && rename(temporary_, path_) != 0)) {
