@@ -3,70 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cinttypes>
-#include <cstdio>
+
+#include "trace_file/json_writer.h"
 
 namespace llamalloc::sim {
 namespace {
-
-// Writes keys and values with the commas that belong between them.
-class JsonWriter {
- public:
-  void open(const char* key, char bracket) {
-    begin(key);
-    text_ += bracket;
-    first_ = true;
-  }
-  void close(char bracket) {
-    text_ += bracket;
-    first_ = false;
-  }
-  void number(const char* key, uint64_t value) {
-    char digits[24];
-    snprintf(digits, sizeof(digits), "%" PRIu64, value);
-    begin(key);
-    text_ += digits;
-  }
-  void real(const char* key, double value) {
-    char digits[32];
-    snprintf(digits, sizeof(digits), "%.6g", value);
-    begin(key);
-    text_ += digits;
-  }
-  void string(const char* key, const std::string& value) {
-    begin(key);
-    quote(value);
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  void begin(const char* key) {
-    if (!first_) text_ += ',';
-    first_ = false;
-    if (key == nullptr) return;
-    quote(key);
-    text_ += ':';
-  }
-  void quote(const std::string& value) {
-    text_ += '"';
-    for (const char c : value) {
-      char escaped[8];
-      if (c == '"' || c == '\\') {
-        text_ += '\\';
-        text_ += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-        text_ += escaped;
-      } else {
-        text_ += c;
-      }
-    }
-    text_ += '"';
-  }
-
-  std::string text_;
-  bool first_ = true;
-};
 
 double ratio(uint64_t part, uint64_t whole) {
   return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -196,7 +137,7 @@ Totals totals(const Survey& survey, const Outcome& outcome) {
 
 std::string to_json(const RunNames& names, const Survey& survey, const Prediction& prediction,
                     const Outcome& outcome) {
-  JsonWriter json;
+  JsonWriter json(JsonBytes::as_they_are);
   json.open(nullptr, '{');
   json.string("policy", names.policy);
   json.string("predictor", names.predictor);

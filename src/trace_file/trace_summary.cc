@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "trace_file/json_writer.h"
 #include "trace_file/trace_reader.h"
 
 namespace llamalloc::trace {
@@ -62,56 +63,7 @@ void TraceSummary::add(const Event& event) {
 
 namespace {
 
-class Json {
- public:
-  void open(const char* key, char bracket) {
-    name(key);
-    text_ += bracket;
-    first_ = true;
-  }
-  void close(char bracket) {
-    text_ += bracket;
-    first_ = false;
-  }
-  void number(const char* key, uint64_t value) {
-    name(key);
-    text_ += std::to_string(value);
-  }
-  void flag(const char* key, bool value) {
-    name(key);
-    text_ += value ? "true" : "false";
-  }
-  void string(const char* key, const std::string& value) {
-    name(key);
-    text_ += '"';
-    for (const char c : value) put(c);
-    text_ += '"';
-  }
-  std::string finish() { return std::move(text_) + "\n"; }
-
- private:
-  void name(const char* key) {
-    if (!first_) text_ += ',';
-    first_ = false;
-    if (key != nullptr) text_ += std::string("\"") + key + "\":";
-  }
-  // Bytes of no text that is known to be UTF-8 are shown by number.
-  void put(char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    char escaped[8];
-    if (byte >= 0x20 && byte < 0x7F && c != '"' && c != '\\') {
-      text_ += c;
-      return;
-    }
-    snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
-    text_ += escaped;
-  }
-
-  std::string text_;
-  bool first_ = true;
-};
-
-void add_histogram(Json& json, const char* key, const std::array<uint64_t, 65>& counts) {
+void add_histogram(JsonWriter& json, const char* key, const std::array<uint64_t, 65>& counts) {
   size_t end = counts.size();
   while (end > 0 && counts[end - 1] == 0) --end;
   json.open(key, '[');
@@ -127,7 +79,7 @@ std::string frame_text(const Tables& tables, uint32_t number) {
   return text;
 }
 
-void add_stack(Json& json, const Tables& tables, uint32_t number, const StackSummary& stack) {
+void add_stack(JsonWriter& json, const Tables& tables, uint32_t number, const StackSummary& stack) {
   json.open(nullptr, '{');
   json.number("stack", number);
   json.number("objects", stack.objects);
@@ -141,7 +93,7 @@ void add_stack(Json& json, const Tables& tables, uint32_t number, const StackSum
   json.close('}');
 }
 
-void add_file(Json& json, const TraceReader& reader) {
+void add_file(JsonWriter& json, const TraceReader& reader) {
   const Contents& contents = reader.contents();
   const FileHeader& header = reader.file().header();
   json.string("file", reader.file().name());
@@ -163,7 +115,7 @@ void add_file(Json& json, const TraceReader& reader) {
 }  // namespace
 
 std::string to_json(const TraceSummary& summary, const TraceReader& reader, size_t top_stacks) {
-  Json json;
+  JsonWriter json(JsonBytes::by_number);
   json.open(nullptr, '{');
   add_file(json, reader);
   json.number("allocations", summary.events[0]);
@@ -192,7 +144,7 @@ std::string to_json(const TraceSummary& summary, const TraceReader& reader, size
       add_stack(json, reader.tables(), order[i], summary.stacks()[order[i]]);
   json.close(']');
   json.close('}');
-  return json.finish();
+  return json.take() + "\n";
 }
 
 }  // namespace llamalloc::trace
