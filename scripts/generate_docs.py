@@ -64,7 +64,7 @@ def options_page() -> str:
         "## Where options come from",
         "Each may set every option; later ones win:",
         "",
-        "1. a string compiled into the program: `const char* llamalloc_conf = \"key:value,...\";`",
+        '1. a string compiled into the program: `const char* llamalloc_conf = "key:value,...";`',
         "2. the file that `conf_file:PATH` names, in that string or in the environment:",
         "   one `key: value` a line, `#` starts a line of comment, at most 64 KiB; values may hold",
         "   commas. A fault is named as `PATH:LINE`. No file is looked for otherwise.",

@@ -3,8 +3,9 @@
 //
 // Values: bytes "64MiB", "512KiB", "1GiB", "4096" (K, M, G and KB, MB, GB mean the same powers of
 // 1024); times "10s", "250ms", "5us", "3ns", "2m", "1h", a bare number is seconds; flags on/off,
-// true/false, yes/no, 1/0. In a string a comma ends a value, so paths cannot hold one; in a file the
-// line ends it, spaces around key and value count for nothing, and `#` starts a line of comment.
+// true/false, yes/no, 1/0. In a string a comma ends a value, so paths cannot hold one; in a file
+// the line ends it, spaces around key and value count for nothing, and `#` starts a line of
+// comment.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,8 @@ struct Options {
   static constexpr size_t kLongestText = 64 * 1024;  // of a configuration; what follows is ignored
 
   // Applies a configuration string that came from `source`; faulty parts warn and leave the option
-  // as it was. secure: the process has raised privileges, path options are ignored (with a warning).
+  // as it was. secure: the process has raised privileges, path options are ignored (with a
+  // warning).
   void parse(const char* configuration, bool secure, Warn warn,
              const char* source = "LLAMALLOC_CONF");
   // The same for the content of a file; warnings start with `path` and the line.

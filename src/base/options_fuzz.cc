@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer over Options::parse and parse_file: whatever the text, every option stays within its bounds, what is
-// printed reads back as the same, and with raised privileges no path is taken.
+// libFuzzer over Options::parse and parse_file: whatever the text, every option stays within its
+// bounds, what is printed reads back as the same, and with raised privileges no path is taken.
 //   options_fuzz NEW_CORPUS_FOLDER tests/corpora/options
 #include <cstdlib>
 #include <cstring>

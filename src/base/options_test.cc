@@ -49,9 +49,8 @@ TEST(Options, GetReadsWhatWasSet) {
 // The faults that a file gives, each in its line.
 std::string parse_file(Options* options, const std::string& text, bool secure = false) {
   fault.clear();
-  options->parse_file(text.data(), text.size(), "/f", secure, [](const char* message) {
-    fault += std::string(message) + "\n";
-  });
+  options->parse_file(text.data(), text.size(), "/f", secure,
+                      [](const char* message) { fault += std::string(message) + "\n"; });
   return fault;
 }
 
@@ -71,8 +70,8 @@ TEST(Options, AFaultInAFileIsNamedWithItsLine) {
   Options options;
   const std::string faults = parse_file(
       &options, std::string("retain:1MiB\nnonsense\nreta\0in:2MiB\nretain\nstats:/x\0y\n", 52) +
-                    "conf_file:/other\nrelease_delay:9999h\n\x1b[2J:1\n" + "stats:" +
-                    std::string(5000, 'x') + "\nhugepages:off\n");
+                    "conf_file:/other\nrelease_delay:9999h\n\x1b[2J:1\n" +
+                    "stats:" + std::string(5000, 'x') + "\nhugepages:off\n");
   EXPECT_EQ(options.retain, 1u << 20);
   EXPECT_EQ(options.stats.text[0], 0);
   EXPECT_FALSE(options.hugepages);

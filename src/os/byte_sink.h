@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "os/byte_buffer.h"
 
@@ -19,10 +20,13 @@ class ByteSink {
 
 // Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
 // A device or pipe is written to as it is, without waiting for a reader: a file renamed over
-// /dev/null would take it from the whole system.
+// /dev/null would take it from the whole system. Nothing that another user (but root) put where the
+// file is to be is written to or followed.
 // No allocation: the buffer is part of the object (use static or arena storage).
 class FileSink final : public ByteSink {
  public:
+  // Why a file could not be written at this path as things are: an errno; 0: it could. Looks only.
+  static int why_not(const char* path);
   bool open(const char* path);
   bool write(const void* data, size_t bytes) override;
   // Flushes, syncs nothing, renames. On any failure removes the temporary file and returns false.
@@ -33,12 +37,14 @@ class FileSink final : public ByteSink {
   int error() const { return error_; }  // errno of the first failure
 
  private:
+  int open_temporary();
   bool deliver(const char* data, size_t bytes);
   bool fail(int error);
 
   int fd_ = -1;
   bool in_place_ = false;
   int error_ = 0;
+  uint64_t delivered_ = 0;
   char path_[4096];
   char temporary_[4096 + 32];
   ByteBuffer<16 * 1024> buffer_;

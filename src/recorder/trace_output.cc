@@ -2,7 +2,6 @@
 #include "recorder/trace_output.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,29 +9,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "os/descriptor.h"
 
 namespace llamalloc {
-namespace {
-
-// As high as the process may, at most here: select() and tables by descriptor stay small.
-int move_high(int fd) {
-  for (const int lowest : {900, 200, 60}) {
-    const int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
-    if (high < 0) continue;
-    close(fd);
-    return high;
-  }
-  return fd;
-}
-
-// A write beyond the limit on file sizes would send the program a signal.
-bool exceeds_file_size_limit(uint64_t length) {
-  rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         length > limit.rlim_cur;
-}
-
-}  // namespace
 
 bool TraceOutput::open(const char* path) {
   if (strlen(path) >= sizeof(path_)) return errno = ENAMETOOLONG, false;

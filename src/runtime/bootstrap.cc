@@ -67,6 +67,7 @@ void child_after_fork() {
   process.started = process.system.now();
   find_system_libraries();
   read_options();
+  check_output_paths();
   process.heap.use_huge_pages(process.options.hugepages);
   process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_thread_exit();

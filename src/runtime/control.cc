@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "os/descriptor.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/output.h"
@@ -18,9 +19,13 @@
 namespace llamalloc {
 namespace {
 
+constexpr Nanos kPatience = Nanos::seconds(1);  // with a client, each for its line and its reply
+constexpr int kClientsARound = 8;               // the worker has other things to do
+
 struct ControlState {
   int fd = -1;
   ino_t inode = 0;  // of the socket: a program may close our descriptor and reuse the number
+  ino_t name = 0;   // of its place in the file system: another process may take the path over
   char path[sizeof(sockaddr_un::sun_path)] = "";
 };
 constinit ControlState control;
@@ -41,16 +46,17 @@ class SocketSink final : public ByteSink {
     return good_;
   }
   void flush() {
-    good_ = good_ && buffer_.flush([this](const char* data, size_t bytes) {
-      return deliver(data, bytes);
-    });
+    good_ = good_ &&
+            buffer_.flush([this](const char* data, size_t bytes) { return deliver(data, bytes); });
   }
 
  private:
   bool deliver(const char* data, size_t bytes) {
     while (bytes > 0) {
+      const Nanos before = process.system.now();
       const ssize_t n = send(fd_, data, bytes, MSG_NOSIGNAL);
-      if (n <= 0) return false;
+      waited_ = waited_ + (process.system.now() - before);
+      if (n <= 0 || waited_ > kPatience) return false;
       data += n;
       bytes -= static_cast<size_t>(n);
     }
@@ -59,6 +65,7 @@ class SocketSink final : public ByteSink {
 
   int fd_;
   bool good_ = true;
+  Nanos waited_{};  // for a client that reads slowly
   ByteBuffer<4096> buffer_;
 };
 
@@ -69,12 +76,13 @@ bool is_trusted(int fd) {
          (peer.uid == 0 || peer.uid == geteuid());
 }
 
-// One line without its end; false: none came in time.
+// One line without its end; false: none came in time, whether nothing came or a byte now and then.
 bool read_line(int fd, char* line, size_t room) {
+  const Nanos latest = process.system.now() + kPatience;
   size_t used = 0;
   while (used + 1 < room) {
     const ssize_t n = recv(fd, line + used, room - 1 - used, 0);
-    if (n < 0) return false;
+    if (n < 0 || process.system.now() > latest) return false;
     if (n == 0) break;
     used += static_cast<size_t>(n);
     if (memchr(line, '\n', used)) break;
@@ -163,20 +171,21 @@ void open_control(const char* path) {
   }
   strcpy(address.sun_path, path);
   strcpy(control.path, path);
-  control.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  control.fd = move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   struct stat status;
   if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
     unlink(path);  // a dead process left it
   // The mode of the descriptor is what the name gets: there is no moment at which others may in.
   if (control.fd < 0 || fchmod(control.fd, 0600) != 0 ||
       bind(control.fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(path, 0600) != 0 || listen(control.fd, 8) != 0 || fstat(control.fd, &status) != 0) {
+      listen(control.fd, kClientsARound) != 0 || fstat(control.fd, &status) != 0) {
     complain("cannot be opened");
     if (control.fd >= 0) close(control.fd);
     control.fd = -1;
     return;
   }
   control.inode = status.st_ino;
+  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) control.name = status.st_ino;
 }
 
 bool control_is_open() {
@@ -189,8 +198,8 @@ void answer_control() {
     control.fd = -1;
     return;
   }
-  while (true) {
-    const int fd = accept4(control.fd, nullptr, nullptr, SOCK_CLOEXEC);
+  for (int client = 0; client < kClientsARound; ++client) {
+    const int fd = off_standard(accept4(control.fd, nullptr, nullptr, SOCK_CLOEXEC));
     if (fd < 0) return;
     const timeval second{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
@@ -203,7 +212,9 @@ void answer_control() {
 }
 
 void remove_control_at_exit() {
-  if (still_ours()) unlink(control.path);
+  struct stat status;
+  if (still_ours() && lstat(control.path, &status) == 0 && status.st_ino == control.name)
+    unlink(control.path);
 }
 
 void control_after_fork_in_child() {

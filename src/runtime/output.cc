@@ -58,7 +58,26 @@ bool complain(const char* what, const char* path, int error) {
   return false;
 }
 
+void check_path(const char* option, const char* path) {
+  const int error = FileSink::why_not(path);
+  if (error == 0) return;
+  print_line(
+      "%s %.300s cannot be written: %s; make it possible, or name another path: %s:PATH; the "
+      "program goes on",
+      option, path, strerrordesc_np(error), option);
+  state.complained = true;
+}
+
 }  // namespace
+
+void check_output_paths() {
+  char path[kOptionText + 16];
+  const Options& options = process.options;
+  own_path(options.profile.text, path, sizeof(path));
+  if (options.profile.text[0] != 0) check_path("profile", path);
+  own_path(options.stats.text, path, sizeof(path));
+  if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", path);
+}
 
 bool write_profile(const char* path, bool at_exit) {
   Symboliser* names = background.ensure_symboliser();

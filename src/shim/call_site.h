@@ -13,7 +13,6 @@
 // The entry point of clang's -fsanitize=alloc-token for a function of the same file: the token is
 // one argument more, in a register that nobody reads. In the assembler's words, as the compiler
 // holds aliases to the type of what they stand for.
-#define LLAMALLOC_WITH_TOKEN(name)           \
-  asm(".globl __alloc_token_" #name          \
-      "\n\t.type __alloc_token_" #name       \
+#define LLAMALLOC_WITH_TOKEN(name)                                   \
+  asm(".globl __alloc_token_" #name "\n\t.type __alloc_token_" #name \
       ", %function\n\t.set __alloc_token_" #name ", " #name);

@@ -137,7 +137,6 @@ void* __libc_valloc(size_t) LLAMALLOC_SAME_AS(valloc);
 void* __libc_pvalloc(size_t) LLAMALLOC_SAME_AS(pvalloc);
 int __posix_memalign(void**, size_t, size_t) LLAMALLOC_SAME_AS(posix_memalign);
 
-
 // No virtual function of ours is pure where it can be called; libstdc++ is not linked.
 void __cxa_pure_virtual() {
   __builtin_trap();

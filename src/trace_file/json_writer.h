@@ -17,7 +17,7 @@ namespace llamalloc {
 // What becomes of bytes beyond ASCII in a text.
 enum class JsonBytes {
   as_they_are,  // the texts are UTF-8
-  by_number,    // the texts are bytes that may be none: each is shown as the character of its number
+  by_number,  // the texts are bytes that may be none: each is shown as the character of its number
 };
 
 class JsonWriter {

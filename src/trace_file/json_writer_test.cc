@@ -30,8 +30,7 @@ std::string quoted(JsonBytes bytes, const std::string& text) {
 
 TEST(JsonWriter, EscapesWhatATextMayNotHold) {
   for (const JsonBytes bytes : {JsonBytes::as_they_are, JsonBytes::by_number})
-    EXPECT_EQ(quoted(bytes, std::string("a\"b\\c\n\x1b\0d", 9)),
-              R"("a\"b\\c\u000a\u001b\u0000d")");
+    EXPECT_EQ(quoted(bytes, std::string("a\"b\\c\n\x1b\0d", 9)), R"("a\"b\\c\u000a\u001b\u0000d")");
 }
 
 TEST(JsonWriter, BytesBeyondAsciiStayOrAreShownByNumber) {

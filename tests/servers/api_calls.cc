@@ -451,18 +451,12 @@ struct Part {
   void (*run)();
 };
 constexpr Part kParts[] = {
-    {"sizes", test_sizes},
-    {"alignments", test_alignments},
-    {"refusals", test_refusals},
-    {"realloc", test_realloc},
-    {"errno", test_errno_of_free},
-    {"sized", test_sized_frees},
-    {"glibc", test_glibc_names},
-    {"hints", test_hints},
-    {"tokens", test_tokens},
-    {"operators", test_operators},
-    {"statistics", test_statistics},
-    {"malloc_info", test_malloc_info},
+    {"sizes", test_sizes},           {"alignments", test_alignments},
+    {"refusals", test_refusals},     {"realloc", test_realloc},
+    {"errno", test_errno_of_free},   {"sized", test_sized_frees},
+    {"glibc", test_glibc_names},     {"hints", test_hints},
+    {"tokens", test_tokens},         {"operators", test_operators},
+    {"statistics", test_statistics}, {"malloc_info", test_malloc_info},
     {"mallopt", test_mallopt},
 };
 

@@ -60,6 +60,53 @@ def test_one_bad_value_does_not_hide_the_good_ones(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["profile", "stats"])
+def test_an_unwritable_path_is_named_at_the_start(tmp_path, option):
+    """Before the program's first word: the path, the cause and the cure; and nothing is made."""
+    path = tmp_path / "no" / "out"
+    lines = complaints(f"{option}:{path}", "echo 'llamalloc: started' >&2; echo alive; exit")
+    assert lines[1:] == ["llamalloc: started"], lines
+    for part in (str(path), "No such file or directory", f"{option}:PATH"):
+        assert part in lines[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_a_path_is_looked_at_and_not_touched(tmp_path, option):
+    """A program that is killed leaves the file of an earlier run as it was."""
+    path = tmp_path / "out"
+    path.write_text("an earlier run")
+    shell = ["/bin/bash", "-c", "kill -9 $$"]
+    subprocess.run(shell, env=environment(f"{option}:{path}"), timeout=20, check=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert path.read_text() == "an earlier run"
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_a_folder_made_later_is_written_to(tmp_path, option):
+    path = tmp_path / "later" / "out"
+    assert len(complaints(f"{option}:{path}", f"mkdir {path.parent}; echo alive; exit")) >= 1
+    assert path.stat().st_size > 0
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_a_limit_on_file_sizes_costs_one_line(tmp_path, option):
+    """The limit's signal would end the program."""
+    path = tmp_path / "out"
+    limited = f"ulimit -f 1; LLAMALLOC_CONF={option}:{path},sample_interval:64 exec bash -c '"
+    lines = complaints("", limited + ": {1..20000}; echo alive'")
+    if path.exists():  # it was short enough
+        assert lines == [] and path.stat().st_size <= 1024
+    else:
+        assert len(lines) == 1 and "File too large" in lines[0]
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
+def test_a_full_device_costs_one_line(option):
+    (line,) = complaints(f"{option}:/dev/full")
+    assert "No space left on device" in line
+
+
+@pytest.mark.parametrize("option", ["profile", "stats"])
 def test_full_disk_costs_one_line(tmp_path, option):
     """A file-size limit of 0 with its signal ignored: every write fails, as on a full disk."""
     path = tmp_path / "out"

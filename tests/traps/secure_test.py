@@ -3,13 +3,20 @@
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from preload import environment, library
+from trap_list import PROGRAMS, ROOT
+
+from llamalloc import control
 
 HERE = Path(__file__).parent
 NOBODY = 65534
@@ -80,3 +87,105 @@ def test_the_control_socket_is_its_owners(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@contextmanager
+def listening(path: Path, **extra: str) -> Iterator[subprocess.Popen]:
+    """A process that does nothing, under the library with a control socket at `path`."""
+    process = subprocess.Popen(["sleep", "60"], env=environment(f"control:{path}", **extra))
+    try:
+        end = time.monotonic() + 10
+        while not path.is_socket() and time.monotonic() < end:
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def client(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(str(path))
+    return connection
+
+
+def test_a_client_that_drips_bytes_does_not_hold_the_worker(tmp_path):
+    """A byte now and then, never a line: the library ends the talk and answers the next."""
+    with listening(tmp_path / "socket") as process, closing(client(tmp_path / "socket")) as slow:
+        sent = 0
+        try:
+            for sent in range(200):  # noqa: B007
+                slow.send(b"p")
+                time.sleep(0.1)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert sent < 150
+        assert "pid" in control.ask(tmp_path / "socket", "ping")
+        assert process.poll() is None
+
+
+def test_endless_bytes_end_in_an_error(tmp_path):
+    with listening(tmp_path / "socket") as process, closing(client(tmp_path / "socket")) as endless:
+        try:
+            while True:
+                endless.sendall(b"x" * 65536)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert "pid" in control.ask(tmp_path / "socket", "ping")
+        assert process.poll() is None
+
+
+def test_the_end_of_one_process_leaves_the_socket_of_another(tmp_path):
+    """Two that were given the same path: the later one has it, and keeps it."""
+    path = tmp_path / "socket"
+    first = subprocess.Popen(["sleep", "3"], env=environment(f"control:{path}"))
+    while not path.is_socket():
+        time.sleep(0.01)
+    path.unlink()
+    with listening(path):
+        assert first.wait(20) == 0
+        assert path.is_socket()
+        assert "pid" in control.ask(path, "ping")
+
+
+def test_the_socket_follows_no_link(tmp_path):
+    """What a link at the path points to keeps its mode; the complaint names the path."""
+    victim, path = tmp_path / "victim", tmp_path / "socket"
+    victim.write_text("precious")
+    victim.chmod(0o644)
+    path.symlink_to(victim)
+    done = subprocess.run(
+        ["true"], env=environment(f"control:{path}"), capture_output=True, text=True, check=True
+    )
+    assert str(path) in done.stderr
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o644
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize("option", ["profile", "stats", "control"])
+def test_numbers_of_standard_files_are_the_programs(tmp_path, option):
+    """A program that closed them and opens its own gets 0, 1 and 2, and its output its own file."""
+    build = ["cmake", "--build", str(ROOT / "build/release"), "--target", "trap_closed_files"]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    out = tmp_path / "out"
+    conf = f"{option}:{tmp_path}/ours,profile_flush:100ms,sample_interval:4096"
+    done = subprocess.run([PROGRAMS / "closed_files", out], env=environment(conf), timeout=20)
+    assert done.returncode == 0
+    assert out.read_text() == "ok\n"
+
+
+def test_nothing_is_inherited_by_what_the_program_starts(tmp_path):
+    """Every descriptor of ours closes at exec."""
+    conf = f"control:{tmp_path}/socket,profile:{tmp_path}/p,stats:{tmp_path}/s"
+    script = "exec ls -l /proc/self/fd"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=environment(conf),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    # The program's own control socket is the one that `ls`, under the library too, opened itself.
+    assert done.stdout.count("socket:") == 1

@@ -39,22 +39,30 @@ def test_nothing_is_open_or_running_that_nobody_asked_for():
 
 
 def test_no_file_is_opened_that_nobody_asked_for(tmp_path):
-    """What strace saw of opens, sockets and names, with and without the library."""
+    """What strace saw of opens, sockets, names, threads and processes, with and without us."""
     with_library, without = (_opened(tmp_path / name, name) for name in ("preloaded", "plain"))
-    assert [line for line in with_library if library().name not in line] == without
+    added = [line for line in with_library if line not in without and library().name not in line]
+    assert [line for line in with_library if line in without] == without
+    worker = [
+        line for line in added if "CLONE_THREAD" in line or 'PR_SET_NAME, "llamalloc"' in line
+    ]
+    assert added == worker and len(worker) in (0, 2), added
 
 
 def _opened(trace: Path, name: str) -> list[str]:
-    calls = "open,openat,creat,socket,unlink,rename,mkdir,bind,connect"
+    calls = (
+        "open,openat,openat2,creat,unlink,unlinkat,rename,renameat2,link,symlink,mkdir,chmod,fchmod,"
+        "socket,socketpair,bind,connect,listen,pipe,pipe2,memfd_create,eventfd2,epoll_create1,"
+        "inotify_init1,timerfd_create,signalfd4,clone,clone3,fork,vfork,execveat,ptrace,prctl"
+    )
     preload = ["-E", f"LD_PRELOAD={library()}"] if name == "preloaded" else []
     program = ROOT / "build/release/traps/early"
     kept = {k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "LLAMALLOC_CONF"}}
     command = ["strace", "-f", "-e", f"trace={calls}", "-o", str(trace), *preload, str(program)]
     subprocess.run(command, check=True, timeout=20, env=kept, stdout=subprocess.DEVNULL)
     lines = [line.split(maxsplit=1)[1] for line in trace.read_text().splitlines()]
-    return [
-        line.split(" = ")[0] for line in lines if "(" in line and "/etc/ld.so.preload" not in line
-    ]
+    calls = [line for line in lines if "(" in line and "/etc/ld.so.preload" not in line]
+    return [call.rsplit(" = ", 1)[0].strip() for call in calls]
 
 
 def test_the_table_names_an_allocator_that_it_does_not_know():

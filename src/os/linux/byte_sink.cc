@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/errno_keeper.h"
+#include "os/descriptor.h"
+
 namespace llamalloc {
 namespace {
 
@@ -17,19 +20,60 @@ bool is_special(const char* path) {
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
 }
 
+bool is_of_stranger(const char* path) {
+  struct stat found;
+  return lstat(path, &found) == 0 && found.st_uid != 0 && found.st_uid != geteuid();
+}
+
+// The folder that holds the path, with room for it.
+void folder_of(const char* path, char* folder) {
+  const char* slash = strrchr(path, '/');
+  if (slash == nullptr) path = ".";
+  const size_t length = slash == nullptr ? 1
+                        : slash == path  ? 1
+                                         : static_cast<size_t>(slash - path);
+  memcpy(folder, path, length);
+  folder[length] = 0;
+}
+
 }  // namespace
+
+int FileSink::why_not(const char* path) {
+  const ErrnoKeeper keep;
+  char folder[sizeof(path_)];
+  struct stat found;
+  if (strlen(path) >= sizeof(folder)) return ENAMETOOLONG;
+  const bool exists = stat(path, &found) == 0;
+  if (exists && S_ISDIR(found.st_mode)) return EISDIR;
+  if (exists && !S_ISREG(found.st_mode))
+    return is_of_stranger(path) ? EACCES : access(path, W_OK) == 0 ? 0 : errno;
+  folder_of(path, folder);
+  if (stat(folder, &found) == 0 && !S_ISDIR(found.st_mode)) return ENOTDIR;
+  return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+}
 
 bool FileSink::open(const char* path) {
   error_ = 0;
+  delivered_ = 0;
   buffer_.clear();
   fd_ = -1;
   if (strlen(path) >= sizeof(path_)) return fail(ENAMETOOLONG);
   strcpy(path_, path);
   in_place_ = is_special(path);
   snprintf(temporary_, sizeof(temporary_), "%s.tmp.%d", path, getpid());
-  fd_ = in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-                  : ::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (in_place_ && is_of_stranger(path)) return fail(EACCES);
+  fd_ = off_standard(in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+                               : open_temporary());
   return fd_ >= 0 || fail(errno);
+}
+
+// One of that name is of a process that died, or a trap; only ours and root's can be removed from
+// folders that all may write to.
+int FileSink::open_temporary() {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = ::open(temporary_, kFlags, 0644);
+  if (fd >= 0 || errno != EEXIST || unlink(temporary_) != 0) return fd;
+  return ::open(temporary_, kFlags, 0644);
 }
 
 bool FileSink::write(const void* data, size_t bytes) {
@@ -39,6 +83,8 @@ bool FileSink::write(const void* data, size_t bytes) {
 }
 
 bool FileSink::deliver(const char* data, size_t bytes) {
+  delivered_ += bytes;
+  if (!in_place_ && exceeds_file_size_limit(delivered_)) return fail(EFBIG);
   while (bytes > 0) {
     const ssize_t n = ::write(fd_, data, bytes);
     if (n < 0 && errno == EINTR) continue;

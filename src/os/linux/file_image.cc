@@ -9,13 +9,14 @@
 #include <cstring>
 
 #include "base/errno_keeper.h"
+#include "os/descriptor.h"
 #include "os/pages.h"
 
 namespace llamalloc {
 
 FileImage::Fault FileImage::open(const char* path, size_t limit) {
   const ErrnoKeeper keep;
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int fd = off_standard(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   Fault fault = fd < 0 ? fail(errno) : read_whole(fd, limit);
   if (fd >= 0) ::close(fd);
   if (fault != Fault::none) close();

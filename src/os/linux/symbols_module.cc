@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/units.h"
+#include "os/descriptor.h"
 
 namespace llamalloc {
 namespace {
@@ -34,7 +35,7 @@ void main_program_path(char (&to)[sizeof(ModuleInfo::path)]) {
 
 // The whole file, mapped for good; empty where it cannot be.
 ByteRange map_file(const char* path) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int fd = off_standard(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd < 0) return {};
   struct stat status;
   ByteRange bytes;

@@ -9,13 +9,15 @@
 #include <initializer_list>
 
 #include "base/errno_keeper.h"
+#include "os/descriptor.h"
 
 namespace llamalloc {
 
 const char* transparent_huge_pages() {
   const ErrnoKeeper keep;
   char text[64] = "";
-  const int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+  const int fd =
+      off_standard(open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
   const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
   if (fd >= 0) close(fd);
   if (n <= 0) return "unknown";

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// FileSink where others can write too, where the disk is full, and where a program closed its
+// standard files.
+#include "os/byte_sink.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace llamalloc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSinkTest : public testing::Test {
+ protected:
+  FileSinkTest() : folder_(testing::TempDir() + "file_sink." + std::to_string(getpid())) {
+    fs::create_directory(folder_);
+  }
+  ~FileSinkTest() override { fs::remove_all(folder_); }
+
+  bool write_to(const std::string& path, const std::string& text) {
+    return sink_.open(path.c_str()) && sink_.write(text.data(), text.size()) && sink_.commit();
+  }
+  std::string content(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  std::string in_folder(const std::string& name) { return folder_ + "/" + name; }
+  size_t files() { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+
+  const std::string folder_;
+  FileSink sink_;
+};
+
+TEST_F(FileSinkTest, ReplacesTheFileAsAWhole) {
+  const std::string path = in_folder("out");
+  put(path, "old");
+  EXPECT_TRUE(write_to(path, std::string(100'000, 'x')));
+  EXPECT_EQ(content(path), std::string(100'000, 'x'));
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(FileSinkTest, FollowsNoLinkThatLiesInWait) {
+  const std::string path = in_folder("out"), victim = in_folder("victim");
+  const std::string temporary = path + ".tmp." + std::to_string(getpid());
+  put(victim, "precious");
+  fs::create_symlink(victim, temporary);
+  fs::create_symlink(victim, path);
+  EXPECT_TRUE(write_to(path, "ours"));
+  EXPECT_EQ(content(victim), "precious");
+  EXPECT_EQ(content(path), "ours");
+  EXPECT_FALSE(fs::is_symlink(path));
+}
+
+TEST_F(FileSinkTest, WritesToNoPipeOrLinkOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make another user's file";
+  const std::string pipe = in_folder("pipe"), link = in_folder("link");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_TRUE(write_to(pipe, "to ourselves"));
+  ASSERT_EQ(chown(pipe.c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(write_to(pipe, "to a stranger"));
+  EXPECT_EQ(sink_.error(), EACCES);
+  fs::create_symlink("/dev/null", link);
+  EXPECT_TRUE(write_to(link, "into our own link"));
+  ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(write_to(link, "where a stranger points"));
+  EXPECT_EQ(sink_.error(), EACCES);
+  close(reader);
+}
+
+TEST_F(FileSinkTest, AFullDeviceIsAFault) {
+  EXPECT_FALSE(write_to("/dev/full", "x"));
+  EXPECT_EQ(sink_.error(), ENOSPC);
+}
+
+TEST_F(FileSinkTest, ALimitOnFileSizesEndsTheFileAndNotTheProgram) {
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{20'000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const bool written = write_to(in_folder("out"), std::string(100'000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(written);
+  EXPECT_EQ(sink_.error(), EFBIG);
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(FileSinkTest, TakesNoNumberOfAStandardFile) {
+  const int kept = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  ASSERT_TRUE(sink_.open(in_folder("out").c_str()));
+  const int next = dup(kept);
+  EXPECT_TRUE(sink_.commit());
+  dup2(kept, STDIN_FILENO);
+  close(kept);
+  EXPECT_EQ(next, STDIN_FILENO);
+}
+
+TEST_F(FileSinkTest, SaysBeforehandWhyAPathCannotBeWritten) {
+  EXPECT_EQ(FileSink::why_not(in_folder("out").c_str()), 0);
+  EXPECT_EQ(FileSink::why_not("out"), 0);
+  EXPECT_EQ(FileSink::why_not("/out"), geteuid() == 0 ? 0 : EACCES);
+  EXPECT_EQ(FileSink::why_not("/dev/null"), 0);
+  EXPECT_EQ(FileSink::why_not(in_folder("no/out").c_str()), ENOENT);
+  EXPECT_EQ(FileSink::why_not("/dev/null/out"), ENOTDIR);
+  EXPECT_EQ(FileSink::why_not(folder_.c_str()), EISDIR);
+  EXPECT_EQ(FileSink::why_not((folder_ + "/").c_str()), EISDIR);
+  EXPECT_EQ(FileSink::why_not(std::string(5000, 'x').c_str()), ENAMETOOLONG);
+  EXPECT_EQ(files(), 0u);
+}
+
+}  // namespace
+}  // namespace llamalloc
