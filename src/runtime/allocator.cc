@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/errno_keeper.h"
+#include "os/sleeper.h"
 #include "os/unwind.h"
 #include "policy/hint.h"
 #include "profile/sampler.h"
@@ -18,6 +19,7 @@
 #include "runtime/hardened.h"
 #include "runtime/misuse.h"
 #include "runtime/own_cache.h"
+#include "runtime/sleepers.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -95,8 +97,26 @@ uint32_t current_cpu() {
 
 }  // namespace
 
+namespace {
+
+// What was offered or emptied while the thread slept (runtime/sleepers.h); null: it is being
+// emptied at this moment.
+[[gnu::cold, gnu::noinline]] ThreadCache* take_back(ThreadCache* cache) {
+  Custody now = cache->custody.load(std::memory_order_relaxed);
+  if (now != Custody::offered && now != Custody::emptied) return nullptr;
+  // Acquire pairs with the release after the flush.
+  if (!cache->custody.compare_exchange_strong(now, Custody::own, std::memory_order_acquire))
+    return nullptr;
+  current_cache.store(cache, std::memory_order_relaxed);
+  return cache;
+}
+
+}  // namespace
+
 ThreadCache* own_cache() {
-  if (LLAMALLOC_LIKELY(current_cache != &empty_cache)) return current_cache;
+  ThreadCache* const current = current_cache.load(std::memory_order_relaxed);
+  if (LLAMALLOC_LIKELY(current != &empty_cache)) return current;
+  if (adopted_cache != nullptr) return take_back(adopted_cache);
   if (thread_is_past_exit()) return nullptr;
   ThreadCache* cache = process.threads.adopt(process.arena);
   if (cache == nullptr) return nullptr;
@@ -105,11 +125,13 @@ ThreadCache* own_cache() {
   cache->stack_high = current_stack_window(here).high;
   cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
                cache->thread_id;
+  cache->stack_end = own_stack_end();
   cache->busy = 1;
   cache->tag = 0;
-  current_cache = cache;
+  adopted_cache = cache;
+  current_cache.store(cache, std::memory_order_relaxed);
   start_countdown(cache);
-  call_at_thread_exit();
+  if (call_at_thread_exit()) process.threads.open_slot(cache, &current_cache);
   cache->busy = 0;
   return cache;
 }
@@ -230,7 +252,7 @@ void* take_medium(ThreadCache* cache, size_t size) {
 
 void* allocate_slow(size_t size, CallSite site) {
   if (size > kTableMax && size <= kSmallMax)
-    if (void* p = take_medium(current_cache, size)) return p;
+    if (void* p = take_medium(current_cache.load(std::memory_order_relaxed), size)) return p;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
@@ -323,7 +345,10 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
     note_wrong_size(p, span, given);
   if (LLAMALLOC_UNLIKELY(span->sampled) && !process.hardened) note_sampled_free(cache, p);
   if (to_heap) give_to_heap(cache, p, span);
-  if (process.heap.has_empty_pages()) want_worker();
+  if (process.heap.has_empty_pages())
+    want_worker();
+  else if (process.heap.pages_in_use() >= kFewPages)
+    want_sleepers_looked_at();
   start_worker_if_wanted(return_address);
 }
 
@@ -347,9 +372,10 @@ void report_bad_free(const void* p, const char* what, const Span* span) {
 }
 
 Released release_memory(size_t keep) {
-  if (current_cache != &empty_cache) flush_cache(current_cache);
-  process.threads.request_housekeeping();
+  ThreadCache* const cache = current_cache.load(std::memory_order_relaxed);
+  if (cache != &empty_cache) flush_cache(cache);
   const Nanos now = process.system.now();
+  process.threads.request_housekeeping(now);
   return {process.heap.release(now, keep / kHugePageSize), process.heap.release_direct(now)};
 }
 

@@ -60,7 +60,7 @@ template <void* (*slow)(size_t, CallSite) = allocate_slow,
           void* (*predicted)(ThreadCache*, size_t, CallSite) = allocate_predicted>
 [[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax)) {
-    ThreadCache* cache = current_cache;
+    ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
     const int64_t left =
         cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
     cache->countdown.store(left, std::memory_order_relaxed);
@@ -83,7 +83,8 @@ template <typename... Given>
   }
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
-  Magazine* magazine = current_cache->magazines.at(span->local_offset);
+  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  Magazine* magazine = cache->magazines.at(span->local_offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_full()))
     return deallocate_slow(p, given..., span, return_address);
   if (LLAMALLOC_UNLIKELY(magazine->top[-1] == p)) return report_bad_free(p, "freed twice", span);

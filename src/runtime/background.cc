@@ -11,6 +11,7 @@
 #include "runtime/control.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
+#include "runtime/sleepers.h"
 
 namespace llamalloc {
 
@@ -23,7 +24,6 @@ constexpr Nanos kShortSleep = Nanos::millis(100);
 constexpr Nanos kLongSleep = Nanos::seconds(10);
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
 constexpr Nanos kStayAwake = Nanos::seconds(5);
-constexpr Nanos kHousekeeping = Nanos::seconds(1);
 constexpr size_t kWorkerStack = 512 * 1024;
 
 bool is_due(Nanos& last, Nanos interval, Nanos now) {
@@ -44,7 +44,7 @@ void look_at_outlivers(Nanos now, Nanos since) {
 void keep_house(Nanos now) {
   const Nanos since = now - background.last_house;
   if (!is_due(background.last_house, kHousekeeping, now)) return;
-  process.threads.request_housekeeping();
+  process.threads.request_housekeeping(now);
   const size_t promoted = process.heap.promote_expired(now);
   process.counters.add(Stat::promotions, promoted);
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
@@ -61,38 +61,51 @@ bool has_standing_work() {
   return background.contexts.loaded() || process.profiler.on() || control_is_open();
 }
 
+// Threads that were asked after a long sleep are asleep if they did not answer after another, which
+// therefore is no longer than it has to be.
+Nanos next_sleep(Nanos last, Nanos now, bool threads_to_look_at) {
+  const Nanos delay{static_cast<int64_t>(process.options.sleeper_delay)};
+  if (threads_to_look_at && delay < kShortSleep) return delay;
+  if (has_standing_work() || now - background.last_busy < kStayAwake) return kShortSleep;
+  return threads_to_look_at && last == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
+}
+
 void* worker_main(void*) {
   prctl(PR_SET_NAME, "llamalloc");
+  Nanos sleep = kShortSleep;
   while (true) {
     const Nanos now = process.system.now();
+    bool threads_to_look_at = false;
     {
       LockGuard guard(background.work_lock);
       do_background_work(now);
+      threads_to_look_at = empty_sleeping_caches(now);
     }
     if (process.heap.has_empty_pages()) background.last_busy = now;
-    const bool awake = has_standing_work() || now - background.last_busy < kStayAwake;
-    background.dozing.store(!awake, std::memory_order_relaxed);
-    background.waiter.wait(awake ? kShortSleep : kLongSleep);
+    sleep = next_sleep(sleep, now, threads_to_look_at);
+    background.dozing.store(sleep > kShortSleep, std::memory_order_relaxed);
+    background.waiter.wait(sleep);
   }
   return nullptr;
 }
 
-bool make_thread() {
+}  // namespace
+
+bool start_thread(void* (*main)(void*), size_t stack_bytes, pthread_t* joined) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kWorkerStack);
+  if (joined == nullptr) pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, stack_bytes);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const bool made = pthread_create(&thread, &attributes, worker_main, nullptr) == 0;
+  pthread_t detached;
+  const bool made =
+      pthread_create(joined ? joined : &detached, &attributes, main, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return made;
 }
-
-}  // namespace
 
 void do_background_work(Nanos now) {
   if (background.contexts.loaded() && background.ensure_symboliser())
@@ -104,14 +117,24 @@ void do_background_work(Nanos now) {
   answer_control();
 }
 
+namespace {
+
+void want_started_worker() {
+  if (process.ready.load(std::memory_order_relaxed) && process.options.worker && !background.failed)
+    worker_start_due.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 // A worker that sleeps for a tenth of a second comes by itself.
 void want_worker() {
-  if (background.running.load(std::memory_order_relaxed)) {
-    if (background.dozing.load(std::memory_order_relaxed)) background.waiter.wake();
-  } else if (process.ready.load(std::memory_order_relaxed) && process.options.worker &&
-             !background.failed) {
-    worker_start_due.store(true, std::memory_order_relaxed);
-  }
+  if (!background.running.load(std::memory_order_relaxed)) return want_started_worker();
+  if (background.dozing.load(std::memory_order_relaxed)) background.waiter.wake();
+}
+
+void want_sleepers_looked_at() {
+  if (!background.running.load(std::memory_order_relaxed) && process.options.release_sleepers)
+    want_started_worker();
 }
 
 bool start_worker() {
@@ -119,19 +142,20 @@ bool start_worker() {
   worker_start_due.store(false, std::memory_order_relaxed);
   if (!process.options.worker) return false;
   if (!background.running.compare_exchange_strong(expected, true)) return true;
-  if (make_thread()) return true;
+  if (start_thread(worker_main, kWorkerStack, nullptr)) return true;
   background.running.store(false);
   background.failed = true;  // not again: the limit on threads is not likely to change
   return false;
 }
 
 void start_worker_at_safe_point(uintptr_t return_address) {
-  if (current_cache == &empty_cache || current_cache->busy) return;
+  ThreadCache* const cache = current_cache.load(std::memory_order_relaxed);
+  if (cache == &empty_cache || cache->busy) return;
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;
-  current_cache->busy = 1;
+  cache->busy = 1;
   start_worker();
-  current_cache->busy = 0;
+  cache->busy = 0;
 }
 
 void worker_after_fork_in_child() {

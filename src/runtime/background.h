@@ -8,16 +8,23 @@
 // pthread_create takes. A forked child starts its own in the same way.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
 
+inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
+
 // Something is waiting for the worker.
 void want_worker();
+// The worker comes within ten seconds, by itself; this starts one if there is none.
+void want_sleepers_looked_at();
 extern std::atomic<bool> worker_start_due;
 [[gnu::noinline]] void start_worker_at_safe_point(uintptr_t return_address);
 inline void start_worker_if_wanted(uintptr_t return_address) {
@@ -26,6 +33,8 @@ inline void start_worker_if_wanted(uintptr_t return_address) {
 }
 // From the constructor. False: no thread could be made.
 bool start_worker();
+// With all signals blocked. joined: where its handle goes; null: it is detached.
+bool start_thread(void* (*main)(void*), size_t stack_bytes, pthread_t* joined);
 void worker_after_fork_in_child();
 
 // A context that has no prediction yet, or whose prediction is due for another look.

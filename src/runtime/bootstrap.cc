@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the process, and how they start and end. Memory works before any of this ran.
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -57,7 +58,9 @@ void child_after_fork() {
   process.heap.reset_locks_after_fork();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
-  process.threads.forget_others(current_cache == &empty_cache ? nullptr : current_cache);
+  if (adopted_cache != nullptr)
+    adopted_cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  process.threads.forget_others(adopted_cache);
   control_after_fork_in_child();
   output_after_fork_in_child();
   worker_after_fork_in_child();

@@ -7,7 +7,8 @@
 namespace llamalloc {
 
 // Made on the thread's first slow path; null when it is past its exit handlers or there is no
-// memory: then every call goes to the shared heap.
+// memory, and while the worker empties what the thread had when it slept: then the call goes to the
+// shared heap.
 ThreadCache* own_cache();
 
 }  // namespace llamalloc

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
 #include "heap/magazines.h"
 
 namespace llamalloc {
@@ -13,6 +14,18 @@ namespace llamalloc {
 // What others subtract from a thread's countdown to call it in; the thread adds it back. The
 // thread's own plain update may swallow it: then it is called in the next time.
 inline constexpr int64_t kCallIn = int64_t{1} << 60;
+
+// Whose the magazines of a thread's cache are at the moment (runtime/sleepers.h).
+enum class Custody : uint8_t {
+  own,        // the thread's
+  offered,    // of who comes first: the thread back to them, or the worker that saw it asleep
+  taken,      // the worker's, which gives their slots back to the heap
+  emptied,    // the thread's when it comes back; nothing is in them
+  abandoned,  // the thread ended while they were taken: the worker retires them
+};
+
+// Each look in vain doubles the time to the next, up to so many; from then on they are rare.
+inline constexpr uint8_t kMostLooks = 6;
 
 struct alignas(kCacheLine) ThreadCache {
   // Bytes until the thread has to look up from its work (tick): sampling, re-evaluation,
@@ -29,6 +42,14 @@ struct alignas(kCacheLine) ThreadCache {
   int64_t bytes_to_recheck;  // at the last setting
   uintptr_t stack_high;
   uint32_t busy;      // inside a slow path: what we call there must not come back to it
+  std::atomic<Custody> custody;
+  // The thread's current_cache, for the worker; null: the thread ends, or would do so without
+  // telling. Guarded by the registry's lock.
+  std::atomic<ThreadCache*>* slot;
+  Nanos asked;        // when housekeeping became due; under the registry's lock
+  uint8_t looks;      // of the worker, in vain since `asked`; as is next_look, its own
+  Nanos next_look;
+  uintptr_t stack_end;
   uint32_t tag;       // of what the thread does, in the profiler's TagTable; 0: none
   ThreadCache* next;  // all caches ever made, under the registry's lock
   Magazines magazines;

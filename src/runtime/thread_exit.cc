@@ -16,7 +16,13 @@ constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))
 void thread_ends(void* value) {
   ThreadCache* cache = static_cast<ThreadCache*>(value);
   ++exit_rounds;
-  current_cache = &empty_cache;
+  process.threads.close_slot(cache);
+  current_cache.store(&empty_cache, std::memory_order_relaxed);
+  adopted_cache = nullptr;
+  // Whether the worker has it (runtime/sleepers.h), which then sees `abandoned` after its flush.
+  if (cache->custody.exchange(Custody::abandoned, std::memory_order_acq_rel) == Custody::taken)
+    return;
+  cache->custody.store(Custody::own, std::memory_order_relaxed);
   process.threads.retire(cache, process.heap);
 }
 
@@ -26,8 +32,8 @@ void prepare_thread_exit() {
   key_made = pthread_key_create(&exit_key, thread_ends) == 0;
 }
 
-void call_at_thread_exit() {
-  if (key_made) pthread_setspecific(exit_key, current_cache);
+bool call_at_thread_exit() {
+  return key_made && pthread_setspecific(exit_key, adopted_cache) == 0;
 }
 
 // One round less than the system calls: the last cache must be taken back.

@@ -10,8 +10,8 @@ namespace llamalloc {
 
 // Once, from the library's constructor.
 void prepare_thread_exit();
-// For the calling thread, when it got a heap.
-void call_at_thread_exit();
+// For the calling thread, when it got a heap. False: nobody will be told when it ends.
+bool call_at_thread_exit();
 bool thread_is_past_exit();
 
 }  // namespace llamalloc

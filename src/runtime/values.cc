@@ -44,7 +44,7 @@ bool read_value(const char* name, Options::Value* out) {
   *out = {};
   if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
   if (strcmp(name, "tag") == 0)
-    return out->text = process.profiler.tags().text(current_cache->tag), true;
+    return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
   // `stats` and `profile` are options; no statistic has the name of one.
   return process.options.get(name, out) || read_statistic(name, out);
 }
@@ -77,7 +77,8 @@ int act(const char* name, const char* argument) {
 
 const char* exchange_tag(const char* tag) {
   TagTable& tags = process.profiler.tags();
-  ThreadCache* cache = own_cache();
+  own_cache();
+  ThreadCache* cache = adopted_cache;
   if (cache == nullptr) return tags.text(0);  // past its exit handlers: samples nothing any more
   const uint32_t before = cache->tag;
   cache->tag = tags.intern(tag);

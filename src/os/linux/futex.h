@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The futex system call, errno kept as it was.
+//
+// All of our waiting happens in one instruction, whose address is known: so a thread that blocks
+// inside our code is told from one that blocks on a futex of the program's (os/sleeper.h).
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 
-#include "base/errno_keeper.h"
-
 namespace llamalloc {
 
-inline void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* timeout) {
-  const ErrnoKeeper keep;
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, timeout,
-          nullptr, 0);
-}
-
-inline void futex_wake(std::atomic<uint32_t>& word, int count) {
-  const ErrnoKeeper keep;
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr,
-          nullptr, 0);
-}
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, const timespec* timeout);
+void futex_wake(std::atomic<uint32_t>& word, int count);
+// The pc of a thread that waits in futex_wait; 0: not known on this processor.
+uintptr_t futex_wait_pc();
 
 }  // namespace llamalloc
