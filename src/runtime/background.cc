@@ -100,8 +100,7 @@ bool start_thread(void* (*main)(void*), size_t stack_bytes, pthread_t* joined) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t detached;
-  const bool made =
-      pthread_create(joined ? joined : &detached, &attributes, main, nullptr) == 0;
+  const bool made = pthread_create(joined ? joined : &detached, &attributes, main, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return made;

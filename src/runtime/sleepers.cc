@@ -15,7 +15,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kLooks = 64;          // threads a round
+constexpr size_t kLooks = 64;  // threads a round
 constexpr size_t kLookerStack = 128 << 10;
 
 // What one round looks at; guarded by the worker's lock, and the looker's while it lives.

@@ -32,11 +32,11 @@
 // of a round (work_lock), so a child finds no cache taken.
 //
 // The looks are made by a thread that lives for one round and leaves the process's descriptors
-// first: a program that closes descriptor 0 and opens a file expects to get 0. Nothing is done under
-// a seccomp filter, which may end the process for an openat, unless an option says that it allows
-// what os/sleeper.h lists; nothing with raised privileges; nothing where the heap is too small to
-// matter. A signal, ptrace or membarrier are not used: programs see signals, a debugger needs
-// ptrace, and no barrier tells whether a pointer is held.
+// first: a program that closes descriptor 0 and opens a file expects to get 0. Nothing is done
+// under a seccomp filter, which may end the process for an openat, unless an option says that it
+// allows what os/sleeper.h lists; nothing with raised privileges; nothing where the heap is too
+// small to matter. A signal, ptrace or membarrier are not used: programs see signals, a debugger
+// needs ptrace, and no barrier tells whether a pointer is held.
 #pragma once
 
 #include "base/units.h"

@@ -41,13 +41,13 @@ struct alignas(kCacheLine) ThreadCache {
   int64_t bytes_to_sample;   // at the last setting
   int64_t bytes_to_recheck;  // at the last setting
   uintptr_t stack_high;
-  uint32_t busy;      // inside a slow path: what we call there must not come back to it
+  uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
   // The thread's current_cache, for the worker; null: the thread ends, or would do so without
   // telling. Guarded by the registry's lock.
   std::atomic<ThreadCache*>* slot;
-  Nanos asked;        // when housekeeping became due; under the registry's lock
-  uint8_t looks;      // of the worker, in vain since `asked`; as is next_look, its own
+  Nanos asked;    // when housekeeping became due; under the registry's lock
+  uint8_t looks;  // of the worker, in vain since `asked`; as is next_look, its own
   Nanos next_look;
   uintptr_t stack_end;
   uint32_t tag;       // of what the thread does, in the profiler's TagTable; 0: none

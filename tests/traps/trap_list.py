@@ -43,13 +43,12 @@ def _seccomp(call: str, since: str = "the start") -> Trap:
     return Trap(f"seccomp: {call}", what, f"seccomp_refuse {call}", 60)
 
 
-def _idle(sizes: str, order: str, threads: str, slow: bool = True) -> Trap:
+def _idle(sizes: str, order: str, threads: str) -> Trap:
     return Trap(
         f"idle: {sizes}, {order.replace('_', ' ')}, {threads}",
         f"160 MiB of {sizes} objects freed {order.replace('_', ' ')}; threads then: {threads}",
         f"idle_release {sizes} {order} {threads} 15",
         60,
-        slow=slow,
     )
 
 
@@ -92,7 +91,7 @@ TRAPS = (
     ),
     Trap("threads that only free", "2 GiB pass to three consumers", "only_free", 60),
     Trap("malloc_trim", "gives back 160 MiB at once", "trim"),
-    _idle("mixed", "in_order", "end", slow=False),
+    _idle("mixed", "in_order", "end"),
     _idle("small", "in_order", "end"),
     _idle("large", "in_order", "end"),
     _idle("small", "shuffled", "end"),
@@ -102,6 +101,12 @@ TRAPS = (
     _idle("small", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "main"),
+    Trap(
+        "seccomp: openat, late",
+        "the process ends if a file is opened, after a burst",
+        "seccomp_sleep",
+        environment={"LLAMALLOC_CONF": "sleeper_delay:10ms"},
+    ),
 )
 
 

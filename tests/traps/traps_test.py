@@ -2,13 +2,17 @@
 """Every trap under the library; `run.py` beside this file runs them under other allocators."""
 
 import os
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from preload import library
-from trap_list import ROOT, TRAPS, Trap, spring
+from trap_list import ROOT, TRAPS, Result, Trap, spring
+
+IDLE = [t for t in TRAPS if t.name.startswith("idle:")]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,10 +23,48 @@ def programs():
     assert done.returncode == 0, f"the traps do not build: {done.stdout[-2000:]}"
 
 
-@pytest.mark.parametrize("trap", [t for t in TRAPS if not t.slow], ids=lambda t: t.name)
+@pytest.mark.parametrize(
+    "trap", [t for t in TRAPS if not t.slow and t not in IDLE], ids=lambda t: t.name
+)
 def test_trap(trap: Trap):
     result = spring(trap, library())
     assert result.kind == trap.ours, f"{result.text}\n{result.stderr[-2000:]}"
+
+
+@pytest.fixture(scope="module")
+def idle_results() -> dict[str, Result]:
+    """All of them at the same time: they mostly sleep."""
+    with ThreadPoolExecutor(len(IDLE)) as pool:
+        return dict(pool.map(lambda trap: (trap.name, spring(trap, library())), IDLE))
+
+
+@pytest.mark.parametrize("trap", IDLE, ids=lambda t: t.name)
+def test_memory_comes_back_with_no_call(trap: Trap, idle_results):
+    result = idle_results[trap.name]
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("build", ["release", "debug"])
+def test_caches_are_taken_from_threads_that_sleep_and_from_no_others(build: str):
+    """At each of three turns of runtime/sleepers.h: taken, not asleep, woken in time."""
+    path = library() if build == "release" else ROOT / "build/debug/libllamalloc.so"
+    if not path.is_file():
+        pytest.skip(f"{path} is not built; run: cmake --build --preset debug")
+    conf = {"LLAMALLOC_CONF": "sleeper_delay:1us,stats_print:on"}
+    result = spring(Trap("sleepers", "", "sleepers 6", 60, conf), path)
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    counts = dict(re.findall(r"(sleepers_\w+) +(\d+)", result.stderr))
+    print(result.text, counts)
+    assert int(counts["sleepers_emptied"]) > 100
+    assert int(counts["sleepers_unproven"]) > 100
+    assert "sleepers_woke" in counts
+
+
+def test_sleeping_threads_keep_what_they_have_if_asked_to():
+    conf = {"LLAMALLOC_CONF": "release_sleepers:off,sleeper_delay:1us,stats_print:on"}
+    result = spring(Trap("sleepers", "", "sleepers 1", 30, conf), library())
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
 
 
 def test_deepbind_is_named():

@@ -26,15 +26,17 @@ constexpr size_t kStackPart = 16384;
 
 // What programs wait in. Not write, which prints our lines, nor what maps memory.
 constexpr int kWaits[] = {
-    SYS_accept,        SYS_accept4,        SYS_clock_nanosleep, SYS_connect,
-    SYS_epoll_pwait,   SYS_epoll_pwait2,   SYS_epoll_wait,      SYS_futex,
-    SYS_io_getevents,  SYS_io_pgetevents,  SYS_io_uring_enter,  SYS_mq_timedreceive,
-    SYS_msgrcv,        SYS_nanosleep,      SYS_pause,           SYS_poll,
-    SYS_ppoll,         SYS_pselect6,       SYS_read,            SYS_readv,
-    SYS_recvfrom,      SYS_recvmmsg,       SYS_recvmsg,         SYS_restart_syscall,
-    SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_select,         SYS_semop,
-    SYS_semtimedop,    SYS_sendmsg,        SYS_sendto,          SYS_wait4,
-    SYS_waitid,
+    SYS_accept,        SYS_accept4,         SYS_clock_nanosleep,
+    SYS_connect,       SYS_epoll_pwait,     SYS_epoll_pwait2,
+    SYS_epoll_wait,    SYS_futex,           SYS_io_getevents,
+    SYS_io_pgetevents, SYS_io_uring_enter,  SYS_mq_timedreceive,
+    SYS_msgrcv,        SYS_nanosleep,       SYS_pause,
+    SYS_poll,          SYS_ppoll,           SYS_pselect6,
+    SYS_read,          SYS_readv,           SYS_recvfrom,
+    SYS_recvmmsg,      SYS_recvmsg,         SYS_restart_syscall,
+    SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_select,
+    SYS_semop,         SYS_semtimedop,      SYS_sendmsg,
+    SYS_sendto,        SYS_wait4,           SYS_waitid,
 };
 
 int open_of(uint32_t thread_id, const char* file) {
@@ -128,7 +130,8 @@ bool SleeperLook::read_switches(uint64_t* out) const {
 }
 
 bool SleeperLook::is_in_program(const Place& place) const {
-  const bool waits = std::find(std::begin(kWaits), std::end(kWaits), place.call) != std::end(kWaits);
+  const bool waits =
+      std::find(std::begin(kWaits), std::end(kWaits), place.call) != std::end(kWaits);
   const uintptr_t ours = futex_wait_pc();
   return waits && ours != 0 && place.pc != ours && place.sp < stack_high_ &&
          stack_high_ - place.sp <= kDeepest && place.sp % sizeof(uint64_t) == 0;

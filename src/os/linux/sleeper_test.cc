@@ -146,7 +146,7 @@ void sleep_in_handler(int) {
 }
 
 void interrupt_in_handler(bool alternate_stack) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = sleep_in_handler;
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGUSR2, &action, nullptr);
