@@ -60,7 +60,7 @@ ANY = re.compile(r".*")
 SYSTEM_HEADERS = {
     "os/linux": ANY,
     "os/fake": ANY,
-    "base": re.compile(r"unistd\.h"),  # write(2) for the last words of a failed check
+    "base": re.compile(r"(unistd|sys/syscall)\.h"),  # the last words of a failed check
     "predict": re.compile(r"immintrin\.h"),  # vector kernels, behind a run-time check
     # The process itself: threads, fork, exit, the control socket. The simulator has none of them.
     "runtime": re.compile(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -24,7 +25,8 @@ void print_line(const char* format, ...) {
   if (n < 0) n = 0;
   if (n >= kRoom) n = kRoom - 1;
   text[kPrefix + n] = '\n';
-  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, kPrefix + n + 1);
+  // Not write(2): a thread that is cancelled would end here, with our locks held.
+  syscall(SYS_write, STDERR_FILENO, text, kPrefix + n + 1);
 }
 
 void check_failed(const char* file, int line, const char* text) {

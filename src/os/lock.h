@@ -2,6 +2,7 @@
 // A futex lock of four bytes: no pthread, no allocation, usable before constructors and in a forked
 // child (reset()). Not recursive, but for a thread that holds all locks of the process for a fork:
 // fork handlers of others that run while it does may allocate, so its LockGuards pass.
+// A thread counts its locks, so that a fork in a signal handler knows what it interrupted.
 //
 //   state  0 free, 1 held, 2 held and somebody sleeps
 #pragma once
@@ -13,6 +14,10 @@
 
 namespace llamalloc {
 
+// Locks that this thread holds or waits for. A signal handler may read it at any time.
+extern constinit thread_local uint32_t locks_of_this_thread
+    __attribute__((tls_model("initial-exec")));
+
 class Lock {
  public:
   constexpr Lock() = default;
@@ -21,17 +26,20 @@ class Lock {
 
   // False: the thread holds all locks, this one too; it must not unlock it.
   bool lock() {
-    uint32_t expected = 0;
-    // Pairs with the release in unlock().
-    return state_.compare_exchange_strong(expected, 1, std::memory_order_acquire) || lock_slow();
+    count_one();
+    return take() || lock_slow();
   }
   bool try_lock() {
-    uint32_t expected = 0;
-    return state_.compare_exchange_strong(expected, 1, std::memory_order_acquire);
+    count_one();
+    if (take()) return true;
+    --locks_of_this_thread;
+    return false;
   }
   void unlock() {
     // Pairs with the acquire in lock(): the next holder sees what this one wrote.
     if (state_.exchange(0, std::memory_order_release) == 2) wake();
+    std::atomic_signal_fence(std::memory_order_release);
+    --locks_of_this_thread;
   }
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
   // Only in a child after fork: of whoever held it, nobody exists. Others may sleep already, in
@@ -42,9 +50,21 @@ class Lock {
 
   // Between the locking of all locks before a fork and their unlocking or reset after it.
   static void this_thread_holds_all(bool yes);
+  // In a child after its locks were reset.
+  static void this_thread_holds_none() { locks_of_this_thread = 0; }
   static bool this_thread_holds_all();
 
  private:
+  // Counted before it is taken and until after it is free: too early and too late harm nobody.
+  static void count_one() {
+    ++locks_of_this_thread;
+    std::atomic_signal_fence(std::memory_order_acq_rel);
+  }
+  bool take() {
+    uint32_t expected = 0;
+    // Pairs with the release in unlock().
+    return state_.compare_exchange_strong(expected, 1, std::memory_order_acquire);
+  }
   bool lock_slow();
   void wake();
   std::atomic<uint32_t> state_{0};

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/stdio_lock.h"
 #include "os/waiter.h"
 #include "recorder/recorder.h"
 #include "recorder/recorder_state.h"
@@ -58,13 +59,16 @@ void start_naming() {
 }
 
 void prepare_fork() {
+  lock_stdio_list();
   recorder.lock_all();
 }
 void parent_after_fork() {
   recorder.unlock_all();
+  unlock_stdio_list();
 }
 void child_after_fork() {
   recorder.restart_in_child();
+  forget_stdio_list();
 }
 
 // After the allocator's own (101), which this recorder stands in front of.

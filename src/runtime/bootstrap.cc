@@ -8,6 +8,7 @@
 
 #include "os/foreign.h"
 #include "os/module_range.h"
+#include "os/stdio_lock.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"
@@ -35,9 +36,20 @@ bool load_model() {
   return false;
 }
 
+// Forks in signal handlers that interrupted this thread while it held locks of ours, nested. Such a
+// fork takes none: it would wait for itself. Its child may call what is safe in a signal handler
+// only, and if it returns from the handler, to a process of one thread, then to malloc's own code
+// that the locks were for.
+constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
+
 // Handlers that others registered before us run while we hold the locks: after prepare_fork, and
 // before the other two. What they allocate passes the locks.
 void prepare_fork() {
+  if (forks_inside != 0 || locks_of_this_thread != 0) {
+    ++forks_inside;
+    return;
+  }
+  lock_stdio_list();
   background.work_lock.lock();
   process.threads.lock().lock();
   process.profiler.lock_all();
@@ -46,15 +58,27 @@ void prepare_fork() {
 }
 
 void parent_after_fork() {
+  if (forks_inside != 0) {
+    --forks_inside;
+    return;
+  }
   Lock::this_thread_holds_all(false);
   process.heap.unlock_all();
   process.profiler.unlock_all();
   process.threads.lock().unlock();
   background.work_lock.unlock();
+  unlock_stdio_list();
 }
 
 void child_after_fork() {
-  Lock::this_thread_holds_all(false);
+  const bool inside = forks_inside != 0;
+  if (inside) {
+    --forks_inside;
+  } else {
+    Lock::this_thread_holds_all(false);
+    Lock::this_thread_holds_none();
+    forget_stdio_list();
+  }
   process.heap.reset_locks_after_fork();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());

@@ -81,7 +81,7 @@ LLAMALLOC_EXPORT void* aligned_alloc(size_t alignment, size_t size) {
 
 // Other than its standard siblings, rounds an odd alignment up to a power of two.
 LLAMALLOC_EXPORT void* memalign(size_t alignment, size_t size) {
-  if (alignment > PTRDIFF_MAX / 2) return refuse(EINVAL);
+  if (alignment > SIZE_MAX / 2 + 1) return refuse(EINVAL);
   size_t power = 16;
   while (power < alignment) power *= 2;
   return allocate_aligned(size, power, LLAMALLOC_SITE);

@@ -119,6 +119,8 @@ void test_alignments() {
     errno = 7;
     CHECK_FOR(bad, posix_memalign(&p, bad, 64) == EINVAL && p == &errno && errno == 7);
   }
+  errno = 0;
+  CHECK(memalign(hidden(SIZE_MAX / 2 + 2), 64) == nullptr && errno == EINVAL);
   void* rounded = memalign(48, 10);
   CHECK(is_aligned(rounded, 64));
   free(rounded);
@@ -151,6 +153,8 @@ void test_refusals() {
     refused(size, [&] { return realloc(nullptr, hidden(size)); });
     refused(size, [&] { return aligned_alloc(64, hidden(size)); });
     refused(size, [&] { return memalign(1 << 20, hidden(size)); });
+    for (size_t alignment = 1; alignment != 0; alignment *= 2)
+      refused(size, [&] { return memalign(alignment, hidden(size)); });
     refused(size, [&] { return valloc(hidden(size)); });
     refused(size, [&] { return pvalloc(hidden(size)); });
     refused(size, [&] { return reallocarray(nullptr, hidden(size), 2); });

@@ -55,11 +55,14 @@ def _idle(sizes: str, order: str, threads: str) -> Trap:
 TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
     Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers"),
+    Trap("fork and streams", "while fflush(NULL), and getline allocates", "fork_streams", 60),
+    Trap("fork in a handler", "it interrupts malloc and free", "fork_in_handler", 60),
     Trap("vfork, posix_spawn", "from four threads", "spawn"),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
     Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
     Trap("… inside malloc", "it interrupts malloc and free", "signal_storm inside", 20, slow=True),
+    Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(
         "LD_AUDIT",

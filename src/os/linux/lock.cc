@@ -10,6 +10,9 @@ constinit thread_local bool holds_all __attribute__((tls_model("initial-exec")))
 
 }  // namespace
 
+constinit thread_local uint32_t locks_of_this_thread
+    __attribute__((tls_model("initial-exec"))) = 0;
+
 void Lock::this_thread_holds_all(bool yes) {
   holds_all = yes;
 }
@@ -18,9 +21,12 @@ bool Lock::this_thread_holds_all() {
 }
 
 bool Lock::lock_slow() {
-  if (holds_all) return false;
+  if (holds_all) {
+    --locks_of_this_thread;
+    return false;
+  }
   for (int spin = 0; spin < 100; ++spin) {
-    if (state_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
+    if (state_.load(std::memory_order_relaxed) == 0 && take()) return true;
     __builtin_ia32_pause();
   }
   while (state_.exchange(2, std::memory_order_acquire) != 0) futex_wait(state_, 2, nullptr);

@@ -63,6 +63,26 @@ TEST(LockTest, OthersWaitForAThreadThatHoldsAll) {
   EXPECT_TRUE(entered);
 }
 
+TEST(LockTest, AThreadCountsItsLocks) {
+  Lock first, second;
+  EXPECT_EQ(locks_of_this_thread, 0u);
+  {
+    LockGuard guard(first);
+    EXPECT_EQ(locks_of_this_thread, 1u);
+    EXPECT_FALSE(first.try_lock());
+    EXPECT_EQ(locks_of_this_thread, 1u);
+    EXPECT_TRUE(second.try_lock());
+    EXPECT_EQ(locks_of_this_thread, 2u);
+    std::thread([] { EXPECT_EQ(locks_of_this_thread, 0u); }).join();
+    second.unlock();
+    Lock::this_thread_holds_all(true);
+    { LockGuard passes(first); }
+    Lock::this_thread_holds_all(false);
+    EXPECT_EQ(locks_of_this_thread, 1u);
+  }
+  EXPECT_EQ(locks_of_this_thread, 0u);
+}
+
 TEST(LockTest, ResetWakesWhoSleeps) {
   Lock lock;
   lock.lock();

@@ -111,4 +111,4 @@ def _execute(command: Command, variant: Variant, place: Path) -> Output:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return Output(status, log.read_text(errors="replace"))
+    return Output(status, log.read_text(errors="replace"), scratch)

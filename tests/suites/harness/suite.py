@@ -24,6 +24,7 @@ class Output:
 
     status: int | None
     text: str  # stdout and stderr as one
+    folder: Path  # where it ran, and what {folder} stands for
 
     @property
     def outcome(self) -> str:

@@ -75,10 +75,16 @@ def variants(allocators: Sequence[str], confs: Sequence[str]) -> list[Variant]:
     return plain + [Variant(OURS, conf) for conf in confs]
 
 
-def bound_to(binding: str, symbol: str = "malloc") -> set[str]:
-    """The libraries that LD_DEBUG=bindings says `symbol` is bound to."""
-    line = re.compile(rf"binding file .* to (\S+) \[\d+\]: .* symbol `{symbol}'")
-    return {match[1] for match in line.finditer(binding)}
+def bound_to(bindings: str, symbol: str = "malloc") -> set[str]:
+    """The libraries that LD_DEBUG=bindings says `symbol` is bound to.
+
+    A program that is not position-independent holds a stub of its own for it, to which others are
+    bound, and the stub to the library: what is bound further is not the end.
+    """
+    line = re.compile(rf"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: .* symbol `{symbol}'")
+    pairs = {match.groups() for match in line.finditer(bindings)}
+    stubs = {source for source, target in pairs if source != target and ".so" not in source}
+    return {target for _, target in pairs if target not in stubs}
 
 
 def prove(variant: Variant, probe: Sequence[str], folder: Path) -> None:
