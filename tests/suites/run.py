@@ -18,6 +18,7 @@ beside them, and out/suites/table.md. First: make build.
 import argparse
 import importlib
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -119,6 +120,7 @@ def main(arguments: Sequence[str], out: Path = OUT) -> int:
         for name, suite in selected.items():
             debian.require(name, suite.packages)
         witness.adopt_orphans()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs below ends with it
         good = run_suites(selected, runs, out)
     except SuiteError as error:
         print(f"suites: {error}", file=sys.stderr)

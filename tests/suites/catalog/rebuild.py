@@ -90,5 +90,9 @@ SUITE = Suite(
     packages=("g++", "clang-19", "cmake", "ninja-build"),
     prepare=prepare,
     commands=commands,
-    probes=(("g++", "-fsyntax-only", "-xc++", "/dev/null"), ("clang++-19", "--version"), ("ninja", "--version")),
+    probes=(
+        ("g++", "-fsyntax-only", "-xc++", "/dev/null"),
+        ("clang++-19", "--version"),
+        ("ninja", "--version"),
+    ),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness import debian
 from harness.suite import FAILED, PASSED, SKIPPED, Command, Outcomes, Output, Suite
 
-SECONDS = 6  # each
+SECONDS = 3  # each
 STRESSORS = {
     "bad-altstack": "--bad-altstack 2",
     "bigheap": "--bigheap 1 --bigheap-growth 1m",

@@ -47,9 +47,12 @@ def run(name: str, suite: Suite, variant: Variant, out: Path) -> Record:
     say(f"{name}: {variant.name}: {len(commands)} commands, logs in {place}")
     began = time.monotonic()
     library = variant.library if variant.allocator == OURS else None
-    with witness.Witness(library) as seen, ThreadPoolExecutor(suite.parallel) as pool:
-        tests = _merge(list(pool.map(lambda c: _outcomes(name, c, variant, place), commands)))
-    witness.end_all()
+    try:
+        with witness.Witness(library) as seen, ThreadPoolExecutor(suite.parallel) as pool:
+            parts = pool.map(lambda c: _outcomes(name, c, variant, place, seen), commands)
+            tests = _merge(list(parts))
+    finally:
+        witness.end_all()
     record = Record(
         suite=name,
         version=suite.version(),
@@ -73,8 +76,10 @@ def _merge(parts: Sequence[Outcomes]) -> Outcomes:
     return dict(sorted(tests.items()))
 
 
-def _outcomes(suite: str, command: Command, variant: Variant, place: Path) -> Outcomes:
-    output = _execute(command, variant, place)
+def _outcomes(
+    suite: str, command: Command, variant: Variant, place: Path, seen: witness.Witness
+) -> Outcomes:
+    output = _execute(command, variant, place, seen)
     found = command.outcomes(output)
     bad = [test for test, outcome in found.items() if outcome == "failed"]
     if command.parse or bad:
@@ -82,7 +87,7 @@ def _outcomes(suite: str, command: Command, variant: Variant, place: Path) -> Ou
     return found
 
 
-def _execute(command: Command, variant: Variant, place: Path) -> Output:
+def _execute(command: Command, variant: Variant, place: Path, seen: witness.Witness) -> Output:
     """Runs `command` in a session of its own, which ends with it or at its time limit."""
     file_name = re.sub(r"[^\w.+-]+", "-", command.name)
     scratch = place / f"{file_name}.run"
@@ -94,7 +99,7 @@ def _execute(command: Command, variant: Variant, place: Path) -> Output:
 
     extra = {key: filled(value) for key, value in command.environment.items()}
     with log.open("wb") as file:
-        process = subprocess.Popen(
+        process = seen.start(
             [filled(word) for word in command.words],
             cwd=command.cwd or scratch,
             env=variant.environment(place) | extra,

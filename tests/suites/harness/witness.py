@@ -8,6 +8,7 @@ below it, looks at /proc several times a second, and ends what is left when a ru
 import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
@@ -48,6 +49,19 @@ def descendants(of: int, parent: dict[int, int]) -> set[int]:
     return found
 
 
+def is_zombie(process: int) -> bool:
+    with suppress(OSError):
+        return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return False
+
+
+def reap(adopted: set[int]) -> None:
+    """Takes the status of adopted processes that ended, as init would: tests wait for that."""
+    for process in filter(is_zombie, adopted):
+        with suppress(OSError):
+            os.waitpid(process, os.WNOHANG)
+
+
 def end_all() -> None:
     """Kills every process below this one, until none is left; gives up after 5 s."""
     end = time.monotonic() + 5
@@ -70,6 +84,8 @@ class Witness:
         self.library = str(library) if library else None
         self._with: dict[int, str] = {}
         self._without: dict[int, list[str]] = defaultdict(list)
+        self._own: set[int] = set()  # children that somebody here waits for
+        self._starting = threading.Lock()  # nothing is reaped between a start and its entry above
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -81,9 +97,20 @@ class Witness:
         self._over.set()
         self._thread.join()
 
+    def start(self, *words: object, **options: object) -> subprocess.Popen:
+        """Popen(), by which every process must be started while this watches."""
+        with self._starting:
+            process = subprocess.Popen(*words, **options)
+            self._own.add(process.pid)
+        return process
+
     def _watch(self) -> None:
-        while self.library and not self._over.wait(INTERVAL):
-            for process in descendants(os.getpid(), parents()) - self._with.keys():
+        me = os.getpid()
+        while not self._over.wait(INTERVAL):
+            with self._starting:
+                parent = parents()
+                reap({p for p, its_parent in parent.items() if its_parent == me} - self._own)
+            for process in descendants(me, parent) - self._with.keys() if self.library else ():
                 with suppress(OSError):
                     self._look(process)
 
