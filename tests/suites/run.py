@@ -17,6 +17,7 @@ beside them, and out/suites/table.md. First: make build.
 
 import argparse
 import importlib
+import os
 import pkgutil
 import signal
 import sys
@@ -107,6 +108,18 @@ def run_suites(selected: dict[str, Suite], runs: Sequence[Variant], out: Path) -
     return good
 
 
+def stop(number: int, _: object) -> None:
+    """Ends all that runs below, and this process."""
+    witness.end_all()
+    os._exit(128 + number)
+
+
+def own_signals() -> None:
+    """An interrupt ends the tests too; they themselves find all signals as a terminal has them."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
 def main(arguments: Sequence[str], out: Path = OUT) -> int:
     options = parse(arguments)
     try:
@@ -120,7 +133,7 @@ def main(arguments: Sequence[str], out: Path = OUT) -> int:
         for name, suite in selected.items():
             debian.require(name, suite.packages)
         witness.adopt_orphans()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what runs below ends with it
+        own_signals()
         good = run_suites(selected, runs, out)
     except SuiteError as error:
         print(f"suites: {error}", file=sys.stderr)

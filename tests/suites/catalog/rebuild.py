@@ -54,16 +54,22 @@ def sources() -> str:
     return digest.hexdigest()
 
 
+def keep_reference(folder: Path, name: str, now: str) -> None:
+    """What the build in folder/name made, of the sources `now`, is what later ones must make."""
+    (folder / "reference").mkdir(exist_ok=True)
+    text = json.dumps({"sources": now, "digests": digests(folder / name)})
+    (folder / "reference" / name).write_text(text)
+
+
 def prepare(folder: Path) -> None:
-    reference, now = folder / "reference", sources()
-    reference.mkdir(exist_ok=True)
+    now = sources()
     for name, compiler in COMPILERS.items():
-        build, record = folder / name, reference / name
+        build, record = folder / name, folder / "reference" / name
         if record.exists() and json.loads(record.read_text())["sources"] == now:
             continue
         configure(build, compiler)
         run_or_say(build_words(build))
-        record.write_text(json.dumps({"sources": now, "digests": digests(build)}))
+        keep_reference(folder, name, now)
 
 
 def parser(folder: Path, name: str):
