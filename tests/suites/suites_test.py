@@ -78,10 +78,10 @@ def test_cpython_reads_its_report(tmp_path):
     (tmp_path / "junit.xml").write_text(JUNIT)
     assert cpython.parser("a")(output(2, folder=tmp_path)) == {
         "a": FAILED,
-        "a.T.one": PASSED,
-        "a.T.two": FAILED,
-        "a.T.three": FAILED,
-        "a.T.four": SKIPPED,
+        "a: test.a.T.one": PASSED,
+        "a: test.a.T.two": FAILED,
+        "a: test.a.T.three": FAILED,
+        "a: test.a.T.four": SKIPPED,
     }
 
 

@@ -36,7 +36,7 @@ def parser(module: str):
             for case in ElementTree.parse(report).iter("testcase"):
                 kinds = {child.tag for child in case}
                 outcome = FAILED if kinds & {"failure", "error"} else PASSED
-                name = case.get("name", "?").removeprefix("test.")
+                name = f"{module}: {case.get('name', '?')}"
                 found[name] = SKIPPED if "skipped" in kinds else outcome
         return found
 
