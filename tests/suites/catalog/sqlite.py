@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SQLite: its quick tests with each allocation one of malloc's, and all of its tests that make every
+single allocation of a statement fail in turn, from Debian's source of the installed version.
+
+Compiled to ask malloc_usable_size for the size of each object, and to count by it.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import build, debian
+from harness.suite import FAILED, PASSED, Command, Outcomes, Output, Suite
+
+USABLE_SIZE = "CFLAGS=-O2 -DHAVE_MALLOC_H=1 -DHAVE_MALLOC_USABLE_SIZE=1"
+TCL = "--with-tcl=/usr/lib/x86_64-linux-gnu/tcl8.6"
+# A permutation of the tests, and patterns of file names in it ("full": all files, as they are).
+GROUPS = {
+    "quick": ["nolookaside"],
+    "memory": ["full", "%malloc%", "mem%", "%fault%"],
+}
+JOBS = 2
+SECONDS = 1800
+LINE = re.compile(r"^(\S+\.test)\.\.\. (Ok|FAILED)", re.MULTILINE)
+NO_LEAK = "all allocations freed"
+
+
+def version() -> str:
+    return debian.version("libsqlite3-0")
+
+
+def prepare(folder: Path) -> None:
+    source = debian.fetch_source("sqlite3", version(), folder)
+    configure = ["env", USABLE_SIZE, source / "configure", TCL, "--enable-all"]
+    build.once(folder / "build", "suite", [configure, build.make("testfixture")])
+
+
+def parse(output: Output) -> Outcomes:
+    """One test a file; the runner adds up what each of its processes had not freed."""
+    found = {name: PASSED if word == "Ok" else FAILED for name, word in LINE.findall(output.text)}
+    if found:
+        group = "quick" if next(iter(found)).startswith("nolookaside") else "memory"
+        found[f"{group}: leaks"] = PASSED if NO_LEAK in output.text else FAILED
+    return found
+
+
+def commands(folder: Path) -> Sequence[Command]:
+    fixture = folder / "build/testfixture"
+    source = folder / f"sqlite3-{version()}"
+    run = [fixture, source / "test/testrunner.tcl", "--jobs", str(JOBS)]
+    return [
+        Command(name, [*run, *words], parse, seconds=SECONDS) for name, words in GROUPS.items()
+    ]
+
+
+SUITE = Suite(
+    what="quick tests without lookaside; tests of failing allocations",
+    version=version,
+    packages=("libsqlite3-0", "gcc", "make", "tcl", "tcl-dev", "zlib1g-dev", "dpkg-dev"),
+    prepare=prepare,
+    commands=commands,
+)
