@@ -75,5 +75,6 @@ SUITE = Suite(
     packages=("redis-server", "gcc", "make", "tcl", "dpkg-dev"),
     prepare=prepare,
     commands=commands,
+    probes=(("sh", "-c", "exec ../redis-*/src/redis-server --version"),),
     parallel=2,
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQLite: tests of statements with every allocation one of malloc's, and those that make each single
-allocation of a statement fail in turn, from Debian's source of the installed version.
+"""SQLite: tests of statements with every allocation one of malloc's, and those that make each
+single allocation of a statement fail in turn, from Debian's source of the installed version.
 
 Compiled to ask malloc_usable_size for the size of each object, and to count by it.
 """
@@ -16,7 +16,16 @@ USABLE_SIZE = "CFLAGS=-O2 -DHAVE_MALLOC_H=1 -DHAVE_MALLOC_USABLE_SIZE=1"
 TCL = "--with-tcl=/usr/lib/x86_64-linux-gnu/tcl8.6"
 # A permutation of the tests ("full": as they are), and patterns of the file names taken from it.
 GROUPS = {
-    "quick": ["nolookaside", "select%", "insert%", "index%", "join%", "func%", "trigger%", "where%"],
+    "quick": [
+        "nolookaside",
+        "select%",
+        "insert%",
+        "index%",
+        "join%",
+        "func%",
+        "trigger%",
+        "where%",
+    ],
     "memory": ["full", "malloc%", "mem%"],
 }
 JOBS = 2
@@ -48,9 +57,7 @@ def commands(folder: Path) -> Sequence[Command]:
     fixture = folder / "build/testfixture"
     source = folder / f"sqlite3-{version()}"
     run = [fixture, source / "test/testrunner.tcl", "--jobs", str(JOBS)]
-    return [
-        Command(name, [*run, *words], parse, seconds=SECONDS) for name, words in GROUPS.items()
-    ]
+    return [Command(name, [*run, *words], parse, seconds=SECONDS) for name, words in GROUPS.items()]
 
 
 SUITE = Suite(
@@ -59,4 +66,5 @@ SUITE = Suite(
     packages=("libsqlite3-0", "gcc", "make", "tcl", "tcl-dev", "zlib1g-dev", "dpkg-dev"),
     prepare=prepare,
     commands=commands,
+    probes=(("../build/testfixture",),),  # its script is an empty stdin
 )
