@@ -8,8 +8,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from catalog import postgresql, redis, sqlite
-from harness import build
+from catalog import git, postgresql, redis, sqlite
+from harness import build, debian
 from harness.suite import FAILED, PASSED, SKIPPED, Output, SuiteError
 
 REDIS = """\
@@ -65,6 +65,29 @@ parallel group (2 tests):  char boolean
 """
     found = {"test_setup": PASSED, "boolean": PASSED, "char": FAILED}
     assert postgresql.parse(said(text)) == found
+
+
+def test_git_reads_what_its_scripts_count() -> None:
+    text = """\
+ok 1 - plain
+not ok 2 - broken
+ok 3 # skip needs a terminal (missing TTY)
+not ok 4 - known # TODO known breakage
+1..4
+"""
+    assert git.parser("t0000-basic.sh")(said(text)) == {
+        "t0000-basic.sh 1: plain": PASSED,
+        "t0000-basic.sh 2: broken": FAILED,
+        "t0000-basic.sh 3: ": SKIPPED,
+        "t0000-basic.sh 4: known": SKIPPED,
+    }
+
+
+def test_a_source_tree_can_be_a_part_of_a_path_variable() -> None:
+    assert debian.source_tree("git", "1:2.39.5-0+deb12u3", Path("s")) == Path(
+        "s/git-2.39.5-0+deb12u3"
+    )
+    assert debian.source_tree("sqlite3", "3.40.1-2", Path("s")) == Path("s/sqlite3-3.40.1-2")
 
 
 def test_a_build_runs_once(tmp_path: Path) -> None:

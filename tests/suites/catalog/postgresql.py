@@ -27,7 +27,7 @@ def version() -> str:
 
 
 def source(folder: Path) -> Path:
-    return folder / f"postgresql-15-{version()}"
+    return debian.source_tree("postgresql-15", version(), folder)
 
 
 def prepare(folder: Path) -> None:

@@ -31,7 +31,7 @@ Parser = Callable[[Output], Outcomes]
 
 
 def tree(folder: Path) -> Path:
-    return folder / f"redis-{version()}"
+    return debian.source_tree("redis", version(), folder)
 
 
 def version() -> str:

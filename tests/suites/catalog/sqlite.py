@@ -55,7 +55,7 @@ def parse(output: Output) -> Outcomes:
 
 def commands(folder: Path) -> Sequence[Command]:
     fixture = folder / "build/testfixture"
-    source = folder / f"sqlite3-{version()}"
+    source = debian.source_tree("sqlite3", version(), folder)
     run = [fixture, source / "test/testrunner.tcl", "--jobs", str(JOBS)]
     return [Command(name, [*run, *words], parse, seconds=SECONDS) for name, words in GROUPS.items()]
 

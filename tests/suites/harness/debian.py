@@ -65,15 +65,20 @@ def _apt(folder: Path) -> list[str]:
     return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
 
+def source_tree(package: str, number: str, folder: Path) -> Path:
+    """Where `fetch_source` puts it; named without the epoch, as no PATH can hold a colon."""
+    return folder / f"{package}-{number.partition(':')[2] or number}"
+
+
 def fetch_source(package: str, number: str, folder: Path) -> Path:
     """The unpacked and patched source of `package` in version `number`, in `folder`."""
-    tree = folder / f"{package}-{number}"
+    tree = source_tree(package, number, folder)
     if not tree.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         apt = ["apt-get", "-q", *_apt(folder / "apt")]
         _run([*apt, "update"], folder)
         _run([*apt, "source", "--download-only", f"{package}={number}"], folder)
-        file_number = number.partition(":")[2] or number
+        file_number = tree.name.removeprefix(f"{package}-")
         partial = f"{tree.name}.partial"
         _run(["rm", "-rf", partial], folder)
         _run(["dpkg-source", "-x", f"{package}_{file_number}.dsc", partial], folder)
