@@ -23,7 +23,7 @@ ENVIRONMENT = {
 SCRIPTS = "t[0-7]???-*.sh"
 HELPER_OF = ("NO_CURL=1", "NO_EXPAT=1", "NO_TCLTK=1", "NO_GETTEXT=1")
 LINE = re.compile(
-    r"^(not ok|ok) (\d+)(?: -)?(?: (?!#)(.*?))?(?: # (skip|[A-Z]{4})\b.*)?$", re.MULTILINE
+    r"^(not ok|ok) (\d+)(?: -)?(?: (?!#)(.*?))?(?: # ((?i:skip|todo))\b.*)?$", re.MULTILINE
 )
 
 

@@ -16,6 +16,9 @@ OUTCOMES = {"ok": PASSED, "err": FAILED, "exception": FAILED, "ignore": SKIPPED,
 WORST = (SKIPPED, PASSED, FAILED)  # of tests with one name, the outcome furthest to the right
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 LINE = re.compile(r"^\[(\w+)\]: (.*?)(?: \(\d+ ms\)| in tests/\S+)?$", re.MULTILINE)
+# The tests of PSYNC2 draw at random who replicates whom, and name themselves by it.
+DRAWN = re.compile(r"(?<=^PSYNC2: )(.*)$")
+NUMBER = re.compile(r"\d+")
 
 # An exception outside a test ends the whole run. This one asks for an option of newer versions
 # (Debian's patch of a security hole brought it), so it runs by itself.
@@ -46,8 +49,9 @@ def prepare(folder: Path) -> None:
 
 def parse(output: Output) -> Outcomes:
     found: Outcomes = {}
-    for word, name in LINE.findall(COLOUR.sub("", output.text)):
+    for word, given in LINE.findall(COLOUR.sub("", output.text)):
         if word in OUTCOMES:
+            name = DRAWN.sub(lambda match: NUMBER.sub("N", match[0]), given)
             found[name] = max(found.get(name, SKIPPED), OUTCOMES[word], key=WORST.index)
     return found
 
