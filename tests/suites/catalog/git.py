@@ -12,7 +12,7 @@ from harness import build, debian
 from harness.suite import FAILED, PASSED, SKIPPED, Command, Outcomes, Output, Suite
 
 PROGRAMS = Path("/usr/bin")
-STRIDE = 10  # all 836 scripts take more than half an hour on two processors
+STRIDE = 10  # of 836 scripts
 # The tests would otherwise preload glibc's libc_malloc_debug in our place.
 ENVIRONMENT = {
     "TEST_NO_MALLOC_CHECK": "1",
