@@ -20,7 +20,7 @@ LINE = re.compile(r"^\[(\w+)\]: (.*?)(?: \(\d+ ms\)| in tests/\S+)?$", re.MULTIL
 DRAWN = re.compile(r"(?<=^PSYNC2: )(.*)$")
 NUMBER = re.compile(r"\d+")
 
-# An exception outside a test ends the whole run. This one asks for an option of newer versions
+# An exception outside a test ends the whole run. This one gives an option a value that 7.0 lacks
 # (Debian's patch of a security hole brought it), so it runs by itself.
 ALONE = "integration/replication"
 CLIENTS = 5  # units at the same time; most of their time is sleep
