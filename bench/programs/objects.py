@@ -9,7 +9,7 @@ def work(turn):
     words = [f"word-{i * 7919 % 10007}-{turn}" for i in range(60_000)]
     counts = {}
     for word in words:
-        counts[word[:8]] = counts.get(word[:8], ()) + (len(word),)
+        counts[word[:8]] = (*counts.get(word[:8], ()), len(word))
     text = json.dumps([{"word": word, "at": [i, str(i)]} for i, word in enumerate(words[:20_000])])
     return len(json.loads(text)) + len(sorted(counts, key=counts.__getitem__))
 

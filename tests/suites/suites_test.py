@@ -15,8 +15,15 @@ sys.path.insert(0, str(HERE))
 import run as runner  # noqa: E402
 from catalog import cpython, rebuild, stress_ng  # noqa: E402
 from harness import debian, record, variant, witness  # noqa: E402
-from harness.suite import FAILED, PASSED, SKIPPED, Command, Difference, Output  # noqa: E402
-from harness.suite import SuiteError  # noqa: E402
+from harness.suite import (  # noqa: E402
+    FAILED,
+    PASSED,
+    SKIPPED,
+    Command,
+    Difference,
+    Output,
+    SuiteError,
+)
 
 
 def output(status: int | None, text: str = "", folder: Path = Path()) -> Output:

@@ -6,7 +6,7 @@
 
 #include "trap.h"
 
-enum { kRounds = 3000, kLongest = 150 };  /* timers; microseconds */
+enum { kRounds = 3000, kLongest = 150 }; /* timers; microseconds */
 static volatile long forks;
 
 static void handler(int number) {

@@ -10,8 +10,7 @@ constinit thread_local bool holds_all __attribute__((tls_model("initial-exec")))
 
 }  // namespace
 
-constinit thread_local uint32_t locks_of_this_thread
-    __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local uint32_t locks_of_this_thread __attribute__((tls_model("initial-exec"))) = 0;
 
 void Lock::this_thread_holds_all(bool yes) {
   holds_all = yes;

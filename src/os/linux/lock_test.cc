@@ -76,7 +76,9 @@ TEST(LockTest, AThreadCountsItsLocks) {
     std::thread([] { EXPECT_EQ(locks_of_this_thread, 0u); }).join();
     second.unlock();
     Lock::this_thread_holds_all(true);
-    { LockGuard passes(first); }
+    {
+      LockGuard passes(first);
+    }
     Lock::this_thread_holds_all(false);
     EXPECT_EQ(locks_of_this_thread, 1u);
   }
