@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # llamalloc_layer(NAME DEPENDS layer...): one room of src/ as one static library, with the
 # *_test.cc twins beside its sources as one GoogleTest executable NAME_test. Each *_bench.cc
-# and (with LLAMALLOC_BUILD_FUZZERS, clang only) *_fuzz.cc is an executable built when asked for by
-# name.
+# is an executable built when asked for by name. Each X_fuzz.cc is fuzz/X_fuzz, which as a test runs
+# the inputs of tests/corpora/X once; with LLAMALLOC_BUILD_FUZZERS (clang) it is a libFuzzer.
 
 set(LLAMALLOC_FLAGS
   -Wall -Wextra -Wundef -Wshadow -Wnon-virtual-dtor -fno-exceptions -fno-rtti
@@ -28,16 +28,36 @@ if(LLAMALLOC_SANITIZE)
     add_compile_options(-fno-sanitize=vptr)
   endif()
 endif()
-option(LLAMALLOC_BUILD_FUZZERS "Build the fuzzers (clang; best with LLAMALLOC_SANITIZE)" OFF)
+option(LLAMALLOC_BUILD_FUZZERS "Link the fuzzers' twins with libFuzzer (clang)" OFF)
 if(LLAMALLOC_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-function(llamalloc_extra_executables layer link_option)
+# llamalloc_fuzzer(SOURCE library...): the twin as an executable; the target fuzzers builds them all.
+add_custom_target(fuzzers)
+function(llamalloc_fuzzer source)
+  get_filename_component(executable ${source} NAME_WE)
+  string(REGEX REPLACE "_fuzz$" "" target ${executable})
+  add_executable(${executable} ${source})
+  target_link_libraries(${executable} PRIVATE ${ARGN})
+  target_compile_options(${executable} PRIVATE -Wall -Wextra -Werror)
+  set_target_properties(${executable} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  if(LLAMALLOC_BUILD_FUZZERS)
+    target_link_options(${executable} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${executable} PRIVATE ${PROJECT_SOURCE_DIR}/tests/corpus_main.cc)
+  endif()
+  add_dependencies(fuzzers ${executable})
+  add_test(NAME ${executable}
+    COMMAND ${executable} -runs=0 ${PROJECT_SOURCE_DIR}/tests/corpora/${target})
+endfunction()
+
+function(llamalloc_benches layer)
   foreach(source ${ARGN})
     get_filename_component(executable ${source} NAME_WE)
     add_executable(${executable} EXCLUDE_FROM_ALL ${source})
-    target_link_libraries(${executable} PRIVATE llamalloc_${layer} ${link_option})
+    target_link_libraries(${executable} PRIVATE llamalloc_${layer})
     target_compile_options(${executable} PRIVATE -Wall -Wextra -Werror)
   endforeach()
 endfunction()
@@ -67,9 +87,11 @@ function(llamalloc_layer name)
   foreach(dep ${ARG_DEPENDS})
     target_link_libraries(llamalloc_${name} ${scope} llamalloc_${dep})
   endforeach()
-  llamalloc_extra_executables(${name} "" ${benches})
-  if(LLAMALLOC_BUILD_FUZZERS)
-    llamalloc_extra_executables(${name} -fsanitize=fuzzer ${fuzzers})
+  llamalloc_benches(${name} ${benches})
+  if(LLAMALLOC_BUILD_TESTS)
+    foreach(source ${fuzzers})
+      llamalloc_fuzzer(${source} llamalloc_${name})
+    endforeach()
   endif()
   if(LLAMALLOC_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer over Options::parse and parse_file: whatever the text, every option stays within its
 // bounds, what is printed reads back as the same, and with raised privileges no path is taken.
-//   options_fuzz NEW_CORPUS_FOLDER tests/corpora/options
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -19,6 +18,9 @@ void expect_in_bounds(uint64_t value, uint64_t low, uint64_t high) {
   expect(value >= low && value <= high);
 }
 void expect_in_bounds(bool, uint64_t, uint64_t) {}
+void expect_in_bounds(Options::reaction option, uint64_t low, uint64_t high) {
+  expect_in_bounds(static_cast<uint64_t>(option.value), low, high);
+}
 void expect_in_bounds(const OptionText& value, uint64_t, uint64_t) {
   expect(memchr(value.text, 0, sizeof(value.text)) != nullptr);
 }

@@ -111,14 +111,11 @@ HugePage* PagePool::new_record() {
 HugePage* PagePool::detach_empty() {
   HugePage* list = nullptr;
   const auto move = [&](HugePage* page) {
-    page->backed = false;
-    page->dirty = {};
     page->older = list;
     list = page;
   };
   while (HugePage* page = backed_.min()) {
     remove_backed(page);
-    ++counts_.released;
     move(page);
   }
   while (HugePage* page = given_back_.min()) {
@@ -151,11 +148,13 @@ bool PagePool::give_up_space() {
     const bool gone = system_.unmap(page->base, kHugePageSize);
     system_.discard(page->records, kPageRecordBytes);
     LockGuard guard(lock_);
-    if (!gone) {  // the system refuses that as well
-      page->backed = true;
-      add_backed(page);
+    if (!gone) {  // the system refuses that as well: the page is what it was
+      page->backed ? add_backed(page) : given_back_.insert(page);
       continue;
     }
+    counts_.released += page->backed;
+    page->backed = false;
+    page->dirty = {};
     counts_.committed_bytes -= kHugePageSize;
     counts_.reserved_bytes -= kHugePageSize;
     page->older = spare_;

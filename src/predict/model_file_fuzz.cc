@@ -1,43 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer over read_model: whatever the bytes, it refuses with a message or gives a model that
-// can be run.   model_file_fuzz NEW_CORPUS_FOLDER contracts/golden
+// can be run.
 #include <cstdlib>
-#include <cstring>
-#include <vector>
 
 #include "base/lifetime_class.h"
+#include "os/fake/fuzz_pages.h"
 #include "predict/model_file.h"
 
 namespace llamalloc {
 namespace {
-
-// Memory that is given out from the start again for each input.
-class FuzzPages final : public PageSource {
- public:
-  void reset() {
-    memset(memory_.data(), 0, used_);
-    used_ = 0;
-  }
-  void* map(size_t bytes, size_t alignment) override {
-    const size_t start = align_up(reinterpret_cast<size_t>(memory_.data()) + used_, alignment) -
-                         reinterpret_cast<size_t>(memory_.data());
-    if (bytes > memory_.size() || start > memory_.size() - bytes) return nullptr;
-    used_ = start + bytes;
-    return memory_.data() + start;
-  }
-  void* reserve(size_t, size_t) override { return nullptr; }
-  bool commit(void*, size_t) override { return false; }
-  void advise_huge(void*, size_t, bool) override {}
-  bool discard(void*, size_t) override { return false; }
-  bool unmap(void*, size_t) override { return false; }
-  void* remap(void*, size_t, size_t) override { return nullptr; }
-  Nanos now() override { return {}; }
-  Nanos now_coarse() override { return {}; }
-
- private:
-  std::vector<char> memory_ = std::vector<char>(size_t{8} << 20);
-  size_t used_ = 0;
-};
 
 void run(const char* data, size_t size, FuzzPages& pages) {
   MetadataArena arena(pages);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// PagePool over a system whose calls fail on order: no page is out twice, each is aligned and lies
+// in covered space, one that went back reads as zero, counts are those of the naive list.
+//   two bytes a step: what, and a number
+#include "heap/page_pool.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/fuzz_input.h"
+#include "heap/span_map.h"
+#include "os/fake/fuzz_pages.h"
+
+namespace llamalloc {
+namespace {
+
+class Run {
+ public:
+  Run(FuzzInput input, FuzzPages& system, SpanMap& map)
+      : input_(input), system_(system), arena_(system), pool_(system, arena_, map), map_(map) {}
+
+  void run() {
+    pool_.use_huge_pages(input_.flag());
+    while (input_.more()) {
+      step();
+      CHECK(pool_.is_consistent());
+      CHECK_EQ(pool_.in_use(), held_.size());
+      const PoolCounts counts = pool_.counts();
+      CHECK_LE(counts.committed_bytes, counts.reserved_bytes);
+      CHECK(pool_.has_empty() == (counts.empty_backed != 0));
+      CHECK_EQ(counts.acquired - counts.released, held_.size() + counts.empty_backed);
+    }
+  }
+
+ private:
+  void step() {
+    const uint8_t what = input_.byte() % 16;
+    const uint8_t number = input_.byte();
+    if (what < 6) return acquire(number);
+    if (what < 11) return put_empty(number);
+    if (what == 11) system_.time = system_.time + Nanos::millis(number * 10);
+    if (what == 12) release(number);
+    if (what == 13) pool_.give_up_space();
+    if (what == 14) pool_.collapse_first_pages();
+    if (what == 15) {
+      system_.calls_left = number < 128 ? INT64_MAX : number & 15;
+      system_.refuse_unmap = number % 16 == 5;
+    }
+  }
+
+  void acquire(uint8_t number) {
+    HugePage* page = pool_.acquire();
+    if (page == nullptr) return;
+    CHECK_EQ(reinterpret_cast<uintptr_t>(page->base) % kHugePageSize, uintptr_t{0});
+    for (const HugePage* other : held_) CHECK(other != page && other->base != page->base);
+    CHECK_EQ(page->used_blocks, 0);
+    map_.set(page->base, Blocks{kBlocksPerHugePage}, nullptr);  // covered, or a fault
+    const bool clean = page->dirty.count() == 0;
+    for (size_t at = 0; at < kHugePageSize; at += kHugePageSize / 8)
+      CHECK(!clean || page->base[at] == 0);
+    page->base[number % 8 * (kHugePageSize / 8)] = static_cast<char>(number);
+    page->dirty.set(0, kBlocksPerHugePage);
+    held_.push_back(page);
+  }
+
+  void put_empty(uint8_t number) {
+    if (held_.empty()) return;
+    std::swap(held_[number % held_.size()], held_.back());
+    pool_.put_empty(held_.back(), system_.time);
+    held_.pop_back();
+  }
+
+  void release(uint8_t number) {
+    const size_t before = pool_.counts().empty_backed, retain = number % 4;
+    const Nanos age = Nanos::millis(number >> 2);
+    const size_t released = pool_.release(system_.time - age, retain);
+    CHECK_LE(released, before > retain ? before - retain : 0);
+    CHECK_EQ(pool_.counts().empty_backed, before - released);
+  }
+
+  FuzzInput input_;
+  FuzzPages& system_;
+  MetadataArena arena_;
+  PagePool pool_;
+  SpanMap& map_;
+  std::vector<HugePage*> held_;
+};
+
+}  // namespace
+}  // namespace llamalloc
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static llamalloc::FuzzPages system;
+  system.reset();
+  // Zeroes are an empty map.
+  void* map = system.map(sizeof(llamalloc::SpanMap), 4096);
+  llamalloc::Run({data, size}, system, *static_cast<llamalloc::SpanMap*>(map)).run();
+  return 0;
+}

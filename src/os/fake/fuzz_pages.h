@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A system for fuzzers: all it gives lies in one piece of address space, which reset() empties, so
+// that a million inputs leave nothing behind. Space given back is not given out again before that.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "os/pages.h"
+
+namespace llamalloc {
+
+class FuzzPages final : public PageSource {
+ public:
+  static constexpr size_t kSpace = size_t{16} << 30;
+
+  FuzzPages() {
+    void* space = mmap(nullptr, kSpace, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(space != MAP_FAILED);
+    madvise(space, kSpace, MADV_NOHUGEPAGE);  // a huge page costs 2 MiB of zeroes an input
+    base_ = static_cast<char*>(space);
+  }
+  ~FuzzPages() { munmap(base_, kSpace); }
+
+  void reset() {
+    madvise(base_, used_, MADV_DONTNEED);
+    used_ = 0;
+    time = Nanos::seconds(1000);
+    calls_left = INT64_MAX;
+    refuse_unmap = false;
+  }
+
+  void* reserve(size_t bytes, size_t alignment) override { return map(bytes, alignment); }
+  bool commit(void*, size_t) override { return allow(); }
+  void advise_huge(void*, size_t, bool) override {}
+  bool discard(void* address, size_t bytes) override {
+    return allow() && madvise(address, bytes, MADV_DONTNEED) == 0;
+  }
+  void* map(size_t bytes, size_t alignment) override {
+    const uintptr_t start = align_up(reinterpret_cast<uintptr_t>(base_) + used_, alignment);
+    const size_t at = start - reinterpret_cast<uintptr_t>(base_);
+    if (!allow() || at > kSpace || bytes > kSpace - at) return nullptr;
+    used_ = at + bytes;
+    return base_ + at;
+  }
+  bool unmap(void* address, size_t bytes) override {
+    return !refuse_unmap && madvise(address, bytes, MADV_DONTNEED) == 0;
+  }
+  void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
+    if (!allow()) return nullptr;
+    char* const end = static_cast<char*>(address) + old_bytes;
+    const bool last = end == base_ + used_;
+    if (new_bytes <= old_bytes) {
+      madvise(static_cast<char*>(address) + new_bytes, old_bytes - new_bytes, MADV_DONTNEED);
+      return address;
+    }
+    void* more = map(last ? new_bytes - old_bytes : new_bytes, last ? 1 : 4096);
+    if (more == nullptr || last) return more == nullptr ? nullptr : address;
+    memcpy(more, address, old_bytes);
+    madvise(address, old_bytes, MADV_DONTNEED);
+    return more;
+  }
+  Nanos now() override { return time; }
+  Nanos now_coarse() override { return time; }
+
+  Nanos time = Nanos::seconds(1000);
+  int64_t calls_left = INT64_MAX;  // after these every call that can fail does
+  bool refuse_unmap = false;
+
+ private:
+  bool allow() { return calls_left > 0 && calls_left-- > 0; }
+
+  char* base_;
+  size_t used_ = 0;
+};
+
+}  // namespace llamalloc
