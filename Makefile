@@ -12,9 +12,12 @@ STAMPS := build/stamps
 export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?=
+STRESS_MINUTES ?= 30
 
 .PHONY: help setup build demo bench test test-cpp test-sanitized test-python checks lint format \
-  docs sanitize clean distclean
+  docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -29,6 +32,8 @@ help:
 	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
 	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
+	@echo "  make fuzz      every fuzzer for FUZZ_SECONDS=60 (FUZZ_TARGETS=\"heap malloc\": only those)"
+	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"
 	@echo
@@ -91,6 +96,13 @@ sanitize: test-sanitized
 	$(call cmake_build,tsan,)
 	@ctest --preset tsan
 
+fuzz: $(STAMPS)/test
+	@scripts/fuzz.sh run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+stress: build
+	$(call cmake_build,debug,--target llamalloc)
+	@$(PYTHON) tests/servers/stress_all.py $(STRESS_MINUTES)
+
 checks: $(STAMPS)/test build
 	@scripts/checks.sh
 
@@ -104,7 +116,7 @@ docs: .venv/bin/python
 
 clean:
 	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan \
-	  build/tests
+	  build/fuzz build/tests out/fuzz
 
 distclean: clean
 	rm -rf build .venv out

@@ -30,6 +30,7 @@ test|redis-server|-|runs under the library
 test|redis-tools|-|loads it
 test|libmimalloc2.0|-|a second allocator to see the tests themselves right
 test|clang-19|-|runs under the library
+test|libclang-rt-19-dev|-|the fuzzers' runtime and sanitizers
 test|clang-format-19|-|C++ format check
 test|sqlite3|-|runs under the library
 test|nginx-light|/usr/sbin/nginx|runs under the library

@@ -59,7 +59,7 @@ bool set_number(Text text, const Unit (&units)[N], uint64_t minimum, uint64_t ma
   uint64_t value = 0;
   *error = kBadNumber;
   if (!parse_number(text, units, &value) || !in_range(value, minimum, maximum, error)) return false;
-  *out = value;
+  Options::change(out, value);
   return true;
 }
 
@@ -82,8 +82,8 @@ bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
 }
 bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const char** error) {
   *error = "neither abort nor report";
-  if (text.is("abort")) return out->value = OnMisuse::abort, true;
-  if (text.is("report")) return out->value = OnMisuse::report, true;
+  if (text.is("abort")) return Options::change(&out->value, OnMisuse::abort), true;
+  if (text.is("report")) return Options::change(&out->value, OnMisuse::report), true;
   return false;
 }
 bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
@@ -94,7 +94,7 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
   return true;
 }
 
-const char* reaction_name(Options::reaction value) {
+const char* reaction_name(const Options::reaction& value) {
   return value == OnMisuse::abort ? "abort" : "report";
 }
 
@@ -107,17 +107,18 @@ void format(char* out, size_t room, bool value) {
 void format(char* out, size_t room, const OptionText& value) {
   snprintf(out, room, "%s", value.text);
 }
-void format(char* out, size_t room, Options::reaction value) {
+void format(char* out, size_t room, const Options::reaction& value) {
   snprintf(out, room, "%s", reaction_name(value));
 }
 
-Options::Value value_of(uint64_t number) {
-  return {number, nullptr};
+template <typename T>
+Options::Value value_of(const T& number) {
+  return {Options::current(number), nullptr};
 }
 Options::Value value_of(const OptionText& text) {
   return {0, text.text};
 }
-Options::Value value_of(Options::reaction value) {
+Options::Value value_of(const Options::reaction& value) {
   return {0, reaction_name(value)};
 }
 

@@ -23,6 +23,18 @@ struct OptionText {
 enum class OnMisuse : uint8_t { abort, report };
 
 struct Options {
+  // An option that may change at run time, while threads read it.
+  template <typename T>
+  static T current(const T& option) {
+    T value;
+    __atomic_load(&option, &value, __ATOMIC_RELAXED);
+    return value;
+  }
+  template <typename T>
+  static void change(T* option, T value) {
+    __atomic_store(option, &value, __ATOMIC_RELAXED);
+  }
+
   using bytes = uint64_t;
   using nanos = uint64_t;
   using count = uint64_t;
@@ -31,7 +43,7 @@ struct Options {
   struct reaction {
     OnMisuse value;
     constexpr reaction(int number) : value(static_cast<OnMisuse>(number)) {}  // of the table
-    bool operator==(OnMisuse other) const { return value == other; }
+    bool operator==(OnMisuse other) const { return current(value) == other; }
   };
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"

@@ -44,7 +44,7 @@ size_t take_from_span(Span* span, void** end, size_t n) {
     uint64_t mask = *word;
     for (; mask != 0 && n != 0; mask &= mask - 1, --n)
       *--out = base + static_cast<size_t>(std::countr_zero(mask)) * size;
-    *word = mask;
+    Span::store_word(word, mask);
   }
   const size_t taken = static_cast<size_t>(end - out);
   span->free_slots = static_cast<uint16_t>(span->free_slots - taken);
@@ -91,12 +91,13 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
     for (; i < n; ++i) {
       const uint32_t slot = span->slot_of(slots[i]);
       if (slot >= span->slots) break;
+      uint64_t* const word = &words[slot >> 6];
       const uint64_t bit = uint64_t{1} << (slot & 63);
-      if ((words[slot >> 6] & bit) != 0) {
+      if ((*word & bit) != 0) {
         twice = slots[i];
         continue;
       }
-      words[slot >> 6] |= bit;
+      Span::store_word(word, *word | bit);
       ++freed;
     }
     if (i == first) twice = slots[i++];  // not an object: behind the last slot of its span

@@ -135,7 +135,7 @@ class Heap {
   template <typename F>
   void for_each_span(const HugePage& page, F&& f) const {
     for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
-      const Span* span = map_.find(page.base + block * kBlockSize);
+      const Span* span = map_.find_any(page.base + block * kBlockSize);
       uint32_t blocks = 1;
       if (span != nullptr) {
         blocks = span->kind == SpanKind::slots ? kSizeClassRows[span->bin % kSizeClasses].blocks

@@ -63,6 +63,10 @@ struct alignas(kCacheLine) Span {
                                        (word_count <= kNearWords ? kRecordBytes / 2 : kFarWords));
   }
   const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
+  // Words change under the lock of the bin; statistics count them without it.
+  static void store_word(uint64_t* word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+  }
   const char* address() const { return base; }
   // Whether the pointer into the span is the start of an object: one multiplication.
   bool starts_object(const void* pointer) const {
@@ -77,7 +81,8 @@ struct alignas(kCacheLine) Span {
   size_t object_size() const { return kind == SpanKind::slots ? slot_size : bytes; }
   uint32_t count_free() const {
     uint32_t n = 0;
-    for (int w = 0; w < word_count; ++w) n += static_cast<uint32_t>(std::popcount(words()[w]));
+    for (const uint64_t *word = words(), *end = word + word_count; word != end; ++word)
+      n += static_cast<uint32_t>(std::popcount(__atomic_load_n(word, __ATOMIC_RELAXED)));
     return n;
   }
   bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }

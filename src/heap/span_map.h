@@ -5,7 +5,9 @@
 //
 // A leaf (1 MiB of address space for 1 GiB of heap, backed page by page as used: 0.1 % of the heap)
 // stays for ever, so that a reader needs no lock. An object belongs to the program that frees it,
-// so nobody changes an entry while somebody has the right to look it up.
+// so nobody changes an entry while somebody has the right to look it up. Only statistics look at
+// what is not theirs: by find_any, under the lock of the page's set, without which no record of the
+// page is made anew.
 #pragma once
 
 #include <array>
@@ -25,21 +27,16 @@ class SpanMap {
   static constexpr size_t kRootEntries = size_t{1} << (47 - kLeafShift);
   static constexpr size_t kLeafEntries = size_t{1} << (kLeafShift - kBlockShift);
 
-  Span* find(const void* pointer) const {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-    const size_t top = address >> kLeafShift;
-    if (__builtin_expect(top >= kRootEntries, 0)) return nullptr;
-    Span** leaf = root_[top].load(std::memory_order_relaxed);
-    if (__builtin_expect(leaf == nullptr, 0)) return nullptr;
-    return leaf[(address >> kBlockShift) & (kLeafEntries - 1)];
-  }
+  Span* find(const void* pointer) const { return look_up(pointer, std::memory_order_relaxed); }
+  // The acquire pairs with the release in set: the span is whole, whoever made it.
+  Span* find_any(const void* pointer) const { return look_up(pointer, std::memory_order_acquire); }
 
   // Memory behind the leaves.
   size_t resident_bytes(PageSource& system) const {
     size_t bytes = 0;
     for (const auto& entry : root_)
-      if (Span** leaf = entry.load(std::memory_order_relaxed))
-        bytes += system.resident(leaf, kLeafEntries * sizeof(Span*));
+      if (Entry* leaf = entry.load(std::memory_order_relaxed))
+        bytes += system.resident(leaf, kLeafEntries * sizeof(Entry));
     return bytes;
   }
 
@@ -56,27 +53,38 @@ class SpanMap {
   void set(const void* start, Blocks blocks, Span* span) {
     for (uint32_t i = 0; i < blocks.n; ++i) {
       const uintptr_t address = reinterpret_cast<uintptr_t>(start) + i * kBlockSize;
-      root_[address >> kLeafShift].load(
-          std::memory_order_relaxed)[(address >> kBlockShift) & (kLeafEntries - 1)] = span;
+      Entry* leaf = root_[address >> kLeafShift].load(std::memory_order_relaxed);
+      leaf[(address >> kBlockShift) & (kLeafEntries - 1)].store(span, std::memory_order_release);
     }
   }
 
  private:
+  using Entry = std::atomic<Span*>;
+
+  [[gnu::always_inline]] Span* look_up(const void* pointer, std::memory_order order) const {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    const size_t top = address >> kLeafShift;
+    if (__builtin_expect(top >= kRootEntries, 0)) return nullptr;
+    Entry* leaf = root_[top].load(std::memory_order_relaxed);
+    if (__builtin_expect(leaf == nullptr, 0)) return nullptr;
+    return leaf[(address >> kBlockShift) & (kLeafEntries - 1)].load(order);
+  }
+
   bool ensure_leaf(size_t i, PageSource& system) {
     if (root_[i].load(std::memory_order_relaxed)) return true;
-    constexpr size_t kBytes = kLeafEntries * sizeof(Span*);
+    constexpr size_t kBytes = kLeafEntries * sizeof(Entry);
     void* leaf = system.map(kBytes, 4096);
     if (leaf == nullptr) return false;
     system.advise_huge(leaf, kBytes, false);
-    Span** expected = nullptr;
+    Entry* expected = nullptr;
     // A leaf is zero when published; readers depend on the pointer itself, so release suffices.
-    if (!root_[i].compare_exchange_strong(expected, static_cast<Span**>(leaf),
+    if (!root_[i].compare_exchange_strong(expected, static_cast<Entry*>(leaf),
                                           std::memory_order_release))
       system.unmap(leaf, kBytes);
     return true;
   }
 
-  std::array<std::atomic<Span**>, kRootEntries> root_{};
+  std::array<std::atomic<Entry*>, kRootEntries> root_{};
 };
 
 }  // namespace llamalloc

@@ -52,8 +52,9 @@ void keep_house(Nanos now) {
 
 void give_memory_back(Nanos now) {
   process.heap.collapse_first_pages();
-  const Nanos delay{static_cast<int64_t>(process.options.release_delay)};
-  process.heap.release(now - delay, process.options.retain / kHugePageSize);
+  const Options& options = process.options;
+  const Nanos delay{static_cast<int64_t>(Options::current(options.release_delay))};
+  process.heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
   process.heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
 }
 

@@ -12,11 +12,15 @@
 namespace llamalloc {
 namespace {
 
+void start_sampling() {
+  process.profiler.start(Options::current(process.options.sample_interval), process.system.now());
+}
+
 bool act_sampling(const char* on_or_off) {
   const bool on = strcmp(on_or_off, "on") == 0;
   if (!on && strcmp(on_or_off, "off") != 0) return false;
   if (on)
-    process.profiler.start(process.options.sample_interval, process.system.now());
+    start_sampling();
   else
     process.profiler.stop();
   process.threads.wake_all();
@@ -56,8 +60,7 @@ int change_option(const char* name, const char* value) {
   if (!known) return ENOENT;
   const char* error = nullptr;
   if (!process.options.set(name, strlen(name), value, strlen(value), false, &error)) return EINVAL;
-  if (process.profiler.on())
-    process.profiler.start(process.options.sample_interval, process.system.now());
+  if (process.profiler.on()) start_sampling();
   return 0;
 }
 

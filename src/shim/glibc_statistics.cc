@@ -127,7 +127,8 @@ LLAMALLOC_EXPORT int mallopt(int parameter, int value) {
     case M_ARENA_MAX:
       return value > 0;
     case M_CHECK_ACTION:
-      process.options.on_misuse = (value & 2) != 0 ? 0 : 1;
+      Options::change(&process.options.on_misuse.value,
+                      (value & 2) != 0 ? OnMisuse::abort : OnMisuse::report);
       return 1;
     case M_TRIM_THRESHOLD:
     case M_TOP_PAD:
