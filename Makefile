@@ -32,7 +32,7 @@ help:
 	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
 	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
-	@echo "  make fuzz      every fuzzer for FUZZ_SECONDS=60 (FUZZ_TARGETS=\"heap malloc\": only those)"
+	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"

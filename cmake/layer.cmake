@@ -33,7 +33,7 @@ if(LLAMALLOC_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# llamalloc_fuzzer(SOURCE library...): the twin as an executable; the target fuzzers builds them all.
+# llamalloc_fuzzer(SOURCE library...): the twin as an executable; target fuzzers: all of them.
 add_custom_target(fuzzers)
 function(llamalloc_fuzzer source)
   get_filename_component(executable ${source} NAME_WE)

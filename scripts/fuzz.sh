@@ -13,10 +13,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 BUILD=build/fuzz
 OUT=out/fuzz
-LARGEST=4096  # bytes of an input: small ones are many, and quick to understand
+LARGEST=8192  # bytes of an input: small ones are many, and quick to understand
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-# Address space is what some targets use freely, and none holds what it allocated.
-export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 
 targets() {
   find src -name '*_fuzz.cc' -printf '%f\n' | sed 's/_fuzz\.cc$//' | sort
@@ -78,8 +76,8 @@ merge() {  # target...
   local target
   for target in "$@"; do
     mkdir -p "$OUT/$target" "tests/corpora/$target"
-    "$BUILD/fuzz/${target}_fuzz" -merge=1 -max_len=$LARGEST "tests/corpora/$target" \
-      "$OUT/$target" >"$OUT/$target.log" 2>&1
+    "$BUILD/fuzz/${target}_fuzz" -set_cover_merge=1 -use_counters=0 -max_len=$LARGEST \
+      "tests/corpora/$target" "$OUT/$target" >"$OUT/$target.log" 2>&1
     du -sb "tests/corpora/$target"
   done
 }
@@ -88,7 +86,10 @@ verb=${1:-}
 [ $# -gt 0 ] && shift
 case $verb in
   run)
-    [[ ${1:-} =~ ^[0-9]+$ ]] || { echo "fuzz.sh run: give the seconds for each target" >&2; exit 2; }
+    if ! [[ ${1:-} =~ ^[0-9]+$ ]]; then
+      echo "fuzz.sh run: give the seconds for each target, such as: fuzz.sh run 60" >&2
+      exit 2
+    fi
     seconds=$1
     shift
     mapfile -t chosen < <([ $# -gt 0 ] && printf '%s\n' "$@" || targets)

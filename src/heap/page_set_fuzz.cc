@@ -24,8 +24,8 @@ struct Naive {
     if (value) std::fill_n(dirty[page] + first, n, true);
   }
   bool is_clear(const bool* bits, uint32_t first, uint32_t n) const {
-    return first + n <= kBlocksPerHugePage && std::find(bits + first, bits + first + n, true) ==
-                                                  bits + first + n;
+    return first + n <= kBlocksPerHugePage &&
+           std::find(bits + first, bits + first + n, true) == bits + first + n;
   }
   uint32_t lowest(uint32_t page, uint32_t n, uint32_t alignment) const {
     for (uint32_t i = 0; i + n <= kBlocksPerHugePage; i += alignment)

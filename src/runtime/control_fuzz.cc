@@ -76,8 +76,7 @@ void expect_bounds() {
 void run(const std::string& text, size_t cut) {
   if (text.starts_with("profile ")) return;
   const std::string reply = answer_to(text, cut);
-  if (text.size() <= 4000)
-    CHECK(reply.starts_with("ok\n") || reply.starts_with("error: "));
+  if (text.size() <= 4000) CHECK(reply.starts_with("ok\n") || reply.starts_with("error: "));
   CHECK(reply.empty() || reply.back() == '\n');
   expect_bounds();
 }
