@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the allocator through four functions that callgrind can tell apart: count_calls PATTERN N.
+// Calls the allocator through functions that callgrind can tell apart: count_calls PATTERN N.
 // What a call costs is what callgrind sums below them; their own instructions are not part of it.
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,13 +35,78 @@ CALLS void bench_delete(void* p, size_t size) {
   asm volatile("" : : : "memory");
 }
 
+CALLS void* bench_calloc(size_t count, size_t size) {
+  void* p = calloc(count, size);
+  asm volatile("" : "+r"(p) : : "memory");
+  return p;
+}
+
+CALLS void* bench_realloc(void* old, size_t size) {
+  void* p = realloc(old, size);
+  asm volatile("" : "+r"(p) : : "memory");
+  return p;
+}
+
 namespace {
 
+template <size_t size>
 void pairs(long n) {
   for (long i = 0; i < n; ++i) {
-    bench_free(bench_malloc(64));
-    bench_delete(bench_new(64), 64);
+    bench_free(bench_malloc(size));
+    bench_delete(bench_new(size), size);
   }
+}
+
+void zeroed(long n) {
+  for (long i = 0; i < n; ++i) bench_free(bench_calloc(1, 64));
+}
+
+// A buffer grows from 16 bytes to 1 MiB by 1.3 at a time, again and again.
+void growth(long n) {
+  void* p = nullptr;
+  size_t size = 16;
+  for (long i = 0; i < n; ++i) {
+    p = bench_realloc(p, size);
+    size += size * 3 / 10;
+    if (size <= 1 << 20) continue;
+    bench_free(p);
+    p = nullptr;
+    size = 16;
+  }
+  bench_free(p);
+}
+
+// 128 objects of 64 bytes, allocated here and freed by another thread: all that both of them do,
+// turn by turn.
+struct Handover {
+  static constexpr int kObjects = 128;
+  void* objects[kObjects];
+  std::atomic<bool> full{false}, ended{false};
+};
+Handover handover;
+
+void* take_over(void*) {
+  while (true) {
+    while (!handover.full.load(std::memory_order_acquire)) {
+      if (handover.ended.load(std::memory_order_acquire)) return nullptr;
+      sched_yield();
+    }
+    for (void* p : handover.objects) bench_free(p);
+    handover.full.store(false, std::memory_order_release);
+  }
+}
+
+void remote(long n) {
+  pthread_t other;
+  if (pthread_create(&other, nullptr, take_over, nullptr) != 0) abort();
+  for (long i = 0; i < n; i += Handover::kObjects) {
+    while (handover.full.load(std::memory_order_acquire)) sched_yield();
+    for (void*& p : handover.objects) p = bench_malloc(64);
+    handover.full.store(true, std::memory_order_release);
+  }
+  while (handover.full.load(std::memory_order_acquire)) sched_yield();
+  handover.ended.store(true, std::memory_order_release);
+  pthread_join(other, nullptr);
 }
 
 constexpr uint32_t kObjects = 2000;
@@ -63,13 +132,24 @@ void churn(long n) {
   }
 }
 
+struct Pattern {
+  const char* name;
+  void (*run)(long);
+};
+const Pattern patterns[] = {
+    {"pair", pairs<64>},       {"churn", churn},   {"medium", pairs<size_t{64} << 10>},
+    {"large", pairs<1 << 20>}, {"calloc", zeroed}, {"growth", growth},
+    {"remote", remote},
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const long n = argc == 3 ? atol(argv[2]) : 0;
-  if (n <= 0) return fprintf(stderr, "usage: count_calls pair|churn N\n"), 2;
-  if (strcmp(argv[1], "pair") == 0) return pairs(n), 0;
-  if (strcmp(argv[1], "churn") == 0) return churn(n), 0;
-  fprintf(stderr, "count_calls: no pattern %s; there are pair and churn\n", argv[1]);
+  for (const Pattern& pattern : patterns)
+    if (n > 0 && strcmp(argv[1], pattern.name) == 0) return pattern.run(n), 0;
+  fprintf(stderr, "usage: count_calls PATTERN N, with N > 0 and a PATTERN of");
+  for (const Pattern& pattern : patterns) fprintf(stderr, " %s", pattern.name);
+  fputc('\n', stderr);
   return 2;
 }

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of a call of malloc, free, new and sized delete, counted by callgrind.
+"""Instructions of a call of malloc, free and their siblings, counted by callgrind.
 
 Patterns: `pair`, 64 bytes allocated and freed at once; `churn`, 2,000 objects of 16..1000 bytes
-replaced at random. A figure is the mean of a steady state: the difference of a long and a short
-run, so that starting up and growing fall out. Counts are deterministic; the harness' own
-instructions are not part of them. Not the same as time, yet no neighbour disturbs them.
+replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`, pairs of 64 zeroed
+bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
+part of it); `remote`, 64 bytes that another thread frees. A figure is the mean of a steady state:
+the difference of a long and a short run, so that starting up and growing fall out. Counts are
+deterministic, but for those with two threads; the harness' own instructions are not part of them.
+Not the same as time, yet no neighbour disturbs them.
 """
 
 from __future__ import annotations
@@ -25,8 +28,16 @@ from llamalloc.bench import allocators, peers
 from llamalloc.bench.allocators import Allocator
 from llamalloc.bench.places import COUNT_CALLS, LIBRARY, ROOT
 
-PATTERNS = ("pair", "churn")
-CALLS = ("malloc", "free", "new", "delete")
+# Pattern of count_calls -> the calls that it makes.
+PATTERNS = {
+    "pair": ("malloc", "free", "new", "delete"),
+    "churn": ("malloc", "free", "new", "delete"),
+    "medium": ("malloc", "free"),
+    "large": ("malloc", "free"),
+    "calloc": ("calloc", "free"),
+    "growth": ("realloc",),
+    "remote": ("malloc", "free"),
+}
 # What cannot be counted under valgrind, and why.
 NOT_HERE = {
     "snmalloc": "it cannot reserve its address space under valgrind",
@@ -65,10 +76,12 @@ def inclusive(text: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def steady(short: dict[str, tuple[int, int]], long: dict[str, tuple[int, int]]) -> dict[str, float]:
+def steady(
+    short: dict[str, tuple[int, int]], long: dict[str, tuple[int, int]], which: tuple[str, ...]
+) -> dict[str, float]:
     """Instructions a call between the two runs, by call. Raises CountError if one is missing."""
     figures = {}
-    for call in CALLS:
+    for call in which:
         name = f"bench_{call}"
         if name not in long or name not in short or long[name][0] == short[name][0]:
             raise CountError(f"callgrind saw no calls from {name}; was count_calls stripped?")
@@ -80,7 +93,7 @@ def steady(short: dict[str, tuple[int, int]], long: dict[str, tuple[int, int]]) 
 def count(allocator: Allocator, pattern: str) -> dict[str, float]:
     """Instructions a call, by call, in the steady state of a pattern."""
     runs = [inclusive(_callgrind(allocator, pattern, n)) for n in (SHORT, LONG)]
-    return steady(*runs)
+    return steady(*runs, PATTERNS[pattern])
 
 
 def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
@@ -108,11 +121,11 @@ def table(figures: dict[str, dict[str, dict[str, float]]]) -> Table:
     """{pattern: {allocator: {call: instructions}}} as a table."""
     view = Table(title="instructions a call", title_justify="left", box=box.SIMPLE, pad_edge=False)
     view.add_column("allocator", no_wrap=True)
-    for pattern in PATTERNS:
-        for call in CALLS:
-            view.add_column(f"{pattern} {call}", justify="right")
-    for name in figures[PATTERNS[0]]:
-        counts = [figures[p].get(name, {}).get(c) for p in PATTERNS for c in CALLS]
+    columns = [(pattern, call) for pattern, calls in PATTERNS.items() for call in calls]
+    for pattern, call in columns:
+        view.add_column(f"{pattern} {call}", justify="right")
+    for name in figures["pair"]:
+        counts = [figures[pattern].get(name, {}).get(call) for pattern, call in columns]
         view.add_row(name, *("-" if n is None else f"{n:.1f}" for n in counts))
     return view
 
