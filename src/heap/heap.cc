@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/heap.h"
 
+#include <cstring>
+
 #include "base/check.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr size_t kSmallPage = 4096;
-
 bool has_deadline(PageGroup group) {
   return row(group).deadline.n != 0;
-}
-
-// What runs and direct mappings have in common: one object, and no thread may cache it.
-void become_whole(Span* span, SpanKind kind) {
-  span->kind = kind;
-  span->magic = 1;
-  span->slot_size = 0;
-  span->bin = 0;
-  span->local_offset = kNoLocalBin * kLocalBinStride;
-  span->word_count = 0;
-  span->slots = span->free_slots = 0;
-  span->page = nullptr;
 }
 
 uint32_t first_block(const HugePage* page, const char* start) {
@@ -57,7 +45,8 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 size_t Heap::take(int bin_index, void** out, size_t n) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
-  size_t taken = 0;
+  size_t taken = take_from_depot(bin, bin_index, out + n, n);
+  if (taken != 0) return taken;
   while (taken < n) {
     Span* span = bin.partial.min();
     if (span == nullptr) {
@@ -73,12 +62,62 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
   return taken;
 }
 
-// Slots freed together often lie together: a span is looked up, counted and put in its list once
-// for all of its slots that come in a row.
 void* Heap::give(int bin_index, void* const* slots, size_t n) {
-  void* twice = nullptr;
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
+  return give_to_spans(bin, bin_index, slots, n);
+}
+
+void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
+  Bin& bin = bins_[bin_index];
+  LockGuard guard(bin.lock);
+  if (put_in_depot(bin, bin_index, slots, n)) return nullptr;
+  return give_to_spans(bin, bin_index, slots, n);
+}
+
+size_t Heap::take_from_depot(Bin& bin, int bin_index, void** end, size_t n) {
+  Depot& depot = bin.depot;
+  if (depot.count == 0) return 0;
+  const uint32_t taken = depot.count < n ? depot.count : static_cast<uint32_t>(n);
+  depot.count -= taken;
+  memcpy(end - taken, depot.slots + depot.count, taken * sizeof(void*));
+  depot_bytes_.fetch_sub(taken * slot_size_of(bin_index), std::memory_order_relaxed);
+  return taken;
+}
+
+bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
+  Depot& depot = bin.depot;
+  const size_t size = slot_size_of(bin_index);
+  const size_t capacity = kDepotBytes / size < kDepotSlots ? kDepotBytes / size : kDepotSlots;
+  if (depot.count + n > capacity || depot_bytes() + n * size > cache_limit()) return false;
+  if (depot.slots == nullptr) depot.slots = arena_.make_array<void*>(capacity);
+  if (depot.slots == nullptr) return false;
+  memcpy(depot.slots + depot.count, slots, n * sizeof(void*));
+  depot.count += static_cast<uint32_t>(n);
+  depot_bytes_.fetch_add(n * size, std::memory_order_relaxed);
+  return true;
+}
+
+// So many at a time that nobody waits long for the lock.
+void* Heap::drain_depots() {
+  constexpr size_t kStep = 64;
+  void* twice = nullptr;
+  for (int b = 0; b < kLocalBins && depot_bytes() != 0; ++b) {
+    for (size_t n = kStep; n == kStep;) {
+      void* slots[kStep];
+      LockGuard guard(bins_[b].lock);
+      n = take_from_depot(bins_[b], b, slots + kStep, kStep);
+      void* bad = give_to_spans(bins_[b], b, slots + kStep - n, n);
+      if (bad != nullptr) twice = bad;
+    }
+  }
+  return twice;
+}
+
+// Slots freed together often lie together: a span is looked up, counted and put in its list once
+// for all of its slots that come in a row.
+void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) {
+  void* twice = nullptr;
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
     if (span == nullptr || span->bin != bin_index || span->kind != SpanKind::slots) {
@@ -164,18 +203,29 @@ PageSet::Place Heap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint
   return place;
 }
 
-PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment) {
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page == nullptr && pages_in_use() < small_heap_ && group != PageGroup::unknown)
     place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
-  return place.page ? place : open_page(group, blocks);
+  return place;
+}
+
+// Parked runs help out only where the system has no memory: they are not to shape the heap.
+PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+  PageSet::Place place = take_in_use(group, blocks, alignment);
+  if (place.page == nullptr) place = open_page(group, blocks);
+  if (place.page == nullptr && drain_parked() != 0) {
+    place = take_in_use(group, blocks, alignment);
+    if (place.page == nullptr) place = open_page(group, blocks);
+  }
+  return place;
 }
 
 PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
   HugePage* page = pool_.acquire();
-  if (page == nullptr && release_direct(Nanos::max()) != 0) page = pool_.acquire();
+  if (page == nullptr && direct_.release(Nanos::max()) != 0) page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
@@ -231,157 +281,96 @@ size_t Heap::promote_expired(Nanos now) {
 // ----- Runs and direct mappings -----
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
-  if (bytes > kRunMax || alignment > kRunMax) return allocate_direct(bytes, alignment, sampled);
-  Blocks blocks = Blocks::covering(bytes);
-  if (blocks.n < kLeastSpanBlocks) blocks.n = kLeastSpanBlocks;
-  const uint32_t align_blocks =
-      alignment > kBlockSize ? static_cast<uint32_t>(alignment >> kBlockShift) : 1;
-  const PageSet::Place place = take_blocks(group, blocks, align_blocks);
-  if (place.page == nullptr) return nullptr;
-  Span* span = place.page->record_at(place.first);
-  become_whole(span, SpanKind::run);
-  span->base = place.page->base + place.first * kBlockSize;
-  span->page = place.page;
+  if (bytes > kRunMax || alignment > kRunMax) return direct_.allocate(bytes, alignment, sampled);
+  const Blocks blocks = Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
+  Span* span = alignment <= kBlockSize ? take_parked(group, blocks) : nullptr;
+  if (span == nullptr) {
+    const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
+    span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
+  }
+  if (span == nullptr) return nullptr;
   span->sampled = sampled;
-  span->fresh = place.fresh;
-  span->bytes = blocks.bytes();
   map_.set(span->base, {1}, span);
   return span;
 }
 
-Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
-  const size_t size = align_up(bytes, kSmallPage);
-  if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
-  if (alignment < kBlockSize) alignment = kBlockSize;
-  if (Span* span = reuse_direct(size, alignment)) {
-    span->sampled = sampled;
-    map_.set(span->base, {1}, span);
-    return span;
-  }
-  Span* span = new_direct_record();
-  if (span == nullptr) return nullptr;
-  void* start = system_.map(size, alignment);
-  if (start == nullptr && release_direct(Nanos::max()) != 0) start = system_.map(size, alignment);
-  if (start == nullptr && pool_.give_up_space()) start = system_.map(size, alignment);
-  if (start == nullptr || !map_.cover(start, 1, system_)) {
-    if (start) system_.unmap(start, size);
-    free_direct_record(span);
-    return nullptr;
-  }
-  if (size >= kHugePageSize && pool_.wants_huge_pages()) system_.advise_huge(start, size, true);
-  become_whole(span, SpanKind::direct);
-  span->base = static_cast<char*>(start);
-  span->sampled = sampled;
-  span->fresh = true;
-  span->bytes = size;
-  map_.set(start, {1}, span);
-  link_direct(span);
+Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
+  const PageSet::Place place = take_blocks(group, blocks, alignment);
+  return place.page ? run_at(place, blocks, group) : nullptr;
+}
+
+Span* Heap::run_at(const PageSet::Place& place, Blocks blocks, PageGroup group) {
+  Span* span = place.page->record_at(place.first);
+  span->become_whole(SpanKind::run);
+  span->base = place.page->base + place.first * kBlockSize;
+  span->page = place.page;
+  span->fresh = place.fresh;
+  span->bytes = blocks.bytes();
+  span->resized = false;
+  span->asked = group;
   return span;
 }
 
+Span* Heap::take_parked(PageGroup group, Blocks blocks) {
+  Span* span = parked_.take(group, blocks);
+  if (span == nullptr) return nullptr;
+  span->fresh = false;
+  if (has_deadline(group))
+    span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+  return span;
+}
+
+// Twice the room, aligned, so that the next one does not begin where this one ends; the second half
+// goes back at once. No page is opened for that.
+Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
+  const Blocks blocks = Blocks::covering(bytes);
+  const Blocks room{2 * blocks.n};
+  const PageSet::Place place =
+      bytes <= kRunMax / 2 ? take_in_use(group, room, std::bit_ceil(room.n)) : PageSet::Place{};
+  if (place.page == nullptr) return allocate(bytes, 1, group, false);
+  Span* span = run_at(place, room, group);
+  span->sampled = false;
+  resize(span, bytes);
+  map_.set(span->base, {1}, span);
+  return span;
+}
+
+// One that was resized is not parked: its length is not likely to be asked for, and where it lay
+// the next object that grows finds room.
 void Heap::deallocate(Span* span) {
   map_.set(span->base, {1}, nullptr);
-  if (span->kind == SpanKind::direct) {
-    unlink_direct(span);
-    span->bytes <= kCachedDirectBytes ? cache_direct(span) : unmap_direct(span);
-    return;
-  }
-  give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+  if (span->kind == SpanKind::direct) return direct_.deallocate(span);
+  Span* leaves = span;
+  if (!span->resized) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
+  if (leaves != nullptr) give_blocks(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 
-namespace {
-
-// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
-// none.
-Span* take_fitting(Span** link, size_t bytes, size_t alignment) {
-  for (; *link != nullptr; link = &(*link)->next_direct) {
-    Span* span = *link;
-    const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
-    if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
-    *link = span->next_direct;
-    return span;
-  }
-  return nullptr;
+size_t Heap::drain_parked() {
+  size_t drained = 0;
+  if (parked_.any())
+    parked_.drain([&](Span* span) {
+      give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+      ++drained;
+    });
+  return drained;
 }
 
-}  // namespace
-
-// The newest that fits; linked as in use, but not in the map yet.
-Span* Heap::reuse_direct(size_t bytes, size_t alignment) {
-  if (cached_direct_bytes() == 0 && !any_refused_.load(std::memory_order_relaxed)) return nullptr;
-  LockGuard guard(direct_lock_);
-  Span* span = take_fitting(&cached_direct_, bytes, alignment);
-  if (span != nullptr) {
-    cached_directs_.fetch_sub(1, std::memory_order_relaxed);
-    cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
-  } else {
-    span = take_fitting(&refused_direct_, bytes, alignment);
-  }
-  if (span != nullptr) link_direct_locked(span);
-  return span;
-}
-
-// The newest is always kept; older ones only as far as they are little beside what is in use.
-void Heap::cache_direct(Span* span) {
-  const size_t in_use = pages_in_use() * kHugePageSize + direct_bytes();
-  while (cached_direct_bytes() != 0 &&
-         (cached_directs() == kCachedDirect || cached_direct_bytes() + span->bytes > in_use / 16)) {
-    Span* oldest = take_cached_direct(Nanos::max());
-    if (oldest == nullptr) break;
-    unmap_direct(oldest);
-  }
-  const Nanos now = system_.now_coarse();
-  LockGuard guard(direct_lock_);
-  span->fresh = false;
-  span->freed = now.n;
-  span->next_direct = cached_direct_;
-  cached_direct_ = span;
-  cached_directs_.fetch_add(1, std::memory_order_relaxed);
-  cached_direct_bytes_.fetch_add(span->bytes, std::memory_order_relaxed);
-}
-
-// The oldest of the cached mappings, if it was freed up to `before`.
-Span* Heap::take_cached_direct(Nanos before) {
-  LockGuard guard(direct_lock_);
-  Span** link = &cached_direct_;
-  while (*link != nullptr && (*link)->next_direct != nullptr) link = &(*link)->next_direct;
-  Span* span = *link;
-  if (span == nullptr || span->freed > before.n) return nullptr;
-  *link = nullptr;
-  cached_directs_.fetch_sub(1, std::memory_order_relaxed);
-  cached_direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
-  return span;
-}
-
-size_t Heap::release_direct(Nanos before) {
-  size_t released = 0;
-  while (Span* span = take_cached_direct(before)) {
-    unmap_direct(span);
-    ++released;
-  }
-  return released;
-}
-
-// A mapping that the system refuses to take (a filter; it would split one mapping too many) is kept
-// for a later request, emptied.
-void Heap::unmap_direct(Span* span) {
-  if (system_.unmap(span->base, span->bytes)) return free_direct_record(span);
-  system_.discard(span->base, span->bytes);
-  LockGuard guard(direct_lock_);
-  span->next_direct = refused_direct_;
-  refused_direct_ = span;
-  span->fresh = false;
-  any_refused_.store(true, std::memory_order_relaxed);
+size_t Heap::release(Nanos before, size_t retain_pages) {
+  drain_parked();
+  return pool_.release(before, retain_pages);
 }
 
 void* Heap::resize(Span* span, size_t bytes) {
-  if (span->kind == SpanKind::direct) return resize_direct(span, bytes);
-  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kSmallMax) return nullptr;
+  if (span->kind == SpanKind::direct)
+    return bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
+  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastRun) return nullptr;
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
+  if (want == have) return span->base;
   if (want > have && !extend_run(span, have, want)) return nullptr;
   if (want < have) give_blocks(span->page, span->base + want.bytes(), {have.n - want.n});
   span->bytes = want.bytes();
+  span->resized = true;
   return span->base;
 }
 
@@ -395,135 +384,36 @@ bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
   }
 }
 
-void* Heap::resize_direct(Span* span, size_t bytes) {
-  if (bytes <= kRunMax) return nullptr;
-  const size_t size = align_up(bytes, kSmallPage);
-  if (size == span->bytes) return span->base;
-  unlink_direct(span);
-  map_.set(span->base, {1}, nullptr);
-  void* moved = system_.remap(span->base, span->bytes, size);
-  if (moved != nullptr && !map_.cover(moved, 1, system_)) {
-    moved = system_.remap(moved, size, span->bytes);
-    CHECK(moved != nullptr && map_.cover(moved, 1, system_));
-    span->base = static_cast<char*>(moved);
-    moved = nullptr;
-  }
-  if (moved != nullptr) {
-    span->base = static_cast<char*>(moved);
-    span->bytes = size;
-  }
-  map_.set(span->base, {1}, span);
-  link_direct(span);
-  return moved;
-}
-
-void Heap::link_direct(Span* span) {
-  LockGuard guard(direct_lock_);
-  link_direct_locked(span);
-}
-
-void Heap::link_direct_locked(Span* span) {
-  span->previous_direct = nullptr;
-  span->next_direct = direct_;
-  if (direct_) direct_->previous_direct = span;
-  direct_ = span;
-  direct_bytes_.fetch_add(span->bytes, std::memory_order_relaxed);
-}
-
-void Heap::unlink_direct(Span* span) {
-  LockGuard guard(direct_lock_);
-  if (span->previous_direct)
-    span->previous_direct->next_direct = span->next_direct;
-  else
-    direct_ = span->next_direct;
-  if (span->next_direct) span->next_direct->previous_direct = span->previous_direct;
-  direct_bytes_.fetch_sub(span->bytes, std::memory_order_relaxed);
-}
-
-Span* Heap::new_direct_record() {
-  {
-    LockGuard guard(direct_lock_);
-    if (Span* span = free_direct_records_) {
-      free_direct_records_ = span->next_direct;
-      return span;
-    }
-  }
-  return arena_.make_array<Span>(1);
-}
-
-void Heap::free_direct_record(Span* span) {
-  LockGuard guard(direct_lock_);
-  span->next_direct = free_direct_records_;
-  free_direct_records_ = span;
-}
-
 // ----- Looking at the whole -----
 
+// Blocks of no span are those of a parked run, or of one that is being made.
 GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
   for (PageSet& set : sets_[static_cast<int>(group)]) {
     LockGuard guard(set.lock());
     set.for_each([&](HugePage* page) {
       ++counts.pages;
-      counts.free_blocks += (kBlocksPerHugePage - page->used_blocks) * kBlockSize;
-      counts.allocated += page->used_blocks * kBlockSize;
+      size_t in_spans = 0;
       for_each_span(*page, [&](const Span& span) {
-        if (span.kind != SpanKind::slots) return;
-        const size_t free = size_t{span.count_free()} * span.slot_size;
-        const size_t rest = kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize -
-                            span.slots * span.slot_size;
-        counts.free_slots += free + rest;
-        counts.allocated -= free + rest;
+        if (span.kind != SpanKind::slots) {
+          in_spans += span.bytes;
+          counts.allocated += span.bytes;
+          return;
+        }
+        const size_t bytes = kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize;
+        const size_t taken = size_t{span.slots - span.count_free()} * span.slot_size;
+        in_spans += bytes;
+        counts.allocated += taken;
+        counts.free_slots += bytes - taken;
       });
+      counts.free_blocks += kHugePageSize - in_spans;
     });
   }
   return counts;
 }
 
-size_t Heap::direct_count() {
-  LockGuard guard(direct_lock_);
-  size_t n = 0;
-  for (const Span* span = direct_; span != nullptr; span = span->next_direct) ++n;
-  return n;
-}
-
-void Heap::lock_all() {
-  for (Bin& bin : bins_) bin.lock.lock();
-  for (auto& sets : sets_)
-    for (PageSet& set : sets) set.lock().lock();
-  pool_.lock().lock();
-  direct_lock_.lock();
-  arena_.lock().lock();
-}
-
-void Heap::unlock_all() {
-  arena_.lock().unlock();
-  direct_lock_.unlock();
-  pool_.lock().unlock();
-  for (auto& sets : sets_)
-    for (PageSet& set : sets) set.lock().unlock();
-  for (Bin& bin : bins_) bin.lock.unlock();
-}
-
-void Heap::reset_locks_after_fork() {
-  arena_.lock().reset();
-  direct_lock_.reset();
-  pool_.lock().reset();
-  for (auto& sets : sets_)
-    for (PageSet& set : sets) set.lock().reset();
-  for (Bin& bin : bins_) bin.lock.reset();
-}
-
-bool Heap::any_lock_is_held() {
-  bool held = pool_.lock().is_held() || direct_lock_.is_held() || arena_.lock().is_held();
-  for (auto& sets : sets_)
-    for (PageSet& set : sets) held |= set.lock().is_held();
-  for (Bin& bin : bins_) held |= bin.lock.is_held();
-  return held;
-}
-
 bool Heap::is_consistent() {
-  bool good = pool_.is_consistent();
+  bool good = pool_.is_consistent() && direct_.is_consistent();
   for (Bin& bin : bins_) {
     LockGuard guard(bin.lock);
     good &= bin.partial.is_consistent();

@@ -4,38 +4,37 @@
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
 //   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
+//   allocate_growing         a run for an object that realloc makes larger, at any size above 32
+//   KiB
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
 // Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
 // of longer-lived groups (they are pinned already); while the heap is small, pages of `unknown`,
 // since pages of their own would cost such a heap more than they can save; a new page.
-// Lock order: bin, page set, pool, arena. No system call under a bin's lock but for new pages.
+// Lock order: bin, page set, pool, direct mappings, arena. No system call under a bin's lock but
+// for new pages.
 #pragma once
 
 #include <cstddef>
 
+#include "heap/bin_number.h"
+#include "heap/direct_mappings.h"
 #include "heap/page_pool.h"
 #include "heap/page_set.h"
+#include "heap/parked_runs.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 
 namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
-inline constexpr size_t kCachedDirectBytes = size_t{128} << 20;  // of a freed mapping that is kept
-inline constexpr int kCachedDirect = 16;
-inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
-inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
-inline constexpr int kBins = 2 * kLocalBins;    // the second half holds the sampled objects
-// Bytes that a thread keeps for each local bin: so that a free finds them with one addition.
-inline constexpr int kLocalBinStride = 32;
+inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 
-constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
-  return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
-}
-constexpr PageGroup group_of_bin(int bin) {
-  return static_cast<PageGroup>(bin / kSizeClasses % kPageGroups);
+// Whether an object of `have` bytes that realloc makes larger gets a run: such objects often grow
+// again, and a run can where it lies. The copies on the way to 32 KiB are cheap.
+constexpr bool grows_as_run(size_t have, size_t want) {
+  return want > have && want > kTableMax && want <= kRunMax;
 }
 
 struct GroupCounts {
@@ -45,9 +44,23 @@ struct GroupCounts {
   size_t free_blocks = 0;  // bytes
 };
 
+// Slots that one thread gave and another may take, whole magazines' halves at a time and without a
+// look at their spans: where one thread frees what another allocates, all go this way. They count
+// as allocated; the worker gives them back to their spans once a second.
+struct Depot {
+  void** slots = nullptr;  // null: not used yet
+  uint32_t count = 0;
+};
+inline constexpr uint32_t kDepotSlots = 2048;
+inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
+// Bytes in all depots, as in all magazines of all threads: a 64th of the heap, within these.
+inline constexpr size_t kLeastCached = size_t{1} << 20;
+inline constexpr size_t kMostCached = size_t{32} << 20;
+
 struct alignas(kCacheLine) Bin {
   Lock lock;
   AddressHeap<Span> partial;  // spans with free slots
+  Depot depot;
 };
 
 enum class PageKind : uint8_t { native, promoted };
@@ -69,7 +82,8 @@ class Heap {
         map_(tables.map),
         bins_(tables.bins),
         sets_(tables.sets),
-        pool_(system, arena, tables.map) {}
+        pool_(system, arena, tables.map),
+        direct_(system, arena, tables.map, pool_) {}
 
   // Huge pages in use up to which all groups take blocks of `unknown` pages.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
@@ -77,8 +91,9 @@ class Heap {
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
 
-  // Takes up to n free slots of the bin, lowest addresses first, and puts them at the end of
-  // out[0..n): the lowest last, so that a stack hands them out in order. How many; 0: no memory.
+  // Takes up to n free slots of the bin, those of its depot if there are any, else lowest addresses
+  // first, and puts them at the end of out[0..n): the lowest last, so that a stack hands them out
+  // in order. How many; 0: no memory.
   size_t take(int bin, void** out, size_t n);
   // One slot, or null.
   void* take_one(int bin) {
@@ -88,11 +103,25 @@ class Heap {
   // Gives back slots of the bin (starts of objects). The result is one that was free already (a
   // double free; nothing changes for it), or null.
   void* give(int bin, void* const* slots, size_t n);
+  // The same for slots of a local bin that another thread may want soon.
+  void* deposit(int bin, void* const* slots, size_t n);
+  // Empties the depots into their spans; the result as from give().
+  void* drain_depots();
+  // In the depots; a hint.
+  size_t depot_bytes() const { return depot_bytes_.load(std::memory_order_relaxed); }
+  // What all threads together may cache, in bytes.
+  size_t cache_limit() const {
+    const size_t part = pages_in_use() * kHugePageSize / 64;
+    return part < kLeastCached ? kLeastCached : part < kMostCached ? part : kMostCached;
+  }
   void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
 
   // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
   // null: no memory. Whether it reads as zero: span->fresh.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
+  // A run of up to kRunMax bytes, above kLeastRun; where as much again is free behind it, so that
+  // it can grow, if pages in use have such a place.
+  Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span);
   // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
   // A direct mapping may move: the result is the address.
@@ -102,24 +131,25 @@ class Heap {
   size_t promote_expired(Nanos now);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain_pages`.
   // Returns how many. No system call happens under a lock that an allocation takes.
-  size_t release(Nanos before, size_t retain_pages) { return pool_.release(before, retain_pages); }
+  size_t release(Nanos before, size_t retain_pages);
   // The same for freed direct mappings.
-  size_t release_direct(Nanos before);
+  size_t release_direct(Nanos before) { return direct_.release(before); }
 
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
   PoolCounts pool_counts() { return pool_.counts(); }
   // Huge pages that hold objects; a hint.
   size_t pages_in_use() const { return pool_.in_use(); }
-  // Empty huge pages or freed mappings that still have memory behind them: something to release.
-  bool has_empty_pages() const { return pool_.has_empty() || cached_direct_bytes() != 0; }
-  size_t cached_direct_bytes() const {
-    return cached_direct_bytes_.load(std::memory_order_relaxed);
+  // Empty huge pages, parked runs, freed mappings with memory behind them, or slots in depots:
+  // something to release.
+  bool has_empty_pages() const {
+    return pool_.has_empty() || cached_direct_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
+  size_t cached_direct_bytes() const { return direct_.kept_bytes(); }
   // Memory behind the map from addresses to spans; records are counted by the arena.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
-  size_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
-  size_t direct_count();  // walks their list
+  size_t direct_bytes() const { return direct_.bytes(); }
+  size_t direct_count() const { return direct_.count(); }
   GroupCounts count(PageGroup group);
   // f(const HugePage&) for every page in use, under its set's lock.
   template <typename F>
@@ -146,39 +176,53 @@ class Heap {
     }
   }
 
-  void lock_all();
-  void unlock_all();
-  void reset_locks_after_fork();
-  bool any_lock_is_held();
+  // f(Lock&) for every lock, in the order in which they may be taken.
+  template <typename F>
+  void for_each_lock(F&& f) {
+    for (Bin& bin : bins_) f(bin.lock);
+    for (auto& row : sets_)
+      for (PageSet& set : row) f(set.lock());
+    f(pool_.lock());
+    f(direct_.lock());
+    f(arena_.lock());
+  }
+  void lock_all() {
+    for_each_lock([](Lock& lock) { lock.lock(); });
+  }
+  void unlock_all() {
+    for_each_lock([](Lock& lock) { lock.unlock(); });
+  }
+  void reset_locks_after_fork() {
+    for_each_lock([](Lock& lock) { lock.reset(); });
+  }
+  bool any_lock_is_held() {
+    bool held = false;
+    for_each_lock([&](Lock& lock) { held |= lock.is_held(); });
+    return held;
+  }
   bool is_consistent();
 
  private:
+  size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n);
+  bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n);
+  void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n);
   Span* new_span(int bin);
   void count_freed(Bin& bin, Span* span, uint32_t freed);
   void free_span(Span* span);
-  Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
-  Span* reuse_direct(size_t bytes, size_t alignment);
-  void cache_direct(Span* span);
-  Span* take_cached_direct(Nanos before);
-  void unmap_direct(Span* span);
+  Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
+  Span* run_at(const PageSet::Place& place, Blocks blocks, PageGroup group);
+  Span* take_parked(PageGroup group, Blocks blocks);
+  size_t drain_parked();
   bool extend_run(Span* span, Blocks have, Blocks want);
-  void* resize_direct(Span* span, size_t bytes);
   PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
   PageSet::Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
-  PageSet::Place take_elsewhere(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageSet::Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
   PageSet::Place open_page(PageGroup group, Blocks blocks);
   void give_blocks(HugePage* page, char* start, Blocks blocks);
   PageSet& set_of(PageGroup group, PageKind kind) {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }
   void promote(HugePage* page, Nanos now);
-  void link_direct(Span* span);
-  void link_direct_locked(Span* span);
-  void unlink_direct(Span* span);
-
-  int cached_directs() const { return cached_directs_.load(std::memory_order_relaxed); }
-  Span* new_direct_record();
-  void free_direct_record(Span* span);
 
   PageSource& system_;
   MetadataArena& arena_;
@@ -187,17 +231,9 @@ class Heap {
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
-  Lock direct_lock_;
-  Span* free_direct_records_ = nullptr;  // guarded by direct_lock_
-  Span* direct_ = nullptr;               // guarded by direct_lock_
-  std::atomic<size_t> direct_bytes_{0};
-  // Freed mappings, newest first, for the next request of about their size; under direct_lock_.
-  Span* cached_direct_ = nullptr;
-  std::atomic<int> cached_directs_{0};
-  std::atomic<size_t> cached_direct_bytes_{0};
-  Span* refused_direct_ =
-      nullptr;  // freed, and the system would not unmap them; under direct_lock_
-  std::atomic<bool> any_refused_{false};
+  DirectMappings direct_;
+  ParkedRuns parked_;
+  std::atomic<size_t> depot_bytes_{0};
 };
 
 }  // namespace llamalloc

@@ -76,6 +76,46 @@ TEST_F(HeapTest, FindsASlotThatIsGivenBackTwice) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// What one thread gives another gets as it is; the worker finds what was freed twice.
+TEST_F(HeapTest, ADepotHandsSlotsOver) {
+  const int bin = bin_of(PageGroup::unknown, size_class_of(64), false);
+  void *slots[100], *again[100];
+  ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
+  const Span* span = heap_.find(slots[0]);
+  EXPECT_EQ(heap_.deposit(bin, slots, 60), nullptr);
+  EXPECT_EQ(heap_.depot_bytes(), 60 * 64u);
+  EXPECT_EQ(span->free_slots, span->slots - 100) << "the span does not know";
+  EXPECT_EQ(heap_.take(bin, again, 40), 40u);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(again[i], slots[20 + i]);
+  EXPECT_EQ(heap_.take(bin, again, 40), 20u) << "no more than there are: no look at a span";
+  EXPECT_EQ(heap_.depot_bytes(), 0u);
+  EXPECT_EQ(heap_.deposit(bin, slots, 100), nullptr);
+  EXPECT_EQ(heap_.deposit(bin, slots + 7, 1), nullptr) << "not seen yet";
+  EXPECT_EQ(heap_.drain_depots(), slots[7]);
+  EXPECT_EQ(heap_.depot_bytes(), 0u);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, DepotsHoldLittle) {
+  std::vector<std::vector<void*>> taken(kTableClasses);
+  for (int c = 0; c < kTableClasses; ++c)
+    for (int i = 0; i < 3000; ++i) taken[c].push_back(heap_.take_one(c));
+  size_t before = 0;
+  const size_t limit = heap_.cache_limit();  // it shrinks as slots go back
+  for (int c = 0; c < kTableClasses; ++c) {
+    for (size_t i = 0; i < 3000; i += 10)
+      ASSERT_EQ(heap_.deposit(c, taken[c].data() + i, 10), nullptr);
+    ASSERT_LE(heap_.depot_bytes() - before, kDepotBytes);
+    ASSERT_LE(heap_.depot_bytes() - before, kDepotSlots * slot_size_of(c));
+    ASSERT_LE(heap_.depot_bytes(), limit);
+    before = heap_.depot_bytes();
+  }
+  EXPECT_GT(before, kLeastCached / 2);
+  EXPECT_EQ(heap_.drain_depots(), nullptr);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages + heap_.count(kGroups[1]).pages, 0u);
+}
+
 TEST_F(HeapTest, TakesManyInOrderFromTheTop) {
   const int bin = bin_of(PageGroup::unknown, size_class_of(64), false);
   void* slots[2000];
@@ -148,6 +188,65 @@ TEST_F(HeapTest, RunsGrowAndShrinkInPlace) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// Buffers that grow in turn do not push each other away at every step.
+TEST_F(HeapTest, GrowingRunsFindRoomBehindThem) {
+  Span* runs[4];
+  for (Span*& run : runs) run = heap_.allocate_growing(40'000, PageGroup::unknown);
+  for (size_t bytes = 40'000; bytes <= 16 * kBlockSize; bytes += 8'000)
+    for (Span* run : runs) {
+      ASSERT_EQ(heap_.resize(run, bytes), run->base) << bytes;
+    }
+  EXPECT_EQ(runs[3]->bytes, 16 * kBlockSize);
+  EXPECT_EQ(heap_.resize(runs[0], 16 * kBlockSize + 1), nullptr);
+  EXPECT_EQ(heap_.resize(runs[0], kLeastRun), nullptr) << "a slot holds that better";
+  EXPECT_EQ(heap_.resize(runs[0], kLeastRun + 1), runs[0]->base);
+  EXPECT_TRUE(heap_.is_consistent());
+  for (Span* run : runs) heap_.deallocate(run);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << "what was resized is not parked";
+}
+
+TEST_F(HeapTest, NoPageIsOpenedForTheRoomToGrow) {
+  for (int i = 0; i < 16; ++i) {
+    Span* run = heap_.allocate_growing(120'000, PageGroup::unknown);
+    ASSERT_EQ(heap_.pages_in_use(), 1u) << i;
+    ASSERT_NE(run, nullptr);
+  }
+  EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - 16 * 15 * kBlockSize);
+}
+
+TEST_F(HeapTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
+  Span* run = heap_.allocate(300'000, 1, PageGroup::brief, false);
+  char* const base = run->base;
+  heap_.deallocate(run);
+  EXPECT_EQ(heap_.find(base), nullptr) << "a second free is found";
+  EXPECT_TRUE(heap_.has_empty_pages()) << "something for the worker";
+  EXPECT_EQ(heap_.count(PageGroup::brief).allocated, 0u);
+  EXPECT_EQ(heap_.count(PageGroup::brief).free_blocks, kHugePageSize);
+  Span* other = heap_.allocate(310'000, 1, PageGroup::brief, false);
+  EXPECT_NE(other->base, base) << "another length";
+  run = heap_.allocate(300'000, 1, PageGroup::brief, true);
+  EXPECT_EQ(run->base, base);
+  EXPECT_EQ(heap_.find(base), run);
+  EXPECT_TRUE(run->sampled);
+  EXPECT_FALSE(run->fresh);
+  heap_.deallocate(run);
+  heap_.deallocate(other);
+  EXPECT_EQ(heap_.count(PageGroup::brief).pages, 1u);
+  heap_.release(Nanos{}, 0);
+  EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
+  EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, ParkedRunsHelpOutWhereThereIsNoMemory) {
+  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  Span* second = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  heap_.deallocate(run);
+  system_.calls_left = 0;
+  EXPECT_NE(one(PageGroup::unknown, 5000), nullptr);
+  heap_.deallocate(second);
+}
+
 TEST_F(HeapTest, AlignmentsUpToAGibibyte) {
   for (size_t alignment = 16; alignment <= size_t{1} << 30; alignment *= 2) {
     Span* span = heap_.allocate(40000, alignment, PageGroup::unknown, false);
@@ -166,43 +265,6 @@ TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
   EXPECT_EQ(heap_.find(span->base), span);
   heap_.deallocate(span);
   EXPECT_EQ(heap_.direct_bytes(), 0u);
-}
-
-TEST_F(HeapTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
-  Span* span = heap_.allocate(9 << 20, 1, PageGroup::unknown, false);
-  char* base = span->base;
-  EXPECT_TRUE(span->fresh);
-  heap_.deallocate(span);
-  EXPECT_EQ(heap_.find(base), nullptr);
-  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{9} << 20);
-  Span* small = heap_.allocate(2 << 20, 1, PageGroup::unknown, false);
-  EXPECT_NE(small->base, base) << "wastes too much";
-  span = heap_.allocate((9 << 20) - 5000, 1, PageGroup::unknown, true);
-  EXPECT_EQ(span->base, base);
-  EXPECT_EQ(heap_.find(base), span);
-  EXPECT_FALSE(span->fresh);
-  EXPECT_TRUE(span->sampled);
-  heap_.deallocate(small);
-  heap_.deallocate(span);
-  EXPECT_EQ(heap_.direct_bytes(), 0u);
-  EXPECT_EQ(heap_.release_direct(system_.time - Nanos::seconds(1)), 0u) << "too young";
-  EXPECT_EQ(heap_.release_direct(system_.time), 1u);
-  EXPECT_EQ(heap_.cached_direct_bytes(), 0u);
-}
-
-TEST_F(HeapTest, KeepsTheNewestFreedMappingAndLittleMore) {
-  std::vector<Span*> spans;
-  for (int i = 0; i < 40; ++i)
-    spans.push_back(
-        heap_.allocate(static_cast<size_t>(2 + i % 9) << 20, 1, PageGroup::unknown, false));
-  for (Span* span : spans) {
-    heap_.deallocate(span);
-    ASSERT_LE(heap_.cached_direct_bytes(), std::max(heap_.direct_bytes() / 16, size_t{10} << 20));
-    ASSERT_GT(heap_.cached_direct_bytes(), 0u);
-  }
-  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{2 + 39 % 9} << 20);
-  heap_.deallocate(heap_.allocate(kCachedDirectBytes + 1, 1, PageGroup::unknown, false));
-  EXPECT_EQ(heap_.cached_direct_bytes(), size_t{2 + 39 % 9} << 20) << "too large to keep";
 }
 
 // A page whose objects outlive the deadline serves the next longer group from then on.
@@ -281,7 +343,8 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
         const int bin = bin_of(group, size_class_of(bytes), random() % 10 == 0);
         h.start = static_cast<char*>(heap_.take_one(bin));
       } else {
-        h.span = heap_.allocate(bytes, 1, group, false);
+        h.span = bytes > kRunMax || random() % 2 ? heap_.allocate(bytes, 1, group, false)
+                                                 : heap_.allocate_growing(bytes, group);
         h.start = h.span->base;
       }
       const auto next = used.lower_bound(h.start);
@@ -305,6 +368,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
     }
   }
   for (auto& [start, h] : used) h.span ? heap_.deallocate(h.span) : void(heap_.give_one(start));
+  heap_.release(system_.time, 0);
   for (PageGroup group : kGroups) EXPECT_EQ(heap_.count(group).pages, 0u);
   EXPECT_TRUE(heap_.is_consistent());
 }
@@ -350,20 +414,6 @@ TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {
     heap_.deallocate(large);
   }
   EXPECT_EQ(heap_.pool_counts().empty_backed, 0u);
-}
-
-TEST_F(HeapTest, AMappingThatTheSystemDoesNotTakeBackIsUsedAgain) {
-  system_.refuse_unmap = true;
-  constexpr size_t kBytes = size_t{200} << 20;  // more than is cached
-  Span* first = heap_.allocate(kBytes, 1, PageGroup::unknown, false);
-  char* const base = first->base;
-  base[0] = 1;
-  heap_.deallocate(first);
-  EXPECT_LT(system_.resident(base, kBytes), kBytes / 2);
-  Span* second = heap_.allocate(kBytes, 1, PageGroup::unknown, false);
-  EXPECT_EQ(second->base, base);
-  EXPECT_FALSE(second->fresh);
-  EXPECT_EQ(heap_.direct_bytes(), kBytes);
 }
 
 }  // namespace

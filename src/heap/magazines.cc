@@ -18,13 +18,7 @@ size_t capacity_of(int log2) {
 }
 
 size_t largest_budget(const Heap& heap, size_t threads) {
-  const size_t part = heap.pages_in_use() * kHugePageSize / 64;
-  const size_t all = std::clamp(part, kLeastAllBudgets, kMostAllBudgets);
-  return std::min(all / (threads ? threads : 1), kLargestBudget);
-}
-
-size_t slot_size_of(int bin) {
-  return kSizeClassRows[bin % kSizeClasses].size;
+  return std::min(heap.cache_limit() / (threads ? threads : 1), kLargestBudget);
 }
 
 size_t half_of(const Magazine& magazine) {
@@ -59,7 +53,8 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = heap.give(bin, magazine.base, oldest);
+    twice = threads > 1 ? heap.deposit(bin, magazine.base, oldest)
+                        : heap.give(bin, magazine.base, oldest);
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
   }

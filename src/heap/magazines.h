@@ -6,7 +6,8 @@
 //
 // malloc pops, free pushes, whoever allocated the slot: no lock, no atomic, the object untouched.
 // A magazine that runs dry takes slots from the heap, one that is full gives its older half back:
-// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem").
+// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem"). Where there are several threads
+// the half goes into the bin's depot (heap.h), from which the next that runs dry takes it as it is.
 //
 // Capacities start at nothing and double as long as the thread needs the heap: up to about 4 KiB
 // unasked, beyond only for a magazine that both ran dry and overflowed; one that does only one of
@@ -47,10 +48,6 @@ inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
-// Bytes, shared by the threads: a 64th of the heap, within these.
-inline constexpr size_t kLeastAllBudgets = size_t{1} << 20;
-inline constexpr size_t kMostAllBudgets = size_t{32} << 20;
-
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;

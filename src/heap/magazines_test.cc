@@ -8,41 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "heap/test_thread.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
 namespace {
-
-// What the fast paths of allocator.h do, on a heap of the test's own.
-class TestThread {
- public:
-  TestThread(Heap& heap, MetadataArena& arena, size_t threads = 1)
-      : heap_(heap), arena_(arena), threads_(threads), cache_(std::make_unique<Magazines>()) {
-    cache_->initialise();
-  }
-  char* allocate(int bin) {
-    Magazine& m = cache_->bins[bin];
-    return static_cast<char*>(m.top != m.base ? *--m.top
-                                              : cache_->refill(heap_, arena_, bin, threads_));
-  }
-  // A slot that was freed twice, if that came to light.
-  void* deallocate(char* p) {
-    const int bin = heap_.find(p)->local_offset / kLocalBinStride;
-    Magazine& m = cache_->bins[bin];
-    if (m.top == m.limit) return cache_->spill(heap_, arena_, bin, p, threads_);
-    *m.top++ = p;
-    return nullptr;
-  }
-  void* flush() { return cache_->flush(heap_); }
-  Magazines& cache() { return *cache_; }
-  size_t cached_bytes() const { return cache_->cached_bytes(); }
-
- private:
-  Heap& heap_;
-  MetadataArena& arena_;
-  size_t threads_;
-  std::unique_ptr<Magazines> cache_;
-};
 
 class MagazinesTest : public testing::Test {
  protected:

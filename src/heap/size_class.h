@@ -24,7 +24,7 @@
 namespace llamalloc {
 
 inline constexpr size_t kSmallMax = size_t{256} << 10;
-inline constexpr size_t kTableMax = size_t{32} << 10;  // sizes whose class a table knows
+inline constexpr size_t kTableMax = size_t{32} << 10;  // sizes whose class the first table knows
 inline constexpr int kSizeClasses = 8 + 8 * 11;
 inline constexpr int kTableClasses = 8 + 8 * 8;
 
@@ -76,10 +76,25 @@ constexpr std::array<uint8_t, kTableMax / 16 + 1> make_class_index() {
   return index;
 }
 
+// Beyond the first table: by 4 KiB, the least step between the sizes there.
+inline constexpr int kMediumShift = 12;
+
+constexpr std::array<uint8_t, (kSmallMax >> kMediumShift)> make_medium_index() {
+  std::array<uint8_t, (kSmallMax >> kMediumShift)> index{};
+  const auto rows = make_size_classes();
+  int c = 0;
+  for (size_t i = 0; i < index.size(); ++i) {
+    while (rows[c].size < (i + 1) << kMediumShift) ++c;
+    index[i] = static_cast<uint8_t>(c);
+  }
+  return index;
+}
+
 }  // namespace internal
 
 inline constexpr auto kSizeClassRows = internal::make_size_classes();
 inline constexpr auto kClassIndex = internal::make_class_index();
+inline constexpr auto kMediumIndex = internal::make_medium_index();
 static_assert(kSizeClassRows[0].size == 16 && kSizeClassRows[0].slots == 1024);
 static_assert(kSizeClassRows[kTableClasses - 1].size == kTableMax);
 static_assert(kSizeClassRows[kSizeClasses - 1].size == kSmallMax);
@@ -89,12 +104,14 @@ constexpr int table_class_of(size_t size) {
   return kClassIndex[(size + 15) >> 4];
 }
 
+// The class of a size above kTableMax, up to kSmallMax.
+constexpr int medium_class_of(size_t size) {
+  return kMediumIndex[(size - 1) >> internal::kMediumShift];
+}
+
 // The class of a size up to kSmallMax.
 constexpr int size_class_of(size_t size) {
-  if (size <= kTableMax) return table_class_of(size);
-  // Eight steps in each doubling: the exponent and the three bits below the first.
-  const int exponent = std::bit_width(size - 1) - 1;
-  return kTableClasses + (exponent - 15) * 8 + static_cast<int>((size - 1) >> (exponent - 3) & 7);
+  return __builtin_expect(size <= kTableMax, 1) ? table_class_of(size) : medium_class_of(size);
 }
 
 }  // namespace llamalloc

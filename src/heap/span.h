@@ -19,6 +19,7 @@
 
 #include "base/lifetime_class.h"
 #include "heap/address_heap.h"
+#include "heap/bin_number.h"
 #include "heap/size_class.h"
 
 namespace llamalloc {
@@ -44,10 +45,13 @@ struct alignas(kCacheLine) Span {
     AddressLinks<Span> links;  // among the spans of the bin that have free slots
     struct {
       size_t bytes;       // run, direct: size as asked, rounded up to blocks or small pages
-      Span* next_direct;  // list of all direct mappings, or of the cached ones
+      Span* next_direct;  // in a list of freed mappings
       union {
-        Span* previous_direct;
-        int64_t freed;  // cached: Nanos at which
+        int64_t freed;  // direct mapping that is kept: Nanos at which
+        struct {
+          bool resized;     // run: since it was allocated
+          PageGroup asked;  // run: the group that it was allocated for
+        };
       };
     };
   };
@@ -68,6 +72,17 @@ struct alignas(kCacheLine) Span {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
   }
   const char* address() const { return base; }
+  // What runs and direct mappings have in common: one object, and no thread may cache it.
+  void become_whole(SpanKind as) {
+    kind = as;
+    magic = 1;
+    slot_size = 0;
+    bin = 0;
+    local_offset = kNoLocalBin * kLocalBinStride;
+    word_count = 0;
+    slots = free_slots = 0;
+    page = nullptr;
+  }
   // Whether the pointer into the span is the start of an object: one multiplication.
   bool starts_object(const void* pointer) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);

@@ -27,11 +27,11 @@ class Lock {
   // False: the thread holds all locks, this one too; it must not unlock it.
   bool lock() {
     count_one();
-    return take() || lock_slow();
+    return counted(take() || lock_slow());
   }
   bool try_lock() {
     count_one();
-    if (take()) return true;
+    if (counted(take())) return true;
     --locks_of_this_thread;
     return false;
   }
@@ -41,6 +41,10 @@ class Lock {
     std::atomic_signal_fence(std::memory_order_release);
     --locks_of_this_thread;
   }
+#ifdef LLAMALLOC_CHECK_BUILD
+  // How often it was taken.
+  uint32_t times_taken() const { return times_taken_.load(std::memory_order_relaxed); }
+#endif
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
   // Only in a child after fork: of whoever held it, nobody exists. Others may sleep already, in
   // threads that a fork handler before ours made.
@@ -68,6 +72,15 @@ class Lock {
   bool lock_slow();
   void wake();
   std::atomic<uint32_t> state_{0};
+#ifdef LLAMALLOC_CHECK_BUILD
+  bool counted(bool taken) {
+    if (taken) times_taken_.fetch_add(1, std::memory_order_relaxed);
+    return taken;
+  }
+  std::atomic<uint32_t> times_taken_{0};
+#else
+  static bool counted(bool taken) { return taken; }
+#endif
 };
 
 class LockGuard {

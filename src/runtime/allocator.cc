@@ -138,8 +138,8 @@ ThreadCache* own_cache() {
 
 namespace {
 
-Placement::Choice choose_group(ThreadCache* cache, size_t size, CallSite site, bool recheck) {
-  if (cache == nullptr || !cache->predicting || cache->busy) return {};
+[[gnu::noinline]] Placement::Choice predict_group(ThreadCache* cache, size_t size, CallSite site,
+                                                  bool recheck) {
   const int size_class =
       size <= kSmallMax ? size_class_of(size) : kSizeClasses + std::bit_width(size);
   Placement::Choice choice = process.placement.choose(site, cache->stack_high, size_class);
@@ -150,6 +150,12 @@ Placement::Choice choose_group(ThreadCache* cache, size_t size, CallSite site, b
     cache->busy = 0;
   }
   return choice;
+}
+
+[[gnu::always_inline]] inline Placement::Choice choose_group(ThreadCache* cache, size_t size,
+                                                             const CallSite& site, bool recheck) {
+  if (cache == nullptr || !cache->predicting || cache->busy) return {};
+  return predict_group(cache, size, site, recheck);
 }
 
 // A sampled allocation stands for many: how often the cache knew the context.
@@ -188,17 +194,9 @@ void* allocate_sampled(ThreadCache* cache, size_t size, CallSite site,
   return p;
 }
 
-void* allocate_large(ThreadCache* cache, size_t size, CallSite site, Due due) {
-  if (size > kLargestSize) return out_of_memory();
-  const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
-  if (due.sample) return allocate_sampled(cache, size, site, choice);
-  Span* span = process.heap.allocate(size, 1, choice.group, false);
-  return span ? span->base : out_of_memory();
-}
-
-// A size above the table's counts here and not on the fast path.
+// A size that no class has counts here and not on the fast path.
 int64_t count_down(ThreadCache* cache, size_t size) {
-  const bool countable = size > kTableMax && size < (size_t{1} << 50);
+  const bool countable = size > kSmallMax && size < (size_t{1} << 50);
   const int64_t left = cache->countdown.load(std::memory_order_relaxed) -
                        (countable ? static_cast<int64_t>(size) : 0);
   cache->countdown.store(left, std::memory_order_relaxed);
@@ -221,16 +219,6 @@ void* take_slot(ThreadCache* cache, int bin) {
   return LLAMALLOC_LIKELY(p != nullptr) ? p : out_of_memory();
 }
 
-// The fast path of the sizes beyond the table; null: there is more to do.
-void* take_medium(ThreadCache* cache, size_t size) {
-  const int64_t left =
-      cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
-  Magazine& magazine = cache->magazines.bins[size_class_of(size)];
-  if (left < 0 || cache->predicting || magazine.is_empty()) return nullptr;
-  cache->countdown.store(left, std::memory_order_relaxed);
-  return magazine.pop();
-}
-
 [[gnu::always_inline]] inline Due count_and_tick(ThreadCache* cache, size_t size) {
   Due due;
   if (LLAMALLOC_LIKELY(cache != nullptr && !cache->busy) && count_down(cache, size) < 0)
@@ -248,16 +236,26 @@ void* take_medium(ThreadCache* cache, size_t size) {
   return p;
 }
 
-}  // namespace
-
-void* allocate_slow(size_t size, CallSite site) {
-  if (size > kTableMax && size <= kSmallMax)
-    if (void* p = take_medium(current_cache.load(std::memory_order_relaxed), size)) return p;
+[[gnu::noinline]] void* allocate_large(size_t size, CallSite site) {
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
   if (LLAMALLOC_UNLIKELY(process.hardened)) return allocate_hardened(cache, size, site, due);
-  if (size > kSmallMax) return allocate_large(cache, size, site, due);
+  if (size > kLargestSize) return out_of_memory();
+  const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
+  if (LLAMALLOC_UNLIKELY(due.sample)) return allocate_sampled(cache, size, site, choice);
+  Span* span = process.heap.allocate(size, 1, choice.group, false);
+  return span ? span->base : out_of_memory();
+}
+
+}  // namespace
+
+void* allocate_slow(size_t size, CallSite site) {
+  if (size > kSmallMax) return allocate_large(size, site);
+  ThreadCache* cache = own_cache();
+  start_worker_if_wanted(site.return_address);
+  const Due due = count_and_tick(cache, size);
+  if (LLAMALLOC_UNLIKELY(process.hardened)) return allocate_hardened(cache, size, site, due);
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (due.sample) return allocate_sampled(cache, size, site, choice);
   const int bin = bin_of(choice.group, size_class_of(size), false);
@@ -266,14 +264,25 @@ void* allocate_slow(size_t size, CallSite site) {
   return p ? p : out_of_memory();
 }
 
+void* allocate_growing(size_t size, CallSite site) {
+  ThreadCache* cache = own_cache();
+  if (cache == nullptr || cache->busy || process.hardened) return allocate(size, site);
+  if (size <= kSmallMax)
+    cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
+  const Due due = count_and_tick(cache, size);
+  const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
+  if (due.sample) return allocate_sampled(cache, size, site, choice);
+  Span* span = process.heap.allocate_growing(size, choice.group);
+  return span ? span->base : out_of_memory();
+}
+
 // Not worth a fast path of its own: what a compiler marks as cold is seldom allocated.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site) {
   if (!is_cold(hotness) || alignment > 16 || size > kSmallMax || process.hardened)
     return allocate_aligned(size, alignment, site);
   ThreadCache* cache = own_cache();
   if (cache == nullptr || cache->busy) return allocate(size, site);
-  if (size <= kTableMax)
-    cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
+  cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
   const Due due = count_and_tick(cache, size);
   Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   choice.group = group_with_hint(choice, hotness);
@@ -283,8 +292,8 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
 
 namespace {
 
-[[gnu::noinline]] void* allocate_looked_up(ThreadCache* cache, size_t size, CallSite site) {
-  const int size_class = table_class_of(size);
+[[gnu::noinline]] void* allocate_looked_up(ThreadCache* cache, size_t size, CallSite site,
+                                           int size_class) {
   const uint64_t key = prediction_cache.context_key(site, cache->stack_high, size_class);
   const Prediction p = prediction_cache.find(key);
   Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
@@ -294,10 +303,9 @@ namespace {
 
 }  // namespace
 
-void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site) {
-  const int size_class = table_class_of(size);
+void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site, int size_class) {
   const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
-  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site);
+  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
@@ -371,11 +379,16 @@ void report_bad_free(const void* p, const char* what, const Span* span) {
   report_misuse(p, span, "%s", what);
 }
 
+void collect_caches(Nanos now) {
+  process.threads.request_housekeeping(now);
+  if (const void* twice = process.heap.drain_depots()) report_double_free(twice);
+}
+
 Released release_memory(size_t keep) {
   ThreadCache* const cache = current_cache.load(std::memory_order_relaxed);
   if (cache != &empty_cache) flush_cache(cache);
   const Nanos now = process.system.now();
-  process.threads.request_housekeeping(now);
+  collect_caches(now);
   return {process.heap.release(now, keep / kHugePageSize), process.heap.release_direct(now)};
 }
 

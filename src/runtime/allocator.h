@@ -23,12 +23,15 @@ inline constexpr size_t kLargestSize = PTRDIFF_MAX;
 
 // Gives back what the thread has cached.
 void flush_cache(ThreadCache* cache);
+// Asks every thread to do that with its next bookkeeping, and gives back what lies in depots.
+void collect_caches(Nanos now);
 
 // Null, with ENOMEM.
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
-[[gnu::noinline]] void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site);
+[[gnu::noinline]] void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site,
+                                           int size_class);
 [[gnu::noinline]] void deallocate_slow(void* p, Span* span, uintptr_t return_address);
 // given: the size that a sized delete named, looked at here only (runtime/hardened.h); second, so
 // that the fast path need not move it.
@@ -41,6 +44,8 @@ void flush_cache(ThreadCache* cache);
 void* allocate_aligned(size_t size, size_t alignment, CallSite site);
 void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
+// An object that is to grow: heap/heap.h, grows_as_run.
+void* allocate_growing(size_t size, CallSite site);
 size_t usable_size(const void* p);
 // The usable size that an allocation of this size and alignment would have; 0: it cannot be had.
 size_t usable_size_of(size_t size, size_t alignment);
@@ -56,21 +61,35 @@ struct Released {
 Released release_memory(size_t keep);
 
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
-template <void* (*slow)(size_t, CallSite) = allocate_slow,
-          void* (*predicted)(ThreadCache*, size_t, CallSite) = allocate_predicted>
-[[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
-  if (LLAMALLOC_LIKELY(size <= kTableMax)) {
-    ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
-    const int64_t left =
-        cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
-    cache->countdown.store(left, std::memory_order_relaxed);
-    if (LLAMALLOC_LIKELY(left >= 0)) {
-      if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site);
-      Magazine* magazine = &cache->magazines.bins[table_class_of(size)];
-      if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
-    }
+using SlowCall = void*(size_t, CallSite);
+using PredictedCall = void*(ThreadCache*, size_t, CallSite, int size_class);
+
+template <SlowCall slow, PredictedCall predicted>
+[[gnu::always_inline]] inline void* allocate_of(int size_class, size_t size, const CallSite& site) {
+  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  const int64_t left =
+      cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
+  cache->countdown.store(left, std::memory_order_relaxed);
+  if (LLAMALLOC_LIKELY(left >= 0)) {
+    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site, size_class);
+    Magazine* magazine = &cache->magazines.bins[size_class];
+    if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
   }
   return slow(size, site);
+}
+
+// Apart, so that the sizes of the table do not pay for those beyond.
+template <SlowCall slow, PredictedCall predicted>
+[[gnu::noinline]] void* allocate_beyond_table(size_t size, CallSite site) {
+  if (size > kSmallMax) return slow(size, site);
+  return allocate_of<slow, predicted>(medium_class_of(size), size, site);
+}
+
+template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted>
+[[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
+  if (LLAMALLOC_LIKELY(size <= kTableMax))
+    return allocate_of<slow, predicted>(table_class_of(size), size, site);
+  return allocate_beyond_table<slow, predicted>(size, site);
 }
 
 // given: nothing, or the size that the caller names.

@@ -7,6 +7,7 @@
 
 #include "os/module_range.h"
 #include "os/waiter.h"
+#include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/output.h"
@@ -44,7 +45,7 @@ void look_at_outlivers(Nanos now, Nanos since) {
 void keep_house(Nanos now) {
   const Nanos since = now - background.last_house;
   if (!is_due(background.last_house, kHousekeeping, now)) return;
-  process.threads.request_housekeeping(now);
+  collect_caches(now);
   const size_t promoted = process.heap.promote_expired(now);
   process.counters.add(Stat::promotions, promoted);
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
@@ -126,10 +127,12 @@ void want_started_worker() {
 
 }  // namespace
 
-// A worker that sleeps for a tenth of a second comes by itself.
+// A worker that sleeps for a tenth of a second comes by itself. One that is woken may wait for a
+// processor: it is not woken again meanwhile.
 void want_worker() {
   if (!background.running.load(std::memory_order_relaxed)) return want_started_worker();
-  if (background.dozing.load(std::memory_order_relaxed)) background.waiter.wake();
+  if (background.dozing.load(std::memory_order_relaxed) && background.dozing.exchange(false))
+    background.waiter.wake();
 }
 
 void want_sleepers_looked_at() {

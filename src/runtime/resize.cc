@@ -11,7 +11,6 @@ namespace llamalloc {
 namespace {
 
 constexpr size_t kSmallPage = 4096;
-constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 bool fits_in_place(size_t have, size_t want) {
@@ -19,7 +18,8 @@ bool fits_in_place(size_t have, size_t want) {
 }
 
 void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
-  void* moved = allocate(size, site);
+  const bool grows = grows_as_run(old_size, size);
+  void* moved = grows ? allocate_growing(size, site) : allocate(size, site);
   if (moved == nullptr) return nullptr;
   memcpy(moved, p, old_size < size ? old_size : size);
   deallocate(p, site.return_address);
@@ -80,11 +80,55 @@ void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
   return span ? span->base : out_of_memory();
 }
 
-void* allocate_zeroed(size_t size, CallSite site) {
+namespace {
+
+constexpr size_t kUnit = 16;  // bytes, one store; every slot has as many
+constexpr size_t kZeroedInline = 8 * kUnit;
+
+// Up to kZeroedInline bytes: pairs of stores from both ends towards the middle, where they overlap.
+[[gnu::always_inline]] inline void* zero_small(void* p, size_t size) {
+  char* const start = static_cast<char*>(p);
+  char* const end = start + (size < kUnit ? kUnit : size);
+  const auto pair = [&](size_t i) {
+    __builtin_memset(start + i * kUnit, 0, kUnit);
+    __builtin_memset(end - (i + 1) * kUnit, 0, kUnit);
+  };
+  pair(0);
+  if (size <= 2 * kUnit) return p;
+  pair(1);
+  if (size <= 4 * kUnit) return p;
+  pair(2);
+  pair(3);
+  return p;
+}
+
+}  // namespace
+
+namespace {
+
+[[gnu::noinline]] void* allocate_zeroed_slow(size_t size, CallSite site) {
   void* p = allocate(size, site);
   if (p == nullptr) return nullptr;
   if (size > kSmallMax && process.heap.find(p)->fresh) return p;
   return memset(p, 0, size);
+}
+
+}  // namespace
+
+// The fast path of allocate() again, but only if it goes through: then nothing is left to call.
+void* allocate_zeroed(size_t size, CallSite site) {
+  if (LLAMALLOC_LIKELY(size <= kZeroedInline)) {
+    ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+    Magazine* magazine = &cache->magazines.bins[table_class_of(size)];
+    const int64_t left =
+        cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
+    if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !magazine->is_empty())) {
+      void* p = magazine->pop();
+      cache->countdown.store(left, std::memory_order_relaxed);
+      return zero_small(p, size);
+    }
+  }
+  return allocate_zeroed_slow(size, site);
 }
 
 void* reallocate(void* p, size_t size, CallSite site) {

@@ -32,8 +32,9 @@ template <bool may_throw>
 }
 
 template <bool may_throw>
-[[gnu::noinline]] void* create_predicted(ThreadCache* cache, size_t size, CallSite site) {
-  void* p = allocate_predicted(cache, size, site);
+[[gnu::noinline]] void* create_predicted(ThreadCache* cache, size_t size, CallSite site,
+                                         int size_class) {
+  void* p = allocate_predicted(cache, size, site, size_class);
   return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
 }
 

@@ -43,7 +43,7 @@ LLAMALLOC_EXPORT void free(void* p) {
 
 LLAMALLOC_EXPORT void* calloc(size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return refuse(ENOMEM);
+  if (__builtin_mul_overflow(count, size, &bytes)) return out_of_memory();
   return allocate_zeroed(bytes, LLAMALLOC_SITE);
 }
 
@@ -57,7 +57,7 @@ LLAMALLOC_EXPORT void* realloc(void* p, size_t size) {
 
 LLAMALLOC_EXPORT void* reallocarray(void* p, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return refuse(ENOMEM);
+  if (__builtin_mul_overflow(count, size, &bytes)) return out_of_memory();
   if (p != nullptr && bytes == 0) {
     deallocate(p, LLAMALLOC_RETURN_ADDRESS);
     return nullptr;

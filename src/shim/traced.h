@@ -36,8 +36,7 @@ template <typename Function>
 inline void* give_up(size_t, CallSite) {
   return nullptr;
 }
-template <void* (*slow)(size_t, CallSite) = give_up,
-          void* (*predicted)(ThreadCache*, size_t, CallSite) = allocate_predicted>
+template <SlowCall slow = give_up, PredictedCall predicted = allocate_predicted>
 [[gnu::always_inline]] inline void* traced_allocate(size_t size, CallSite site) {
   void* p = traced_new(size, kLeastAlignment, site, [&] { return allocate(size, site); });
   return p != nullptr ? p : slow(size, site);

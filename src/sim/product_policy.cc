@@ -107,6 +107,17 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
     CHECK(magazines.spill(heap_, arena_, span->bin, p, running_) == nullptr);
 }
 
+// As reallocate().
+uint64_t ProductPolicy::move(uint64_t address, uint64_t bytes, uint64_t have,
+                             const Request& request) {
+  if (!grows_as_run(have, request.size)) return Policy::resize(address, bytes, request);
+  Span* span = heap_.allocate_growing(request.size, group_of(request.lifetime));
+  if (span == nullptr) return kNoAddress;
+  rounding_ += taken_for(*span) - request.size;
+  free(address, bytes, request.thread, request.now);
+  return pages_.offset_of(span->base);
+}
+
 uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& request) {
   pages_.time = request.now;
   Span* span = heap_.find(pages_.at(address));
@@ -114,12 +125,12 @@ uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& 
   const uint64_t before = taken_for(*span);
   if (span->kind == SpanKind::slots) {
     if (!fits_in_place(span->object_size(), request.size))
-      return Policy::resize(address, bytes, request);
+      return move(address, bytes, before, request);
     rounding_ += bytes - request.size;
     return address;
   }
   void* resized = heap_.resize(span, request.size);
-  if (resized == nullptr) return Policy::resize(address, bytes, request);
+  if (resized == nullptr) return move(address, bytes, before, request);
   rounding_ += taken_for(*span) - request.size;
   rounding_ -= before - bytes;
   return pages_.offset_of(resized);
@@ -131,6 +142,7 @@ void ProductPolicy::advance(Nanos now) {
     last_house_ = now;
     for (Thread* thread : threads_)
       if (thread) thread->called_in = true;
+    CHECK(heap_.drain_depots() == nullptr);
     promotions_ += heap_.promote_expired(now);
   }
   heap_.collapse_first_pages();
@@ -149,6 +161,7 @@ Losses ProductPolicy::losses() {
   losses.empty_pages = heap_.pool_counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap_.cached_direct_bytes());
   losses.metadata = arena_.resident_bytes() + heap_.map_bytes();
+  losses.thread_caches = heap_.depot_bytes();
   for (const Thread* thread : threads_)
     if (thread != nullptr) losses.thread_caches += thread->magazines.cached_bytes();
   return losses;

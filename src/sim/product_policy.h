@@ -43,6 +43,7 @@ class ProductPolicy final : public Policy {
   Thread& thread_of(uint32_t number);
   char* take_slot(uint32_t thread, int bin);
   char* place(const Request& request);
+  uint64_t move(uint64_t address, uint64_t bytes, uint64_t have, const Request& request);
   Span* place_large(const Request& request, uint64_t alignment);
   static uint64_t taken_for(const Span& span) {
     return span.kind == SpanKind::direct ? DirectSpace::backed(span.bytes) : span.object_size();

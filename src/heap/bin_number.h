@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of bins: (page group, slot size, sampled or not). Those of the first half are local: a
+// thread may cache their slots. The second half holds the sampled objects.
+#pragma once
+
+#include <cstddef>
+
+#include "base/lifetime_class.h"
+#include "heap/size_class.h"
+
+namespace llamalloc {
+
+inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
+inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
+inline constexpr int kBins = 2 * kLocalBins;
+// Bytes that a thread keeps for each local bin: so that a free finds them with one addition.
+inline constexpr int kLocalBinStride = 32;
+
+constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
+  return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
+}
+constexpr PageGroup group_of_bin(int bin) {
+  return static_cast<PageGroup>(bin / kSizeClasses % kPageGroups);
+}
+constexpr size_t slot_size_of(int bin) {
+  return kSizeClassRows[bin % kSizeClasses].size;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/direct_mappings.h"
+
+#include "base/check.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kSmallPage = 4096;
+
+// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
+// none.
+Span* take_fitting(Span** link, size_t bytes, size_t alignment) {
+  for (; *link != nullptr; link = &(*link)->next_direct) {
+    Span* span = *link;
+    const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
+    if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
+    *link = span->next_direct;
+    return span;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
+  const size_t size = align_up(bytes, kSmallPage);
+  if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
+  if (alignment < kBlockSize) alignment = kBlockSize;
+  Span* span = reuse(size, alignment);
+  if (span == nullptr) span = make(size, alignment);
+  if (span == nullptr) return nullptr;
+  span->sampled = sampled;
+  map_.set(span->base, {1}, span);
+  return span;
+}
+
+Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
+  LockGuard guard(lock_);
+  Span* span = take_fitting(&kept_, bytes, alignment);
+  if (span != nullptr) {
+    --kept_count_;
+    add(kept_bytes_, size_t{0} - span->bytes);
+  } else {
+    span = take_fitting(&refused_, bytes, alignment);
+  }
+  if (span != nullptr) count_in(span->bytes);
+  return span;
+}
+
+Span* DirectMappings::make(size_t bytes, size_t alignment) {
+  Span* span = new_record(bytes);
+  if (span == nullptr) return nullptr;
+  void* start = map(bytes, alignment);
+  if (start == nullptr || !map_.cover(start, 1, system_)) {
+    if (start) system_.unmap(start, bytes);
+    LockGuard guard(lock_);
+    count_out(bytes);
+    free_record(span);
+    return nullptr;
+  }
+  if (bytes >= kHugePageSize && pool_.wants_huge_pages()) system_.advise_huge(start, bytes, true);
+  span->become_whole(SpanKind::direct);
+  span->base = static_cast<char*>(start);
+  span->fresh = true;
+  span->bytes = bytes;
+  return span;
+}
+
+// What is empty makes room when address space is scarce.
+void* DirectMappings::map(size_t bytes, size_t alignment) {
+  void* start = system_.map(bytes, alignment);
+  if (start == nullptr && release(Nanos::max()) != 0) start = system_.map(bytes, alignment);
+  if (start == nullptr && pool_.give_up_space()) start = system_.map(bytes, alignment);
+  return start;
+}
+
+Span* DirectMappings::new_record(size_t bytes) {
+  LockGuard guard(lock_);
+  Span* span = free_records_;
+  if (span != nullptr)
+    free_records_ = span->next_direct;
+  else
+    span = arena_.make_array<Span>(1);
+  if (span != nullptr) count_in(bytes);
+  return span;
+}
+
+void DirectMappings::free_record(Span* span) {
+  span->next_direct = free_records_;
+  free_records_ = span;
+}
+
+void DirectMappings::deallocate(Span* span) {
+  Span* leaving = nullptr;
+  const Nanos now = system_.now_coarse();
+  {
+    LockGuard guard(lock_);
+    count_out(span->bytes);
+    const size_t in_use = pool_.in_use() * kHugePageSize + bytes();
+    const bool stays = span->bytes <= kKeptMappingMax;
+    while (stays && kept_ != nullptr &&
+           (kept_count_ == kKeptMappings || kept_bytes() + span->bytes > in_use / 16)) {
+      Span* oldest = take_oldest(Nanos::max());
+      oldest->next_direct = leaving;
+      leaving = oldest;
+    }
+    if (stays) {
+      span->freed = now.n;
+      keep(span);
+    } else {
+      span->next_direct = nullptr;
+      leaving = span;
+    }
+  }
+  while (Span* next = leaving) {
+    leaving = next->next_direct;
+    unmap(next);
+  }
+}
+
+void DirectMappings::keep(Span* span) {
+  span->fresh = false;
+  span->next_direct = kept_;
+  kept_ = span;
+  ++kept_count_;
+  add(kept_bytes_, span->bytes);
+}
+
+// The oldest of the kept ones, if it was freed up to `before`; the caller holds the lock.
+Span* DirectMappings::take_oldest(Nanos before) {
+  Span** link = &kept_;
+  while (*link != nullptr && (*link)->next_direct != nullptr) link = &(*link)->next_direct;
+  Span* span = *link;
+  if (span == nullptr || span->freed > before.n) return nullptr;
+  *link = nullptr;
+  --kept_count_;
+  add(kept_bytes_, size_t{0} - span->bytes);
+  return span;
+}
+
+size_t DirectMappings::release(Nanos before) {
+  for (size_t released = 0;; ++released) {
+    Span* oldest;
+    {
+      LockGuard guard(lock_);
+      oldest = take_oldest(before);
+    }
+    if (oldest == nullptr) return released;
+    unmap(oldest);
+  }
+}
+
+// A mapping that the system refuses to take (a filter; it would split one mapping too many) stays
+// for a later request, emptied.
+void DirectMappings::unmap(Span* span) {
+  const bool gone = system_.unmap(span->base, span->bytes);
+  if (!gone) system_.discard(span->base, span->bytes);
+  LockGuard guard(lock_);
+  if (gone) return free_record(span);
+  span->next_direct = refused_;
+  refused_ = span;
+  span->fresh = false;
+}
+
+// While the address may change, nobody finds the object there.
+void* DirectMappings::resize(Span* span, size_t bytes) {
+  const size_t size = align_up(bytes, kSmallPage);
+  if (size == span->bytes) return span->base;
+  map_.set(span->base, {1}, nullptr);
+  void* moved = system_.remap(span->base, span->bytes, size);
+  if (moved != nullptr && !map_.cover(moved, 1, system_)) {
+    moved = system_.remap(moved, size, span->bytes);
+    CHECK(moved != nullptr && map_.cover(moved, 1, system_));
+    span->base = static_cast<char*>(moved);
+    moved = nullptr;
+  }
+  if (moved != nullptr) {
+    span->base = static_cast<char*>(moved);
+    LockGuard guard(lock_);
+    add(bytes_, size - span->bytes);
+    span->bytes = size;
+  }
+  map_.set(span->base, {1}, span);
+  return moved;
+}
+
+bool DirectMappings::is_consistent() {
+  LockGuard guard(lock_);
+  size_t bytes = 0;
+  int n = 0;
+  bool good = (count() == 0) == (this->bytes() == 0);
+  for (const Span* span = kept_; span != nullptr; span = span->next_direct) {
+    bytes += span->bytes;
+    ++n;
+    good &= span->kind == SpanKind::direct && map_.find(span->base) != span;
+  }
+  return good && bytes == kept_bytes() && n == kept_count_;
+}
+
+}  // namespace llamalloc

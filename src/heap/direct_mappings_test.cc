@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/direct_mappings.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+class DirectMappingsTest : public testing::Test {
+ protected:
+  Span* allocate(size_t bytes, size_t alignment, bool sampled) {
+    return direct_.allocate(bytes, alignment, sampled);
+  }
+  void deallocate(Span* span) {
+    map_->set(span->base, {1}, nullptr);
+    direct_.deallocate(span);
+  }
+
+  FakePages system_;
+  MetadataArena arena_{system_};
+  std::unique_ptr<SpanMap> map_ = std::make_unique<SpanMap>();
+  PagePool pool_{system_, arena_, *map_};
+  DirectMappings direct_{system_, arena_, *map_, pool_};
+};
+
+TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
+  Span* span = allocate(9 << 20, 1, false);
+  char* base = span->base;
+  EXPECT_TRUE(span->fresh);
+  deallocate(span);
+  EXPECT_EQ(map_->find(base), nullptr);
+  EXPECT_EQ(direct_.kept_bytes(), size_t{9} << 20);
+  Span* small = allocate(2 << 20, 1, false);
+  EXPECT_NE(small->base, base) << "wastes too much";
+  span = allocate((9 << 20) - 5000, 1, true);
+  EXPECT_EQ(span->base, base);
+  EXPECT_EQ(map_->find(base), span);
+  EXPECT_FALSE(span->fresh);
+  EXPECT_TRUE(span->sampled);
+  deallocate(small);
+  deallocate(span);
+  EXPECT_EQ(direct_.bytes(), 0u);
+  EXPECT_EQ(direct_.release(system_.time - Nanos::seconds(1)), 0u) << "too young";
+  EXPECT_EQ(direct_.release(system_.time), 1u);
+  EXPECT_EQ(direct_.kept_bytes(), 0u);
+}
+
+TEST_F(DirectMappingsTest, KeepsTheNewestFreedMappingAndLittleMore) {
+  std::vector<Span*> spans;
+  for (int i = 0; i < 40; ++i)
+    spans.push_back(allocate(static_cast<size_t>(2 + i % 9) << 20, 1, false));
+  for (Span* span : spans) {
+    deallocate(span);
+    ASSERT_LE(direct_.kept_bytes(), std::max(direct_.bytes() / 16, size_t{10} << 20));
+    ASSERT_GT(direct_.kept_bytes(), 0u);
+  }
+  EXPECT_EQ(direct_.kept_bytes(), size_t{2 + 39 % 9} << 20);
+  deallocate(allocate(kKeptMappingMax + 1, 1, false));
+  EXPECT_EQ(direct_.kept_bytes(), size_t{2 + 39 % 9} << 20) << "too large to keep";
+}
+
+TEST_F(DirectMappingsTest, AMappingThatTheSystemDoesNotTakeBackIsUsedAgain) {
+  system_.refuse_unmap = true;
+  constexpr size_t kBytes = size_t{200} << 20;  // more than is cached
+  Span* first = allocate(kBytes, 1, false);
+  char* const base = first->base;
+  base[0] = 1;
+  deallocate(first);
+  EXPECT_LT(system_.resident(base, kBytes), kBytes / 2);
+  Span* second = allocate(kBytes, 1, false);
+  EXPECT_EQ(second->base, base);
+  EXPECT_FALSE(second->fresh);
+  EXPECT_EQ(direct_.bytes(), kBytes);
+}
+
+TEST_F(DirectMappingsTest, CountsWhatIsInUse) {
+  Span* first = allocate(3 << 20, 1, false);
+  Span* second = allocate((5 << 20) + 1, 1, false);
+  EXPECT_EQ(direct_.count(), 2u);
+  EXPECT_EQ(direct_.bytes(), (size_t{8} << 20) + 4096);
+  void* moved = direct_.resize(second, 7 << 20);
+  ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(map_->find(moved), second);
+  EXPECT_EQ(direct_.bytes(), size_t{10} << 20);
+  deallocate(first);
+  deallocate(second);
+  EXPECT_EQ(direct_.count(), 0u);
+  EXPECT_TRUE(direct_.is_consistent());
+}
+
+TEST_F(DirectMappingsTest, AFailedAllocationIsNotCounted) {
+  for (int allowed = 0; allowed < 4; ++allowed) {
+    system_.calls_left = allowed;
+    Span* span = allocate(3 << 20, 1, false);
+    system_.calls_left = INT64_MAX;
+    if (span != nullptr) deallocate(span);
+    EXPECT_EQ(direct_.bytes(), 0u) << allowed;
+    EXPECT_TRUE(direct_.is_consistent()) << allowed;
+  }
+}
+
+}  // namespace
+}  // namespace llamalloc
