@@ -23,7 +23,7 @@ AT_MOST = {
     "churn": {"malloc": 27.6, "free": 37.7, "new": 28.0, "delete": 37.6},
     "medium": {"malloc": 30.0, "free": 34.0},
     "calloc": {"calloc": 46.0, "free": 34.0},
-    # Two thirds of it is copying, on the way to 32 KiB.
+    # Copying is part of it, on the way to 32 KiB.
     "growth": {"realloc": 2650.0},
     # Threads and the worker take turns as they like: their counts vary, so there is room.
     "large": {"malloc": 260.0, "free": 170.0},
