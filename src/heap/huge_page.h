@@ -62,15 +62,18 @@ struct HugePage {
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
   PageGroup group = PageGroup::unknown;
-  bool promoted = false;  // outlived the deadline of the group it was opened for
-  bool backed = false;    // has, or may have, memory behind it
-  Nanos opened{};         // when it took its first span
-  Nanos emptied{};        // when it lost its last span
+  bool promoted = false;    // outlived the deadline of the group it was opened for
+  bool backed = false;      // has, or may have, memory behind it
+  bool given_back = false;  // among the pool's pages without memory
+  Nanos opened{};           // when it took its first span
+  Nanos emptied{};          // when it lost its last span
   // When somebody last took slots or blocks in it; kept for groups with a deadline. Written under
   // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
   std::atomic<int64_t> last_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes
+  // The page with which it shares a page of the span map; null: there is none.
+  HugePage* neighbour = nullptr;
 
   const char* address() const { return base; }
   Span* record_at(uint32_t first_block) {

@@ -21,6 +21,16 @@ void PagePool::remove_backed(HugePage* page) {
   empty_hint_.store(--counts_.empty_backed, std::memory_order_relaxed);
 }
 
+void PagePool::add_given_back(HugePage* page) {
+  given_back_.insert(page);
+  page->given_back = true;
+}
+
+void PagePool::remove_given_back(HugePage* page) {
+  given_back_.remove(page);
+  page->given_back = false;
+}
+
 HugePage* PagePool::acquire() {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
@@ -35,7 +45,7 @@ HugePage* PagePool::acquire() {
 HugePage* PagePool::back_another() {
   HugePage* page = given_back_.min();
   if (page)
-    given_back_.remove(page);
+    remove_given_back(page);
   else
     page = take_new();
   if (page == nullptr) return nullptr;
@@ -67,18 +77,37 @@ size_t PagePool::release(Nanos before, size_t retain) {
   while (HugePage* page = take_oldest(before, retain)) {
     const bool done = system_.discard(page->base, kHugePageSize);
     if (done) system_.discard(page->records, kPageRecordBytes);  // it has no spans
-    LockGuard guard(lock_);
     if (!done) {
+      LockGuard guard(lock_);
       add_backed(page);
       return released;
     }
-    page->backed = false;
-    page->dirty = {};
-    given_back_.insert(page);
-    ++counts_.released;
+    become_given_back(page);
     ++released;
   }
   return released;
+}
+
+// Takes its neighbour out for a moment, so that nobody fills in their page of the map while that
+// goes back to the system.
+void PagePool::become_given_back(HugePage* page) {
+  HugePage* neighbour = take_neighbour(page);
+  if (neighbour != nullptr) map_.discard(page->base, system_);
+  LockGuard guard(lock_);
+  page->backed = false;
+  page->dirty = {};
+  add_given_back(page);
+  if (neighbour != nullptr) add_given_back(neighbour);
+  ++counts_.released;
+}
+
+// If it has been given back, too; else null.
+HugePage* PagePool::take_neighbour(HugePage* page) {
+  LockGuard guard(lock_);
+  HugePage* neighbour = page->neighbour;
+  if (neighbour == nullptr || !neighbour->given_back) return nullptr;
+  remove_given_back(neighbour);
+  return neighbour;
 }
 
 HugePage* PagePool::take_new() {
@@ -86,6 +115,7 @@ HugePage* PagePool::take_new() {
   HugePage* page = new_record();
   if (page == nullptr) return nullptr;
   page->base = cursor_;
+  meet_neighbour(page);
   cursor_ += kHugePageSize;
   ++pages_made_;
   if (pages_made_ == 1) first_pages_ = page->base;
@@ -96,21 +126,43 @@ HugePage* PagePool::take_new() {
   return page;
 }
 
+// Pages are made upwards: of two that share a page of the map, the lower one comes first.
+void PagePool::meet_neighbour(HugePage* page) {
+  HugePage* below = last_made_;
+  last_made_ = page;
+  if (below == nullptr || below->base + kHugePageSize != page->base) return;
+  if (!SpanMap::share_a_page(below->base, page->base)) return;
+  page->neighbour = below;
+  below->neighbour = page;
+}
+
 HugePage* PagePool::new_record() {
-  if (HugePage* page = spare_) {
-    spare_ = page->older;
-    return page;
-  }
-  char* records = static_cast<char*>(arena_.allocate(kPageRecordBytes, 4096));
-  HugePage* page = records ? arena_.make<HugePage>() : nullptr;
-  if (page != nullptr) page->records = records;
+  if (spare_ == nullptr && !make_records()) return nullptr;
+  HugePage* page = spare_;
+  spare_ = page->older;
   return page;
+}
+
+// Many at once, so that they lie densely: what stands beside them is aligned to small pages.
+bool PagePool::make_records() {
+  char* records = static_cast<char*>(arena_.allocate(kRecordsAtOnce * kPageRecordBytes, 4096));
+  HugePage* pages = records ? arena_.make_array<HugePage>(kRecordsAtOnce) : nullptr;
+  if (pages == nullptr) return false;
+  for (size_t i = kRecordsAtOnce; i-- > 0;) {
+    HugePage* page = new (&pages[i]) HugePage;
+    page->records = records + i * kPageRecordBytes;
+    page->older = spare_;
+    spare_ = page;
+  }
+  return true;
 }
 
 // All empty pages as a list by `older`; nobody finds them any more.
 HugePage* PagePool::detach_empty() {
   HugePage* list = nullptr;
   const auto move = [&](HugePage* page) {
+    if (page->neighbour != nullptr) page->neighbour->neighbour = nullptr;
+    page->neighbour = nullptr;
     page->older = list;
     list = page;
   };
@@ -119,9 +171,10 @@ HugePage* PagePool::detach_empty() {
     move(page);
   }
   while (HugePage* page = given_back_.min()) {
-    given_back_.remove(page);
+    remove_given_back(page);
     move(page);
   }
+  last_made_ = nullptr;
   return list;
 }
 
@@ -216,7 +269,10 @@ bool PagePool::is_consistent() {
   backed_.for_each(
       [&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
   for (HugePage* page = oldest_; page != nullptr; page = page->newer) ++listed;
-  given_back_.for_each([&](HugePage* page) { good &= !page->backed && page->used_blocks == 0; });
+  given_back_.for_each([&](HugePage* page) {
+    good &= !page->backed && page->given_back && page->used_blocks == 0;
+    good &= page->neighbour == nullptr || page->neighbour->neighbour == page;
+  });
   return good && empty == counts_.empty_backed && listed == empty;
 }
 

@@ -65,13 +65,20 @@ class PagePool {
   static constexpr size_t kLargestChunk = 1 << 30;
   static constexpr size_t kCommitStep = 32 << 20;
   static constexpr size_t kFirstPages = 3;
+  static constexpr size_t kRecordsAtOnce = 16;
 
   void add_backed(HugePage* page);
   void remove_backed(HugePage* page);
+  void add_given_back(HugePage* page);
+  void remove_given_back(HugePage* page);
+  void become_given_back(HugePage* page);
+  HugePage* take_neighbour(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another();
   HugePage* take_new();
+  void meet_neighbour(HugePage* page);
   HugePage* new_record();
+  bool make_records();
   HugePage* detach_empty();
   bool is_first(const HugePage* page) const;
   bool commit_more();
@@ -87,6 +94,7 @@ class PagePool {
   char* committed_ = nullptr;  // end of what is committed of the chunk
   char* limit_ = nullptr;      // end of the chunk
   char* first_pages_ = nullptr;
+  HugePage* last_made_ = nullptr;  // ends at cursor_, unless that is a new chunk's
   size_t pages_made_ = 0;
   std::atomic<bool> collapse_due_{false};
   AddressHeap<HugePage> backed_;

@@ -8,13 +8,20 @@
 // so nobody changes an entry while somebody has the right to look it up. Only statistics look at
 // what is not theirs: by find_any, under the lock of the page's set, without which no record of the
 // page is made anew.
+//
+// A small page of a leaf tells of two huge pages. When both went back to the system it holds only
+// nulls, and goes as well: it reads as nulls afterwards, so that a reader of an address which holds
+// no object sees no difference. Nobody writes to it meanwhile: entries of a huge page are set by
+// whoever has it, and during that moment nobody has or can get either (PagePool).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "heap/span.h"
 #include "os/pages.h"
@@ -38,6 +45,17 @@ class SpanMap {
       if (Entry* leaf = entry.load(std::memory_order_relaxed))
         bytes += system.resident(leaf, kLeafEntries * sizeof(Entry));
     return bytes;
+  }
+
+  // Whether the entries of two addresses lie in one small page of a leaf.
+  static bool share_a_page(const void* a, const void* b) { return page_of(a) == page_of(b); }
+  // Gives the small page around the address's entry back to the system: all of it is null, and
+  // nobody else sets an entry in it meanwhile.
+  void discard(const void* address, PageSource& system) {
+    const uintptr_t first = page_of(address) * kPageEntries;
+    Entry* page = root_[first / kLeafEntries].load(std::memory_order_relaxed) + first % kLeafEntries;
+    SLOW_DCHECK(std::all_of(page, page + kPageEntries, [](const Entry& e) { return !e.load(); }));
+    system.discard(page, kPageEntries * sizeof(Entry));
   }
 
   // Makes the leaves that cover the space; false if the system has no memory.
@@ -70,6 +88,10 @@ class SpanMap {
     return leaf[(address >> kBlockShift) & (kLeafEntries - 1)].load(order);
   }
 
+  static constexpr size_t kPageEntries = 4096 / sizeof(Entry);
+  static uintptr_t page_of(const void* address) {
+    return (reinterpret_cast<uintptr_t>(address) >> kBlockShift) / kPageEntries;
+  }
   bool ensure_leaf(size_t i, PageSource& system) {
     if (root_[i].load(std::memory_order_relaxed)) return true;
     constexpr size_t kBytes = kLeafEntries * sizeof(Entry);

@@ -13,7 +13,9 @@ void* MetadataArena::allocate(size_t bytes, size_t alignment) {
   if (bytes < kChunk / 4) return allocate_locked(bytes, alignment);
   bytes = align_up(bytes, 4096);
   char* start = static_cast<char*>(pages_.map(bytes, 4096));
-  if (start == nullptr || remember(start, bytes)) return start;
+  if (start == nullptr) return nullptr;
+  pages_.advise_huge(start, bytes, false);  // owners touch what they need
+  if (remember(start, bytes)) return start;
   pages_.unmap(start, bytes);
   return nullptr;
 }
