@@ -39,6 +39,10 @@ class Symboliser {
   // False: no module there; *out is then as it was.
   bool module_of(uintptr_t return_address, ModuleInfo* out);
 
+  // From time to time: if no name was asked for since the call before the last, the files' pages
+  // leave our memory. They are the system's cache, and are mapped again as they are read.
+  void rest(PageSource& system);
+
   struct Module;
 
  private:
@@ -50,6 +54,7 @@ class Symboliser {
   Module* modules_ = nullptr;  // a list; modules stay in it for good
   uint64_t loads_seen_ = 0;    // the loader's counts when the list was made
   uint64_t unloads_seen_ = 0;
+  int warmth_ = 0;  // calls of rest() until the files are cold; 0: they are
 };
 
 }  // namespace llamalloc

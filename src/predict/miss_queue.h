@@ -5,6 +5,8 @@
 //   free --(producer: exchange)--> filling --> ready --(consumer)--> free
 //
 // A full queue drops the context: its key stays unseen and is asked for again at its next use.
+// Places are taken from the first on, so that the memory behind the last is touched in a rush only;
+// rest() gives it back after one.
 #pragma once
 
 #include <atomic>
@@ -12,6 +14,7 @@
 #include <cstdint>
 
 #include "os/arena.h"
+#include "os/pages.h"
 #include "os/unwind.h"
 
 namespace llamalloc {
@@ -20,34 +23,37 @@ struct Miss {
   static constexpr size_t kStackBytes = 24 * 1024;
 
   std::atomic<uint32_t> state;
+  uint8_t warmth;  // 0: no memory behind the stack
   bool recheck;
   uint64_t key;
   uint64_t site_key;
   size_t size;
   StackSnapshot snapshot;
-  char stack[kStackBytes];
+  char* stack;  // kStackBytes
 };
 
 class MissQueue {
  public:
   static constexpr uint32_t kMisses = 64;
+  static constexpr uint32_t kRecheckPlaces = 2;
 
   bool open(MetadataArena& arena) {
-    if (misses_ == nullptr) misses_ = arena.make_array<Miss>(kMisses);
-    return misses_ != nullptr;
+    if (misses_ != nullptr) return true;
+    Miss* misses = arena.make_array<Miss>(kMisses);
+    char* stacks = static_cast<char*>(arena.allocate(kMisses * Miss::kStackBytes, kSmallPage));
+    if (misses == nullptr || stacks == nullptr) return false;
+    for (uint32_t i = 0; i < kMisses; ++i) misses[i].stack = stacks + i * Miss::kStackBytes;
+    misses_ = misses;
+    return true;
   }
 
   // A place to fill in, or null when all are taken; then submit() it. A recheck can wait for
   // another turn, so it only looks at a few places and leaves room for first-seen contexts.
   Miss* reserve(bool recheck) {
-    if (misses_ == nullptr) return nullptr;
-    const uint32_t start = turn_.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t i = 0; i < (recheck ? 2 : kMisses); ++i) {
-      Miss& miss = misses_[(start + i) % kMisses];
-      uint32_t expected = kFree;
-      // Pairs with the release in finish(): what the consumer read is no longer needed.
-      if (miss.state.compare_exchange_strong(expected, kFilling, std::memory_order_acquire))
-        return &miss;
+    for (uint32_t i = 0; misses_ != nullptr && i < (recheck ? kRecheckPlaces : kMisses); ++i) {
+      if (!take(misses_[i])) continue;
+      misses_[i].warmth = kWarm;
+      return &misses_[i];
     }
     return nullptr;
   }
@@ -61,10 +67,21 @@ class MissQueue {
     for (uint32_t i = 0; misses_ != nullptr && i < kMisses; ++i) {
       if (misses_[i].state.load(std::memory_order_acquire) != kReady) continue;
       f(misses_[i]);
-      misses_[i].state.store(kFree, std::memory_order_release);
+      finish(misses_[i]);
       ++done;
     }
     return done;
+  }
+
+  // By the consumer, from time to time: the memory of a place that was not used since the call
+  // before the last goes back to the system.
+  void rest(PageSource& system) {
+    for (uint32_t i = 0; misses_ != nullptr && i < kMisses; ++i) {
+      Miss& miss = misses_[i];
+      if (!take(miss)) continue;
+      if (miss.warmth != 0 && --miss.warmth == 0) system.discard(miss.stack, Miss::kStackBytes);
+      finish(miss);
+    }
   }
 
   // After fork: what other threads were filling will never be ready.
@@ -75,8 +92,19 @@ class MissQueue {
 
  private:
   static constexpr uint32_t kFree = 0, kFilling = 1, kReady = 2;
+  static constexpr uint8_t kWarm = 2;  // calls of rest() until it is cold
+  static constexpr size_t kSmallPage = 4096;
+  static_assert(Miss::kStackBytes % kSmallPage == 0);
+
+  // Pairs with the release in finish(): who had the place before is done with it.
+  static bool take(Miss& miss) {
+    uint32_t expected = kFree;
+    return miss.state.load(std::memory_order_relaxed) == kFree &&
+           miss.state.compare_exchange_strong(expected, kFilling, std::memory_order_acquire);
+  }
+  static void finish(Miss& miss) { miss.state.store(kFree, std::memory_order_release); }
+
   Miss* misses_ = nullptr;
-  std::atomic<uint32_t> turn_{0};
 };
 
 }  // namespace llamalloc

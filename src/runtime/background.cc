@@ -49,6 +49,8 @@ void keep_house(Nanos now) {
   const size_t promoted = process.heap.promote_expired(now);
   process.counters.add(Stat::promotions, promoted);
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
+  background.contexts.queue().rest(process.system);
+  if (background.symboliser != nullptr) background.symboliser->rest(process.system);
 }
 
 void give_memory_back(Nanos now) {

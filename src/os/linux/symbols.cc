@@ -10,6 +10,8 @@
 namespace llamalloc {
 namespace {
 
+constexpr int kWarm = 2;  // calls of rest()
+
 // Writes a frame name: printable, cut, 0-terminated.
 class NameWriter {
  public:
@@ -110,6 +112,7 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room) 
     return writer.finish();
   }
   module->open(arena_);
+  warmth_ = kWarm;
   const ByteRange name = module->index.name_at(address - module->bias);
   if (name.size != 0) {
     writer.put(name);
@@ -125,6 +128,12 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room) 
     writer.put_hexadecimal(start - module->bias);
   }
   return writer.finish();
+}
+
+void Symboliser::rest(PageSource& system) {
+  if (warmth_ == 0 || --warmth_ != 0) return;
+  for (const Module* m = modules_; m != nullptr; m = m->next)
+    if (m->file.size != 0) system.discard(const_cast<uint8_t*>(m->file.data), m->file.size);
 }
 
 bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out) {

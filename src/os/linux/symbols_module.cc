@@ -115,14 +115,18 @@ void Symboliser::Module::open(MetadataArena& arena) {
   const ByteRange bytes = is_vdso
                               ? ByteRange{reinterpret_cast<const uint8_t*>(start), limit - start}
                               : map_file(is_main ? "/proc/self/exe" : path);
-  const ElfFile file(bytes);
-  const ByteRange id = file.build_id();
+  const ElfFile elf(bytes);
+  const ByteRange id = elf.build_id();
   // The vDSO's headers are in the kernel's image itself; other files may have been replaced.
-  const bool same = file.ok() && file.has_program_headers(headers, header_count) &&
+  const bool same = elf.ok() && elf.has_program_headers(headers, header_count) &&
                     id.size == build_id_bytes &&
                     (id.size == 0 || memcmp(id.data, build_id, id.size) == 0);
-  const bool usable = same && index.build(file.symbols(), arena);
-  if (!usable && !is_vdso) unmap(bytes);
+  const bool usable = same && index.build(elf.symbols(), arena);
+  if (is_vdso) return;
+  if (usable)
+    file = bytes;
+  else
+    unmap(bytes);
 }
 
 const char* Symboliser::Module::base_name() const {

@@ -34,6 +34,7 @@ struct Symboliser::Module {
   CodeSegment code[kCodeSegments];
   int code_count = 0;
   SymbolIndex index;
+  ByteRange file;  // as mapped; empty: it is not
 
   // From the loader's description; false: not a module that we can describe.
   bool describe(const dl_phdr_info& info);

@@ -20,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "os/fake/fake_pages.h"
 #include "os/unwind.h"
 
 namespace llamalloc_symbols_test {
@@ -326,6 +327,19 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
     }
   loader.join();
   EXPECT_GT(named, 0);
+}
+
+TEST_F(SymboliserTest, FilesLeaveOurMemoryWhenNobodyAsks) {
+  FakePages system;
+  const std::string before = name_of(&plain_second);
+  symboliser_.rest(system);
+  EXPECT_EQ(system.discards, 0) << "asked for a moment ago";
+  symboliser_.rest(system);
+  EXPECT_GE(system.discards, 1);
+  const int once = system.discards;
+  symboliser_.rest(system);
+  EXPECT_EQ(system.discards, once);
+  EXPECT_EQ(name_of(&plain_second), before);
 }
 
 TEST_F(SymboliserTest, PrintsItsSpeed) {
