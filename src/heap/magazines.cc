@@ -127,6 +127,12 @@ void Magazines::reset() {
   budget = kFirstBudget;
 }
 
+void Magazines::start_over() {
+  const size_t half = std::max(budget / 2, kFirstBudget);
+  reset();
+  budget = half;
+}
+
 size_t Magazines::cached_bytes() const {
   size_t bytes = 0;
   for (int b = 0; b < kLocalBins; ++b) bytes += bins[b].held() * slot_size_of(b);

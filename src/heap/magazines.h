@@ -65,8 +65,11 @@ struct Magazines {
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
   // Gives everything back to the heap. Returns a slot that was freed twice, or null.
   void* flush(Heap& heap);
-  // Forgets the capacities too: for a thread that ends.
+  // Forgets the capacities too, when all is given back: for a thread that ends.
   void reset();
+  // The same for one that goes on: what it needs it grows again, from half of its budget. So what
+  // was of use in a rush is not held on to by a thread that has little to do.
+  void start_over();
   size_t cached_bytes() const;
   bool is_consistent() const;
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <thread>
@@ -118,6 +119,35 @@ TEST_F(MagazinesTest, ManyThreadsShareTheBudget) {
   EXPECT_GT(alone.cache().budget, kLargestBudget - kBudgetStep);
   EXPECT_LE(one_of_many.cache().budget, kFirstBudget + kBudgetStep);
   EXPECT_LE(one_of_many.cached_bytes(), one_of_many.cache().budget);
+}
+
+TEST_F(MagazinesTest, AThreadThatStartsOverGrowsWhatItNeeds) {
+  TestThread thread(heap_, arena_);
+  const int bin = size_class_of(64);
+  const auto work = [&] {
+    for (int round = 0; round < 600; ++round) {
+      std::vector<char*> objects;
+      for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
+      for (char* p : objects) thread.deallocate(p);
+    }
+  };
+  work();
+  const size_t budget = thread.cache().budget;
+  size_t tables = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    thread.flush();
+    thread.cache().start_over();
+    EXPECT_EQ(thread.cache().bins[bin].capacity(), 0u);
+    EXPECT_EQ(thread.cache().budget, std::max(budget / 2, kFirstBudget));
+    EXPECT_TRUE(thread.cache().is_consistent());
+    work();
+    EXPECT_GE(thread.cache().bins[bin].capacity(), 1000u);
+    thread.cache().budget = budget;
+    if (turn != 0) {
+      EXPECT_EQ(arena_.used_bytes(), tables) << "the arrays are used again";
+    }
+    tables = arena_.used_bytes();
+  }
 }
 
 TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {

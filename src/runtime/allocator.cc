@@ -71,7 +71,10 @@ Due tick(ThreadCache* cache) {
   const int64_t consumed = cache->countdown_start - left;
   cache->bytes_to_sample -= consumed;
   cache->bytes_to_recheck -= consumed;
-  if (cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) flush_cache(cache);
+  if (cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) {
+    flush_cache(cache);
+    cache->magazines.start_over();
+  }
   if (cache->sampling != process.profiler.on() ||
       cache->predicting != process.placement_on.load(std::memory_order_acquire)) {
     start_countdown(cache);

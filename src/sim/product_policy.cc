@@ -66,6 +66,7 @@ char* ProductPolicy::take_slot(uint32_t number, int bin) {
   Thread& thread = thread_of(number);
   if (thread.called_in) {
     CHECK(thread.magazines.flush(heap_) == nullptr);
+    thread.magazines.start_over();
     thread.called_in = false;
   }
   Magazine& magazine = thread.magazines.bins[bin];
