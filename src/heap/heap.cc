@@ -207,7 +207,8 @@ PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignm
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && pages_in_use() < small_heap_ && group != PageGroup::unknown)
+  if (place.page == nullptr && group != PageGroup::unknown &&
+      (group == PageGroup::permanent || is_small()))
     place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
   return place;
 }
@@ -221,6 +222,11 @@ PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignm
     if (place.page == nullptr) place = open_page(group, blocks);
   }
   return place;
+}
+
+bool Heap::is_small() {
+  return pages_in_use() < small_heap_ &&
+         system_.now_coarse().n - last_large_.load(std::memory_order_relaxed) > kStaysLarge.n;
 }
 
 PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
@@ -262,6 +268,7 @@ void Heap::promote(HugePage* page, Nanos now) {
 // the longer-lived groups, native before promoted.
 size_t Heap::promote_expired(Nanos now) {
   size_t promoted = 0;
+  if (pages_in_use() >= small_heap_) last_large_.store(now.n, std::memory_order_relaxed);
   for (int g = kPageGroups - 2; g >= 0; --g) {
     const PageGroup group = static_cast<PageGroup>(g);
     if (!has_deadline(group)) continue;

@@ -10,8 +10,10 @@
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
 // Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
-// of longer-lived groups (they are pinned already); while the heap is small, pages of `unknown`,
-// since pages of their own would cost such a heap more than they can save; a new page.
+// of longer-lived groups (they are pinned already); pages of `unknown`; a new page. Those of
+// `unknown` serve `permanent` at any time, for some of what lies there stays as well; and all
+// groups while the heap is small and was for a minute, since pages of their own would cost it more
+// than they can save.
 // Lock order: bin, page set, pool, direct mappings, arena. No system call under a bin's lock but
 // for new pages.
 #pragma once
@@ -65,7 +67,8 @@ struct alignas(kCacheLine) Bin {
 
 enum class PageKind : uint8_t { native, promoted };
 inline constexpr int kPageKinds = 2;
-inline constexpr size_t kSmallHeap = 16;  // default of share_pages_below
+inline constexpr size_t kSmallHeap = 16;                  // default of share_pages_below
+inline constexpr Nanos kStaysLarge = Nanos::seconds(60);  // what was large may soon be so again
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -217,6 +220,7 @@ class Heap {
   PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
   PageSet::Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
   PageSet::Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
+  bool is_small();
   PageSet::Place open_page(PageGroup group, Blocks blocks);
   void give_blocks(HugePage* page, char* start, Blocks blocks);
   PageSet& set_of(PageGroup group, PageKind kind) {
@@ -231,6 +235,7 @@ class Heap {
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
+  std::atomic<int64_t> last_large_{-kStaysLarge.n - 1};  // when a sweep found small_heap_ or more
   DirectMappings direct_;
   ParkedRuns parked_;
   std::atomic<size_t> depot_bytes_{0};
