@@ -60,7 +60,9 @@ def a_run(name: str, rss: int, used: int, rates: tuple[float, ...] = (100.0, 50.
     tests = [Rate(f"T{i}", rate, end=float(i)) for i, rate in enumerate(rates)]
     series = Series([0.0, 1.0], [10, rss], [0, rss // 2], [0.1, 1.1], [5, used])
     row = next(row for row in allocators.ROWS if row.name == name)
-    return results.Run(name, row.title, rss, rss // 2, used, 1.0, tests, series, rss + 1)
+    return results.Run(
+        name, row.title, rss, rss // 2, used, 1.0, tests, series, rss + 1, anonymous=rss * 4 // 5
+    )
 
 
 def test_rows_are_medians_over_one_common_live() -> None:
@@ -70,6 +72,7 @@ def test_rows_are_medians_over_one_common_live() -> None:
     learned, glibc = found.rows()
     assert (found.live(), learned.runs, learned.rss) == (100, 3, 130)
     assert (learned.ratio, glibc.ratio, learned.coverage) == (1.3, 3.0, 0.5)
+    assert learned.anonymous_coverage == 0.625
     assert learned.requests_per_second == pytest.approx(200 / 3)
     assert (chosen := found.one_run("learned")) is not None and chosen.rss == 130
 

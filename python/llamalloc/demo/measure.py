@@ -105,6 +105,7 @@ def _load(server: Server, row: Allocator, workload: Workload, say: Callable[[str
         tests=tests,
         series=series,
         peak_rss=max(series.rss, default=final.rss),
+        anonymous=final.anonymous,
     )
 
 

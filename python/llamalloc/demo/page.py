@@ -45,9 +45,20 @@ def _summary(page: Page, results: Results) -> None:
         page.paragraph(opening)
     page.picture(pictures.after_the_drop(results), "RSS over live, and huge page coverage")
     page.table(
-        ("allocator", "RSS", "RSS / live", "on huge pages", "peak RSS", "requests/s", "of shipped"),
+        (
+            "allocator",
+            "RSS",
+            "RSS / live",
+            "on huge pages",
+            "of anonymous",
+            "peak RSS",
+            "requests/s",
+            "of shipped",
+        ),
         [_cells(row, rows) for row in rows],
-        caption=f"{results.workload.settle:.0f} s after the last connection closed. {LIVE_MEANS}",
+        caption=f"{results.workload.settle:.0f} s after the last connection closed. {LIVE_MEANS} "
+        "On huge pages: of all resident memory, the program's and its libraries' files among it, "
+        "which the system keeps on small pages; and of anonymous memory alone.",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
     )
 
@@ -73,6 +84,7 @@ def _cells(row: Figures, rows: list[Figures]) -> tuple[str, ...]:
         bytes_text(row.rss),
         f"{row.ratio:.2f}",
         f"{row.coverage:.0%}",
+        f"{row.anonymous_coverage:.0%}",
         bytes_text(row.peak_rss),
         f"{row.requests_per_second:,.0f}",
         f"{row.requests_per_second / shipped:.0%}" if shipped else "-",

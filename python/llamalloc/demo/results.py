@@ -22,7 +22,7 @@ LIVE_MEANS = (
 
 @dataclass
 class Run:
-    """One server, one benchmark. rss, anon_huge_pages, used_memory: after the load dropped."""
+    """One server, one benchmark. rss, anonymous, anon_huge_pages, used_memory: after the drop."""
 
     allocator: str
     title: str
@@ -35,11 +35,17 @@ class Run:
     peak_rss: int
     faults: list[str] = field(default_factory=list)
     statistics: dict[str, Any] | None = None
+    anonymous: int = 0  # of rss; 0: not measured
 
     @property
     def coverage(self) -> float:
         """AnonHugePages / RSS after the drop, 0..1."""
         return self.anon_huge_pages / self.rss if self.rss else 0.0
+
+    @property
+    def anonymous_coverage(self) -> float:
+        """AnonHugePages / anonymous memory: the program's and its libraries' files cannot be."""
+        return self.anon_huge_pages / self.anonymous if self.anonymous else 0.0
 
     @property
     def requests_per_second(self) -> float:
@@ -58,6 +64,7 @@ class Figures:
     peak_rss: float
     ratio: float
     coverage: float
+    anonymous_coverage: float
     requests_per_second: float
     by_test: dict[str, float]
     faults: int
@@ -108,6 +115,7 @@ class Results:
             peak_rss=median(r.peak_rss for r in runs),
             ratio=median(r.rss for r in runs) / self.live(),
             coverage=median(r.coverage for r in runs),
+            anonymous_coverage=median(r.anonymous_coverage for r in runs),
             requests_per_second=median(r.requests_per_second for r in runs),
             by_test=by_name,
             faults=sum(len(r.faults) for r in runs),
