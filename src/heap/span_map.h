@@ -53,7 +53,8 @@ class SpanMap {
   // nobody else sets an entry in it meanwhile.
   void discard(const void* address, PageSource& system) {
     const uintptr_t first = page_of(address) * kPageEntries;
-    Entry* page = root_[first / kLeafEntries].load(std::memory_order_relaxed) + first % kLeafEntries;
+    Entry* page =
+        root_[first / kLeafEntries].load(std::memory_order_relaxed) + first % kLeafEntries;
     SLOW_DCHECK(std::all_of(page, page + kPageEntries, [](const Entry& e) { return !e.load(); }));
     system.discard(page, kPageEntries * sizeof(Entry));
   }
