@@ -40,6 +40,8 @@ class Run {
     }
     system_.calls_left = INT64_MAX;
     while (!live_.empty()) give_back(live_.begin());
+    CHECK(heap_.drain_depots() == nullptr);
+    heap_.release(Nanos::max(), 0);
     CHECK(heap_.is_consistent());
     for (PageGroup group : kGroups) CHECK_EQ(heap_.count(group).pages, size_t{0});
     CHECK_EQ(heap_.direct_bytes(), size_t{0});
@@ -92,10 +94,11 @@ class Run {
     void* slots[64];
     const size_t n = 1 + input_.below(64);
     if (live_.size() + n > kMostLive) return;
+    const bool in_order = heap_.depot_bytes() == 0;
     const size_t got = heap_.take(bin, slots, n);
     CHECK_LE(got, n);
     for (size_t i = n - got; i < n; ++i) {
-      CHECK(i == n - got || slots[i] < slots[i - 1]);  // the lowest last
+      CHECK(!in_order || i == n - got || slots[i] < slots[i - 1]);  // the lowest last
       char* start = static_cast<char*>(slots[i]);
       const Span* span = heap_.find(start);
       CHECK(span != nullptr && span->bin == bin && span->starts_object(start));
@@ -103,7 +106,7 @@ class Run {
     }
   }
 
-  // Some slots of one bin in one call, as a magazine that overflows does.
+  // Some slots of one bin in one call, as a magazine that overflows does; local ones to a depot.
   void give() {
     const auto first = pick();
     if (first == live_.end() || first->second.span != nullptr) return give_one(first);
@@ -121,7 +124,10 @@ class Run {
       it = live_.erase(it);
     }
     if (input_.flag()) std::reverse(slots.begin(), slots.end());
-    CHECK(heap_.give(bin, slots.data(), slots.size()) == nullptr);
+    const bool to_depot = bin < kLocalBins && input_.flag();
+    void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size())
+                           : heap_.give(bin, slots.data(), slots.size());
+    CHECK(twice == nullptr);
   }
 
   void give_twice() {
@@ -153,7 +159,9 @@ class Run {
     const size_t alignment = size_t{1} << input_.below(27);
     if (bytes <= kSmallMax && alignment <= kBlockSize) return;  // slots serve those
     if (live_.size() >= kMostLive) return;
-    Span* span = heap_.allocate(bytes, alignment, group(), input_.byte() % 8 == 0);
+    const bool grows = alignment == 1 && bytes > kLeastRun && bytes <= kRunMax;
+    Span* span = grows ? heap_.allocate_growing(bytes, group())
+                       : heap_.allocate(bytes, alignment, group(), input_.byte() % 8 == 0);
     if (span == nullptr) return;
     CHECK_LE(bytes, span->bytes);
     CHECK(heap_.find(span->base) == span && span->starts_object(span->base));
@@ -184,7 +192,8 @@ class Run {
     if (what == 1) heap_.promote_expired(system_.time);
     if (what == 2) heap_.release(system_.time - Nanos::millis(number), number % 4);
     if (what == 3) heap_.release_direct(system_.time - Nanos::millis(number));
-    if (what == 4) heap_.collapse_first_pages();
+    if (what == 4 && number % 2 == 0) heap_.collapse_first_pages();
+    if (what == 4 && number % 2 == 1) CHECK(heap_.drain_depots() == nullptr);
   }
 
   FuzzInput input_;

@@ -48,6 +48,7 @@ class Run {
       CHECK_EQ(cache->cached_bytes(), size_t{0});
       CHECK(cache->is_consistent());
     }
+    CHECK(heap_.drain_depots() == nullptr);
     for (int g = 0; g < kPageGroups; ++g)
       CHECK_EQ(heap_.count(static_cast<PageGroup>(g)).pages, size_t{0});
   }
@@ -61,7 +62,7 @@ class Run {
       check_flush(cache);
       return cache.reset();
     }
-    if (what == 81) CHECK(heap_.is_consistent());
+    if (what == 81) CHECK(heap_.is_consistent() && heap_.drain_depots() == nullptr);
     if (what == 82) heap_.release(system_.time, input_.byte() % 4);
     if (what >= 83) system_.calls_left = input_.flag() ? INT64_MAX : input_.byte() % 8;
   }
@@ -78,7 +79,7 @@ class Run {
     if (count * size > size_t{16} << 20) count = 1 + (size_t{16} << 20) / size;
     for (size_t i = 0; i < count && live_.size() < kMostLive; ++i) {
       Magazine& m = cache.bins[bin];
-      void* p = m.top != m.base ? *--m.top : cache.refill(heap_, arena_, bin, threads_);
+      void* p = m.is_empty() ? cache.refill(heap_, arena_, bin, threads_) : m.pop();
       if (p == nullptr) return;
       CHECK(seen_.insert(p).second);
       CHECK_EQ(heap_.find(p)->bin, bin);
@@ -103,10 +104,10 @@ class Run {
     seen_.erase(start);
     const int bin = heap_.find(start)->local_offset / kLocalBinStride;
     Magazine& m = cache.bins[bin];
-    if (m.top == m.limit)
+    if (m.is_full())
       CHECK(cache.spill(heap_, arena_, bin, start, threads_) == nullptr);
     else
-      *m.top++ = start;
+      m.push(start);
   }
 
   FuzzInput input_;
