@@ -32,18 +32,20 @@ class ParkedRuns {
   // Returns the run that has to leave for it, or null.
   Span* park(Span* run, PageGroup group, Blocks blocks) {
     const uintptr_t word = reinterpret_cast<uintptr_t>(run) | tag_of(blocks);
-    if (!any_.load(std::memory_order_relaxed)) any_.store(true, std::memory_order_relaxed);
-    return run_of(place_of(group, blocks).exchange(word, std::memory_order_acq_rel));
+    Span* leaves = run_of(place_of(group, blocks).exchange(word, std::memory_order_seq_cst));
+    // After the exchange: a drain that missed the run leaves this word false before it looks.
+    if (!any_.load(std::memory_order_seq_cst)) any_.store(true, std::memory_order_relaxed);
+    return leaves;
   }
-  // A hint: false only when there was none at that time.
+  // A hint: false only when there was none, or one is being parked.
   bool any() const { return any_.load(std::memory_order_relaxed); }
   // f(Span*) for every parked run: it is f's then.
   template <typename F>
   void drain(F&& f) {
-    any_.store(false, std::memory_order_relaxed);
+    any_.store(false, std::memory_order_seq_cst);
     for (Row& row : rows_)
       for (auto& place : row.places)
-        if (Span* run = run_of(place.exchange(0, std::memory_order_acquire))) f(run);
+        if (Span* run = run_of(place.exchange(0, std::memory_order_seq_cst))) f(run);
   }
 
  private:

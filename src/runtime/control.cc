@@ -159,6 +159,16 @@ void complain(const char* what) {
              strerrordesc_np(errno));
 }
 
+// Whether a process listens there: a parent whose options we inherited, say.
+bool somebody_answers(const sockaddr_un& address) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  const bool answered = connect(fd, name, sizeof(address)) == 0 || errno == EAGAIN;
+  close(fd);
+  return answered;
+}
+
 }  // namespace
 
 void open_control(const char* path) {
@@ -171,10 +181,15 @@ void open_control(const char* path) {
   }
   strcpy(address.sun_path, path);
   strcpy(control.path, path);
-  control.fd = move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   struct stat status;
-  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
+  if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+    if (somebody_answers(address)) {
+      print_line("control socket %s: another process listens there; going on without it", path);
+      return;
+    }
     unlink(path);  // a dead process left it
+  }
+  control.fd = move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // The mode of the descriptor is what the name gets: there is no moment at which others may in.
   if (control.fd < 0 || fchmod(control.fd, 0600) != 0 ||
       bind(control.fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||

@@ -110,6 +110,11 @@ def client(path: Path) -> socket.socket:
     return connection
 
 
+def somebody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 def test_a_client_that_drips_bytes_does_not_hold_the_worker(tmp_path):
     """A byte now and then, never a line: the library ends the talk and answers the next."""
     with listening(tmp_path / "socket") as process, closing(client(tmp_path / "socket")) as slow:
@@ -147,6 +152,23 @@ def test_the_end_of_one_process_leaves_the_socket_of_another(tmp_path):
         assert first.wait(20) == 0
         assert path.is_socket()
         assert "pid" in control.ask(path, "ping")
+
+
+def test_a_child_leaves_its_parent_the_socket(tmp_path):
+    """It inherits the option; one that a dead process left is taken over."""
+    path = tmp_path / "socket"
+    with listening(path) as parent:
+        done = subprocess.run(
+            ["true"], env=environment(f"control:{path}"), capture_output=True, text=True, check=True
+        )
+        assert f"{path}: another process listens there" in done.stderr
+        assert str(parent.pid) in control.ask(path, "ping")
+    assert path.is_socket(), "killed, it left its socket"
+    with listening(path) as next_one:
+        end = time.monotonic() + 10
+        while not somebody_listens(path) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert str(next_one.pid) in control.ask(path, "ping")
 
 
 def test_the_socket_follows_no_link(tmp_path):
