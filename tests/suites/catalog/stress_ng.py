@@ -37,7 +37,6 @@ STRESSORS = {
     "pthread": "--pthread 2 --pthread-max 64",
     "qsort": "--qsort 1",
     "radixsort": "--radixsort 1",
-    "resources": "--resources 1",
     "sigsegv": "--sigsegv 1",
     "skiplist": "--skiplist 1",
     "stack": "--stack 1",
