@@ -153,9 +153,11 @@ void interrupt_in_handler(bool alternate_stack) {
   std::vector<char> other(size_t{64} << 10);
   Subject subject([&](Subject& s) {
     const stack_t stack{other.data(), 0, other.size()};
-    if (alternate_stack) sigaltstack(&stack, nullptr);
+    stack_t before{};  // AddressSanitizer frees its own at the thread's end
+    if (alternate_stack) sigaltstack(&stack, &before);
     interrupted = &s;
     syscall(SYS_tgkill, getpid(), s.id.load(), SIGUSR2);
+    if (alternate_stack) sigaltstack(&before, nullptr);
   });
   subject.wait_until_in("0 ");  // read
   EXPECT_FALSE(subject.ever_sleeps());
