@@ -128,7 +128,10 @@ def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
         assert sum(found["predicted"][name] for name in KNOWN[function]) > 0, found["predicted"]
     groups = {group["group"]: group for group in found["groups"]}
     live = int(first_line(plain.stdout).split()[-1])
-    assert groups["permanent"]["allocated"] >= 0.7 * live, groups
+    # What lives on has pages of its own, and fills those of `unknown`, which has few; no others.
+    assert groups["permanent"]["allocated"] >= 0.1 * live, groups
+    assert groups["permanent"]["allocated"] + groups["unknown"]["allocated"] >= 0.9 * live, groups
+    assert groups["unknown"]["pages"] <= 3, groups
 
 
 def test_a_damaged_model_costs_one_line(loop, tmp_path):

@@ -145,9 +145,6 @@ INSTANTIATE_TEST_SUITE_P(All, PolicyTest,
                          });
 
 TEST(PolicyNamesTest, EveryNameMakesAPolicyAndOthersDoNot) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer leaves no room for the address space of some";
-#endif
   for (const PolicyName& row : kPolicyNames) EXPECT_NE(make_policy(row.name), nullptr) << row.name;
   EXPECT_EQ(make_policy("worst-fit"), nullptr);
 }

@@ -88,7 +88,7 @@ def test_no_file_is_opened_that_nobody_asked_for(tmp_path):
     worker = [
         line for line in added if "CLONE_THREAD" in line or 'PR_SET_NAME, "llamalloc"' in line
     ]
-    assert added == worker and len(worker) in (0, 2), added
+    assert added == worker and len(worker) <= 2, added  # the program may end before its worker
 
 
 def _opened(trace: Path, name: str) -> list[str]:
