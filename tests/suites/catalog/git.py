@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git: every tenth script of its own tests, on the installed programs.
+"""git: every thirtieth script of its own tests, on the installed programs.
 
 Scripts, templates and the helper that they call come from Debian's source of that version.
 """
@@ -12,7 +12,7 @@ from harness import build, debian
 from harness.suite import FAILED, PASSED, SKIPPED, Command, Outcomes, Output, Suite
 
 PROGRAMS = Path("/usr/bin")
-STRIDE = 10  # of 836 scripts
+STRIDE = 30  # of 836 scripts
 # The tests would otherwise preload glibc's libc_malloc_debug in our place.
 ENVIRONMENT = {
     "TEST_NO_MALLOC_CHECK": "1",
