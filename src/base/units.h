@@ -20,6 +20,7 @@ inline constexpr size_t kBlockShift = 13;
 inline constexpr size_t kBlockSize = size_t{1} << kBlockShift;
 inline constexpr size_t kBlocksPerHugePage = kHugePageSize / kBlockSize;
 static_assert(kBlocksPerHugePage == 256);
+inline constexpr size_t kSmallPage = 4096;  // what the system maps by
 inline constexpr size_t kCacheLine = 64;
 
 // A count of blocks.

@@ -6,8 +6,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kSmallPage = 4096;
-
 // Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
 // none.
 Span* take_fitting(Span** link, size_t bytes, size_t alignment) {

@@ -4,8 +4,7 @@
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
 //   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
-//   allocate_growing         a run for an object that realloc makes larger, at any size above 32
-//   KiB
+//   allocate_growing         runs above 32 KiB, of objects that realloc makes larger
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //

@@ -125,10 +125,5 @@ class Run {
 }  // namespace llamalloc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace llamalloc;
-  static FuzzPages system;
-  system.reset();
-  auto* tables = static_cast<HeapTables*>(system.map(sizeof(HeapTables), 4096));
-  Run({data, size}, system, *tables).run();
-  return 0;
+  return llamalloc::fuzz_with_table<llamalloc::Run, llamalloc::HeapTables>(data, size);
 }

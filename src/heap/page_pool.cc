@@ -145,7 +145,8 @@ HugePage* PagePool::new_record() {
 
 // Many at once, so that they lie densely: what stands beside them is aligned to small pages.
 bool PagePool::make_records() {
-  char* records = static_cast<char*>(arena_.allocate(kRecordsAtOnce * kPageRecordBytes, 4096));
+  char* records =
+      static_cast<char*>(arena_.allocate(kRecordsAtOnce * kPageRecordBytes, kSmallPage));
   HugePage* pages = records ? arena_.make_array<HugePage>(kRecordsAtOnce) : nullptr;
   if (pages == nullptr) return false;
   for (size_t i = kRecordsAtOnce; i-- > 0;) {

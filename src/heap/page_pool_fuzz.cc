@@ -90,10 +90,5 @@ class Run {
 }  // namespace llamalloc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static llamalloc::FuzzPages system;
-  system.reset();
-  // Zeroes are an empty map.
-  void* map = system.map(sizeof(llamalloc::SpanMap), 4096);
-  llamalloc::Run({data, size}, system, *static_cast<llamalloc::SpanMap*>(map)).run();
-  return 0;
+  return llamalloc::fuzz_with_table<llamalloc::Run, llamalloc::SpanMap>(data, size);
 }

@@ -89,14 +89,14 @@ class SpanMap {
     return leaf[(address >> kBlockShift) & (kLeafEntries - 1)].load(order);
   }
 
-  static constexpr size_t kPageEntries = 4096 / sizeof(Entry);
+  static constexpr size_t kPageEntries = kSmallPage / sizeof(Entry);
   static uintptr_t page_of(const void* address) {
     return (reinterpret_cast<uintptr_t>(address) >> kBlockShift) / kPageEntries;
   }
   bool ensure_leaf(size_t i, PageSource& system) {
     if (root_[i].load(std::memory_order_relaxed)) return true;
     constexpr size_t kBytes = kLeafEntries * sizeof(Entry);
-    void* leaf = system.map(kBytes, 4096);
+    void* leaf = system.map(kBytes, kSmallPage);
     if (leaf == nullptr) return false;
     system.advise_huge(leaf, kBytes, false);
     Entry* expected = nullptr;

@@ -18,15 +18,15 @@ class TestThread {
   }
   char* allocate(int bin) {
     Magazine& m = cache_->bins[bin];
-    return static_cast<char*>(m.top != m.base ? *--m.top
-                                              : cache_->refill(heap_, arena_, bin, threads_));
+    return static_cast<char*>(m.is_empty() ? cache_->refill(heap_, arena_, bin, threads_)
+                                           : m.pop());
   }
   // A slot that was freed twice, if that came to light.
   void* deallocate(char* p) {
     const int bin = heap_.find(p)->local_offset / kLocalBinStride;
     Magazine& m = cache_->bins[bin];
-    if (m.top == m.limit) return cache_->spill(heap_, arena_, bin, p, threads_);
-    *m.top++ = p;
+    if (m.is_full()) return cache_->spill(heap_, arena_, bin, p, threads_);
+    m.push(p);
     return nullptr;
   }
   void* flush() { return cache_->flush(heap_); }

@@ -7,12 +7,12 @@
 namespace llamalloc {
 
 void* MetadataArena::allocate(size_t bytes, size_t alignment) {
-  DCHECK(is_power_of_two(alignment) && alignment <= 4096);
+  DCHECK(is_power_of_two(alignment) && alignment <= kSmallPage);
   LockGuard guard(lock_);
   used_.fetch_add(bytes, std::memory_order_relaxed);
   if (bytes < kChunk / 4) return allocate_locked(bytes, alignment);
-  bytes = align_up(bytes, 4096);
-  char* start = static_cast<char*>(pages_.map(bytes, 4096));
+  bytes = align_up(bytes, kSmallPage);
+  char* start = static_cast<char*>(pages_.map(bytes, kSmallPage));
   if (start == nullptr) return nullptr;
   pages_.advise_huge(start, bytes, false);  // owners touch what they need
   if (remember(start, bytes)) return start;
@@ -23,7 +23,7 @@ void* MetadataArena::allocate(size_t bytes, size_t alignment) {
 void* MetadataArena::allocate_locked(size_t bytes, size_t alignment) {
   char* start = reinterpret_cast<char*>(align_up(reinterpret_cast<size_t>(cursor_), alignment));
   if (cursor_ == nullptr || start + bytes > limit_) {
-    start = static_cast<char*>(pages_.map(kChunk, 4096));
+    start = static_cast<char*>(pages_.map(kChunk, kSmallPage));
     if (start == nullptr) return nullptr;
     pages_.advise_huge(start, kChunk, false);
     cursor_ = start;

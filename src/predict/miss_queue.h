@@ -93,7 +93,6 @@ class MissQueue {
  private:
   static constexpr uint32_t kFree = 0, kFilling = 1, kReady = 2;
   static constexpr uint8_t kWarm = 2;  // calls of rest() until it is cold
-  static constexpr size_t kSmallPage = 4096;
   static_assert(Miss::kStackBytes % kSmallPage == 0);
 
   // Pairs with the release in finish(): who had the place before is done with it.

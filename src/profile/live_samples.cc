@@ -20,12 +20,7 @@ bool LiveSamples::insert(const LiveSample& sample) {
 }
 
 bool LiveSamples::resize(uintptr_t address, size_t new_size) {
-  Shard& shard = shard_of(address);
-  LockGuard guard(shard.lock);
-  const uint32_t i = find(shard, address);
-  if (i == kAbsent) return false;
-  shard.slots[i].size = new_size;
-  return true;
+  return with_sample(address, [&](Shard& shard, uint32_t i) { shard.slots[i].size = new_size; });
 }
 
 uint32_t LiveSamples::find(const Shard& shard, uintptr_t address) {

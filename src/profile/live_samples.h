@@ -45,25 +45,17 @@ class LiveSamples {
   // locked: nobody who locks all shards sees it neither alive nor dead.
   template <typename Ended>
   bool take(uintptr_t address, Ended&& ended) {
-    Shard& shard = shard_of(address);
-    LockGuard guard(shard.lock);
-    const uint32_t i = find(shard, address);
-    if (i == kAbsent) return false;
-    const LiveSample sample = shard.slots[i];
-    remove(shard, i);
-    ended(sample);
-    return true;
+    return with_sample(address, [&](Shard& shard, uint32_t i) {
+      const LiveSample sample = shard.slots[i];
+      remove(shard, i);
+      ended(sample);
+    });
   }
 
   // Calls f(sample) for the sample of the address, if there is one, under the shard's lock.
   template <typename F>
   bool look_up(uintptr_t address, F&& f) {
-    Shard& shard = shard_of(address);
-    LockGuard guard(shard.lock);
-    const uint32_t i = find(shard, address);
-    if (i == kAbsent) return false;
-    f(shard.slots[i]);
-    return true;
+    return with_sample(address, [&](Shard& shard, uint32_t i) { f(shard.slots[i]); });
   }
 
   // False: the address is not sampled.
@@ -107,6 +99,16 @@ class LiveSamples {
   }
   Shard& shard_of(uintptr_t address) { return shards_[hash(address) >> 60]; }
   static uint32_t find(const Shard& shard, uintptr_t address);
+  // f(shard, index) under the shard's lock; false: the address is not sampled.
+  template <typename F>
+  bool with_sample(uintptr_t address, F&& f) {
+    Shard& shard = shard_of(address);
+    LockGuard guard(shard.lock);
+    const uint32_t i = find(shard, address);
+    if (i == kAbsent) return false;
+    f(shard, i);
+    return true;
+  }
   static void place(Shard& shard, const LiveSample& sample);
   static void remove(Shard& shard, uint32_t i);
   bool reserve_one(Shard& shard);

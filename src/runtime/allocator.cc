@@ -98,10 +98,6 @@ uint32_t current_cpu() {
   return cpu;
 }
 
-}  // namespace
-
-namespace {
-
 // What was offered or emptied while the thread slept (runtime/sleepers.h); null: it is being
 // emptied at this moment.
 [[gnu::cold, gnu::noinline]] ThreadCache* take_back(ThreadCache* cache) {
@@ -229,6 +225,13 @@ void* take_slot(ThreadCache* cache, int bin) {
   return due;
 }
 
+// The same for what did not come by the fast path, which counts the sizes that have a class.
+Due count_whole_and_tick(ThreadCache* cache, size_t size) {
+  if (size <= kSmallMax)
+    cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
+  return count_and_tick(cache, size);
+}
+
 [[gnu::cold, gnu::noinline]] void* allocate_hardened(ThreadCache* cache, size_t size, CallSite site,
                                                      Due due) {
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
@@ -270,9 +273,7 @@ void* allocate_slow(size_t size, CallSite site) {
 void* allocate_growing(size_t size, CallSite site) {
   ThreadCache* cache = own_cache();
   if (cache == nullptr || cache->busy || process.hardened) return allocate(size, site);
-  if (size <= kSmallMax)
-    cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
-  const Due due = count_and_tick(cache, size);
+  const Due due = count_whole_and_tick(cache, size);
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (due.sample) return allocate_sampled(cache, size, site, choice);
   Span* span = process.heap.allocate_growing(size, choice.group);
@@ -285,8 +286,7 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
     return allocate_aligned(size, alignment, site);
   ThreadCache* cache = own_cache();
   if (cache == nullptr || cache->busy) return allocate(size, site);
-  cache->countdown.fetch_sub(static_cast<int64_t>(size), std::memory_order_relaxed);
-  const Due due = count_and_tick(cache, size);
+  const Due due = count_whole_and_tick(cache, size);
   Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   choice.group = group_with_hint(choice, hotness);
   if (due.sample) return allocate_sampled(cache, size, site, choice);

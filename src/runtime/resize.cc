@@ -10,8 +10,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kSmallPage = 4096;
-
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 bool fits_in_place(size_t have, size_t want) {
   return want <= have && (want >= have / 2 || have <= 64);
@@ -101,10 +99,6 @@ constexpr size_t kZeroedInline = 8 * kUnit;
   pair(3);
   return p;
 }
-
-}  // namespace
-
-namespace {
 
 [[gnu::noinline]] void* allocate_zeroed_slow(size_t size, CallSite site) {
   void* p = allocate(size, site);

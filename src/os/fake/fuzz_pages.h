@@ -58,7 +58,7 @@ class FuzzPages final : public PageSource {
       madvise(static_cast<char*>(address) + new_bytes, old_bytes - new_bytes, MADV_DONTNEED);
       return address;
     }
-    void* more = map(last ? new_bytes - old_bytes : new_bytes, last ? 1 : 4096);
+    void* more = map(last ? new_bytes - old_bytes : new_bytes, last ? 1 : kSmallPage);
     if (more == nullptr || last) return more == nullptr ? nullptr : address;
     memcpy(more, address, old_bytes);
     madvise(address, old_bytes, MADV_DONTNEED);
@@ -77,5 +77,15 @@ class FuzzPages final : public PageSource {
   char* base_;
   size_t used_ = 0;
 };
+
+// One input for a Run that works on a Table of which zeroes are an empty one.
+template <typename Run, typename Table>
+int fuzz_with_table(const uint8_t* data, size_t size) {
+  static FuzzPages system;
+  system.reset();
+  void* table = system.map(sizeof(Table), kSmallPage);
+  Run({data, size}, system, *static_cast<Table*>(table)).run();
+  return 0;
+}
 
 }  // namespace llamalloc

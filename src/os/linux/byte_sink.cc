@@ -28,10 +28,8 @@ bool is_of_stranger(const char* path) {
 // The folder that holds the path, with room for it.
 void folder_of(const char* path, char* folder) {
   const char* slash = strrchr(path, '/');
+  const size_t length = slash == nullptr || slash == path ? 1 : static_cast<size_t>(slash - path);
   if (slash == nullptr) path = ".";
-  const size_t length = slash == nullptr ? 1
-                        : slash == path  ? 1
-                                         : static_cast<size_t>(slash - path);
   memcpy(folder, path, length);
   folder[length] = 0;
 }

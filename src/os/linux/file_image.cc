@@ -30,8 +30,8 @@ FileImage::Fault FileImage::read_whole(int fd, size_t limit) {
   const auto bytes = static_cast<size_t>(status.st_size);
   if (bytes > limit) return Fault::too_large;
   if (bytes == 0) return Fault::none;
-  mapped_ = align_up(bytes, 4096);
-  data_ = static_cast<char*>(system_pages.map(mapped_, 4096));
+  mapped_ = align_up(bytes, kSmallPage);
+  data_ = static_cast<char*>(system_pages.map(mapped_, kSmallPage));
   if (data_ == nullptr) return Fault::out_of_memory;
   while (size_ < bytes) {
     const ssize_t n = ::read(fd, data_ + size_, bytes - size_);

@@ -7,11 +7,11 @@
 #include <cstdint>
 
 #include "base/errno_keeper.h"
+#include "base/units.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr uintptr_t kPage = 4096;
 constinit uintptr_t brk_start = 0;
 
 uintptr_t brk_end() {
@@ -21,14 +21,14 @@ uintptr_t brk_end() {
 // glibc's malloc.c: a chunk with a mapping of its own starts with it, its first word is zero, its
 // second the size with the flag IS_MMAPPED.
 bool is_own_mapping(uintptr_t address) {
-  if (address % kPage != 2 * sizeof(size_t)) return false;
+  if (address % kSmallPage != 2 * sizeof(size_t)) return false;
   const ErrnoKeeper keep;
   unsigned char present;
   const bool mapped =
-      mincore(reinterpret_cast<void*>(address & ~(kPage - 1)), kPage, &present) == 0;
+      mincore(reinterpret_cast<void*>(address & ~(kSmallPage - 1)), kSmallPage, &present) == 0;
   if (!mapped) return false;
   const size_t* header = reinterpret_cast<const size_t*>(address) - 2;
-  return header[0] == 0 && header[1] % kPage == 2 && header[1] > kPage;
+  return header[0] == 0 && header[1] % kSmallPage == 2 && header[1] > kSmallPage;
 }
 
 }  // namespace

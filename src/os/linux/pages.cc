@@ -11,8 +11,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kSmallPage = 4096;
-
 void* map_aligned(size_t bytes, size_t alignment, int protection) {
   const size_t slack = alignment > kSmallPage ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
@@ -95,18 +93,17 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
 }
 
 size_t SystemPages::resident(const void* address, size_t bytes) {
-  constexpr size_t kPage = 4096;
   constexpr size_t kStep = 1024;  // pages a call
   const ErrnoKeeper keep;
   size_t pages = 0;
-  for (size_t done = 0; done < bytes; done += kStep * kPage) {
+  for (size_t done = 0; done < bytes; done += kStep * kSmallPage) {
     unsigned char present[kStep];
-    const size_t step = bytes - done < kStep * kPage ? bytes - done : kStep * kPage;
+    const size_t step = bytes - done < kStep * kSmallPage ? bytes - done : kStep * kSmallPage;
     char* start = const_cast<char*>(static_cast<const char*>(address)) + done;
     if (mincore(start, step, present) != 0) return bytes;
-    for (size_t i = 0; i < (step + kPage - 1) / kPage; ++i) pages += present[i] & 1u;
+    for (size_t i = 0; i < (step + kSmallPage - 1) / kSmallPage; ++i) pages += present[i] & 1u;
   }
-  return pages * kPage;
+  return pages * kSmallPage;
 }
 
 Nanos SystemPages::now() {

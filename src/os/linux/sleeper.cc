@@ -14,13 +14,11 @@
 
 #include "base/units.h"
 #include "os/linux/futex.h"
-
-extern "C" void* __libc_stack_end;
+#include "os/linux/unwind_stack.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kStatusRoom = 8192;
 constexpr size_t kStackPart = 16384;
 
@@ -170,7 +168,7 @@ bool SleeperLook::is_asleep() const {
 uintptr_t own_stack_end() {
   if (syscall(SYS_gettid) != getpid())
     return reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
-  return align_up(reinterpret_cast<uintptr_t>(__libc_stack_end), kPage);
+  return main_stack_end();
 }
 
 bool leave_descriptors() {

@@ -15,7 +15,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kMaxFile = size_t{8} << 30;
 
 void copy_path(const char* from, char (&to)[sizeof(ModuleInfo::path)]) {
@@ -74,12 +73,12 @@ bool Symboliser::Module::describe(const dl_phdr_info& info) {
   for (int i = 0; i < header_count; ++i) {
     const Elf64_Phdr& h = headers[i];
     if (h.p_type != PT_LOAD || h.p_memsz == 0) continue;
-    const uintptr_t from = align_down(h.p_vaddr, kPage);
-    const uintptr_t to = align_up(h.p_vaddr + h.p_memsz, kPage);
+    const uintptr_t from = align_down(h.p_vaddr, kSmallPage);
+    const uintptr_t to = align_up(h.p_vaddr + h.p_memsz, kSmallPage);
     if (from < low) low = from;
     if (to > high) high = to;
     if ((h.p_flags & PF_X) != 0 && code_count < kCodeSegments)
-      code[code_count++] = {from, to, align_down(h.p_offset, kPage)};
+      code[code_count++] = {from, to, align_down(h.p_offset, kSmallPage)};
   }
   if (low >= high) return false;
   start = bias + low;

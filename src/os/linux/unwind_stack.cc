@@ -19,7 +19,6 @@ extern "C" void* __libc_stack_end;
 namespace llamalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr size_t kMaxStack = size_t{64} << 20;  // Linux keeps 128 MiB free below the main stack
 constexpr size_t kMinStack = size_t{1} << 20;
 
@@ -52,13 +51,17 @@ void copy_stack(char* to, const char* from, size_t bytes) {
 
 }  // namespace
 
+uintptr_t main_stack_end() {
+  return align_up(reinterpret_cast<uintptr_t>(__libc_stack_end), kSmallPage);
+}
+
 StackWindow current_stack_window(uintptr_t sp) {
   const char* image = reinterpret_cast<const char*>(sp);
-  const uintptr_t main_end = align_up(reinterpret_cast<uintptr_t>(__libc_stack_end), kPage);
+  const uintptr_t main_end = main_stack_end();
   if (main_end - sp <= kMaxStack) return {sp, main_end, image};
   const uintptr_t control_block = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
   if (control_block - sp <= thread_stack_limit()) return {sp, control_block, image};
-  return {sp, align_up(sp + 1, kPage), image};
+  return {sp, align_up(sp + 1, kSmallPage), image};
 }
 
 bool take_snapshot(uintptr_t return_address, char* buffer, size_t room, StackSnapshot* out) {
