@@ -198,7 +198,9 @@ PageSet::Place Heap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
   PageSet::Place place = set.take(blocks, alignment);
-  if (place.page && has_deadline(place.page->group))
+  if (place.page == nullptr) return place;
+  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
+  if (has_deadline(place.page->group))
     place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
   return place;
 }
@@ -207,10 +209,26 @@ PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignm
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && group != PageGroup::unknown &&
-      (group == PageGroup::permanent || is_small()))
+  if (place.page == nullptr && (group == PageGroup::permanent || has_many_holes()))
+    place = take_in_longer_lived(group, blocks, alignment);
+  return place;
+}
+
+// The longest-lived first; `unknown` counts as longer-lived than all. Never the other way: what
+// stays would pin what is about to become free.
+PageSet::Place Heap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
+  PageSet::Place place;
+  for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
+    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
+  if (place.page == nullptr)
     place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
   return place;
+}
+
+bool Heap::has_many_holes() const {
+  const size_t all = pages_in_use() * kBlocksPerHugePage;
+  const size_t used = used_blocks_.load(std::memory_order_relaxed);
+  return used < all && (all - used) * 100 > all * share_above_;
 }
 
 // Parked runs help out only where the system has no memory: they are not to shape the heap.
@@ -224,11 +242,6 @@ PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignm
   return place;
 }
 
-bool Heap::is_small() {
-  return pages_in_use() < small_heap_ &&
-         system_.now_coarse().n - last_large_.load(std::memory_order_relaxed) > kStaysLarge.n;
-}
-
 PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
   HugePage* page = pool_.acquire();
   if (page == nullptr && direct_.release(Nanos::max()) != 0) page = pool_.acquire();
@@ -237,6 +250,7 @@ PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
   PageSet& set = set_of(group, PageKind::native);
+  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
   LockGuard guard(set.lock());
   return set.take_first(page, blocks);
 }
@@ -247,6 +261,7 @@ void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
     PageSet* set = page->set.load(std::memory_order_acquire);
     LockGuard guard(set->lock());
     if (page->set.load(std::memory_order_relaxed) != set) continue;
+    used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
     if (set->give_back(page, first_block(page, start), blocks))
       pool_.put_empty(page, system_.now_coarse());
     return;
@@ -268,7 +283,6 @@ void Heap::promote(HugePage* page, Nanos now) {
 // the longer-lived groups, native before promoted.
 size_t Heap::promote_expired(Nanos now) {
   size_t promoted = 0;
-  if (pages_in_use() >= small_heap_) last_large_.store(now.n, std::memory_order_relaxed);
   for (int g = kPageGroups - 2; g >= 0; --g) {
     const PageGroup group = static_cast<PageGroup>(g);
     if (!has_deadline(group)) continue;
@@ -387,7 +401,9 @@ bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
     PageSet* set = page->set.load(std::memory_order_acquire);
     LockGuard guard(set->lock());
     if (page->set.load(std::memory_order_relaxed) != set) continue;
-    return set->extend(page, first_block(page, span->base), have, want);
+    if (!set->extend(page, first_block(page, span->base), have, want)) return false;
+    used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
+    return true;
   }
 }
 

@@ -25,10 +25,6 @@ class HeapTest : public testing::Test {
     return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
   }
   HugePage* page_of(const void* p) { return heap_.find(p)->page; }
-  void grow_beyond_small() {
-    while (heap_.pages_in_use() < kSmallHeap)
-      heap_.allocate(kRunMax, 1, PageGroup::permanent, false);
-  }
 
   FakePages system_;
   MetadataArena arena_{system_};
@@ -38,7 +34,7 @@ class HeapTest : public testing::Test {
 
 // But for permanent ones, which may lie with those of `unknown`.
 TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
-  grow_beyond_small();
+  heap_.share_pages_above(100);
   for (int i = 0; i < 3000; ++i)
     for (PageGroup group : kGroups) {
       const char* slot = one(group, 100 + i % 3000);
@@ -50,40 +46,58 @@ TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-TEST_F(HeapTest, GroupsSharePagesWhileTheHeapIsSmall) {
-  char* unknown = one(PageGroup::unknown, 1000);
+TEST_F(HeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
+  char* session = one(PageGroup::session, 1000);
   char* transient = one(PageGroup::transient, 1000);
-  EXPECT_EQ(page_of(transient), page_of(unknown));
-  EXPECT_NE(heap_.find(transient), heap_.find(unknown)) << "but no span";
+  EXPECT_EQ(page_of(transient), page_of(session));
+  EXPECT_NE(heap_.find(transient), heap_.find(session)) << "but no span";
+  EXPECT_EQ(page_of(one(PageGroup::unknown, 4096)), page_of(session)) << "it may stay or not";
   char* permanent = one(PageGroup::permanent, 1000);
-  EXPECT_EQ(page_of(permanent), page_of(unknown));
-  EXPECT_EQ(page_of(one(PageGroup::unknown, 4096)), page_of(unknown));
-  grow_beyond_small();
-  EXPECT_EQ(page_of(one(PageGroup::transient, 4096))->group, PageGroup::transient);
+  EXPECT_NE(page_of(permanent), page_of(session)) << "it would pin it";
+  EXPECT_EQ(page_of(one(PageGroup::brief, 4096)), page_of(permanent)) << "of the longest-lived";
+}
+
+// 20 pages of which one is half free: 2.5 % are holes.
+TEST_F(HeapTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
+  std::vector<Span*> runs;
+  for (int i = 0; i < 39; ++i)
+    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::session, false));
+  ASSERT_EQ(heap_.pages_in_use(), 20u);
+  char* transient = one(PageGroup::transient, 1000);
+  EXPECT_EQ(page_of(transient)->group, PageGroup::transient);
+  for (int i = 0; i < 4; ++i) heap_.deallocate(runs[2 * i + 1]);  // 13.5 %
+  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->group, PageGroup::session)
+      << "of the longest-lived that has room";
+  EXPECT_EQ(page_of(one(PageGroup::transient, 1000)), page_of(transient)) << "its own come first";
+}
+
+TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
+  heap_.share_pages_above(50);
+  Span* growing = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
+  const auto shares = [&] {
+    char* probe = one(PageGroup::transient, 64);
+    const bool shared = page_of(probe)->group == PageGroup::session;
+    heap_.give_one(probe);
+    return shared;
+  };
+  EXPECT_TRUE(shares()) << "three quarters are free";
+  ASSERT_NE(heap_.resize(growing, kRunMax), nullptr);
+  EXPECT_FALSE(shares()) << "no more than a half";
+  ASSERT_NE(heap_.resize(growing, kRunMax / 2), nullptr);
+  EXPECT_TRUE(shares());
+  Span* other = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
+  EXPECT_FALSE(shares());
+  heap_.deallocate(other);
+  heap_.release(Nanos::max(), 0);  // a parked run counts as used
+  EXPECT_TRUE(shares());
 }
 
 // What stays may lie with what is not known; that pins nothing that would have become free.
-TEST_F(HeapTest, PermanentObjectsFillUnknownPagesOfALargeHeap) {
+TEST_F(HeapTest, PermanentObjectsFillUnknownPagesAtAnyTime) {
+  heap_.share_pages_above(100);
   char* unknown = one(PageGroup::unknown, 1000);
-  while (heap_.pages_in_use() < 2 * kSmallHeap)
-    heap_.allocate(kRunMax, 1, PageGroup::session, false);
   EXPECT_EQ(page_of(one(PageGroup::permanent, 1000)), page_of(unknown));
   EXPECT_NE(page_of(one(PageGroup::brief, 1000)), page_of(unknown));
-}
-
-TEST_F(HeapTest, AHeapThatWasLargeCountsAsLargeForAWhile) {
-  char* unknown = one(PageGroup::unknown, 1000);
-  std::vector<Span*> runs;
-  while (heap_.pages_in_use() < kSmallHeap)
-    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::session, false));
-  heap_.promote_expired(system_.time);
-  for (Span* run : runs) heap_.deallocate(run);
-  char* soon = one(PageGroup::transient, 1000);
-  EXPECT_NE(page_of(soon), page_of(unknown));
-  heap_.give_one(soon);
-  system_.time = system_.time + kStaysLarge + Nanos::seconds(1);
-  heap_.promote_expired(system_.time);
-  EXPECT_EQ(page_of(one(PageGroup::transient, 1000)), page_of(unknown));
 }
 
 TEST_F(HeapTest, TakesTheLowestSlotAndReusesItAtOnce) {
