@@ -109,7 +109,7 @@ def test_model_learned_it(loop):
 
 def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
     stats, server = tmp_path / "s.json", compile_program("lifetimes_server")
-    apart = ("--conf", "share_pages_above:100")  # so small a heap would share them
+    apart = ("--conf", "share_pages_below:0")  # so small a heap would share them
     learned = llamalloc(
         "run", "--model", loop.model, "--stats", stats, *apart, "--", server, SECONDS, "3"
     )

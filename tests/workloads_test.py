@@ -21,7 +21,7 @@ def test_a_workload_runs_under_the_library(recipe):
 def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):
     file = tmp_path / "figures.json"
     load = ["--peak", "64", "--survivors", "128"]
-    apart = ["--conf", "share_pages_above:100"]  # so small a heap would share them
+    apart = ["--conf", "share_pages_below:0"]  # so small a heap would share them
     assert swing.main(["--only", "glibc,learned", "--json", str(file), *apart, "--", *load]) == 0
     glibc, learned = json.loads(file.read_text())
     assert glibc["survivors"] == learned["survivors"] == 128 << 10

@@ -209,7 +209,7 @@ PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignm
   PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && (group == PageGroup::permanent || has_many_holes()))
+  if (place.page == nullptr && (group == PageGroup::permanent || is_small_with_holes()))
     place = take_in_longer_lived(group, blocks, alignment);
   return place;
 }
@@ -225,10 +225,11 @@ PageSet::Place Heap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32
   return place;
 }
 
-bool Heap::has_many_holes() const {
-  const size_t all = pages_in_use() * kBlocksPerHugePage;
+bool Heap::is_small_with_holes() const {
+  const size_t pages = pages_in_use();
+  const size_t all = pages * kBlocksPerHugePage;
   const size_t used = used_blocks_.load(std::memory_order_relaxed);
-  return used < all && (all - used) * 100 > all * share_above_;
+  return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
 }
 
 // Parked runs help out only where the system has no memory: they are not to shape the heap.

@@ -9,10 +9,10 @@
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
 // Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
-// of longer-lived groups (they are pinned already); other pages of longer-lived groups, while so
-// much of the pages in use is free that yet another would cost more than keeping the groups apart
-// can save; a new page. `permanent` takes of `unknown` at any time: some of what lies there stays
-// as well.
+// of longer-lived groups (they are pinned already); in a small heap other pages of longer-lived
+// groups, while so much of all pages is free that yet another would cost more than keeping the
+// groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
+// there stays as well.
 // Lock order: bin, page set, pool, direct mappings, arena. No system call under a bin's lock but
 // for new pages.
 #pragma once
@@ -66,7 +66,8 @@ struct alignas(kCacheLine) Bin {
 
 enum class PageKind : uint8_t { native, promoted };
 inline constexpr int kPageKinds = 2;
-inline constexpr size_t kShareAbove = 6;  // default of share_pages_above
+inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
+inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -86,9 +87,8 @@ class Heap {
         pool_(system, arena, tables.map),
         direct_(system, arena, tables.map, pool_) {}
 
-  // While more than this percentage of the pages in use is free, groups fill those of longer-lived
-  // ones.
-  void share_pages_above(size_t percent) { share_above_ = percent; }
+  // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
+  void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
@@ -220,7 +220,7 @@ class Heap {
   PageSet::Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
   PageSet::Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
   PageSet::Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
-  bool has_many_holes() const;
+  bool is_small_with_holes() const;
   PageSet::Place open_page(PageGroup group, Blocks blocks);
   void give_blocks(HugePage* page, char* start, Blocks blocks);
   PageSet& set_of(PageGroup group, PageKind kind) {
@@ -234,7 +234,7 @@ class Heap {
   Bin (&bins_)[kBins];
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
-  size_t share_above_ = kShareAbove;
+  size_t small_heap_ = kSmallHeap;
   std::atomic<size_t> used_blocks_{0};  // of the pages in use
   DirectMappings direct_;
   ParkedRuns parked_;

@@ -33,7 +33,7 @@ class Run {
 
   void run() {
     heap_.use_huge_pages(input_.flag());
-    heap_.share_pages_above(input_.byte() % 128);
+    heap_.share_pages_below(input_.byte() % 32);
     while (input_.more()) {
       step();
       CHECK(heap_.is_consistent());

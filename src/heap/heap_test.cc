@@ -34,7 +34,7 @@ class HeapTest : public testing::Test {
 
 // But for permanent ones, which may lie with those of `unknown`.
 TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
-  heap_.share_pages_above(100);
+  heap_.share_pages_below(0);
   for (int i = 0; i < 3000; ++i)
     for (PageGroup group : kGroups) {
       const char* slot = one(group, 100 + i % 3000);
@@ -71,8 +71,21 @@ TEST_F(HeapTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
   EXPECT_EQ(page_of(one(PageGroup::transient, 1000)), page_of(transient)) << "its own come first";
 }
 
+TEST_F(HeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
+  std::vector<Span*> runs;
+  for (size_t i = 0; i < 2 * (kSmallHeap - 1); ++i)
+    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::session, false));
+  for (size_t i = 0; i < runs.size(); i += 2) heap_.deallocate(runs[i]);
+  ASSERT_EQ(heap_.pages_in_use(), kSmallHeap - 1);
+  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->group, PageGroup::session);
+  heap_.allocate(kRunMax, 1, PageGroup::permanent, false);
+  ASSERT_EQ(heap_.pages_in_use(), kSmallHeap);
+  EXPECT_EQ(page_of(one(PageGroup::transient, 1000))->group, PageGroup::transient);
+}
+
+// Seven full pages and one that is partly so: the limit is half a page.
 TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
-  heap_.share_pages_above(50);
+  for (int i = 0; i < 14; ++i) heap_.allocate(kRunMax, 1, PageGroup::session, false);
   Span* growing = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
   const auto shares = [&] {
     char* probe = one(PageGroup::transient, 64);
@@ -80,7 +93,7 @@ TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
     heap_.give_one(probe);
     return shared;
   };
-  EXPECT_TRUE(shares()) << "three quarters are free";
+  EXPECT_TRUE(shares()) << "three quarters of the last page are free";
   ASSERT_NE(heap_.resize(growing, kRunMax), nullptr);
   EXPECT_FALSE(shares()) << "no more than a half";
   ASSERT_NE(heap_.resize(growing, kRunMax / 2), nullptr);
@@ -94,7 +107,7 @@ TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
 
 // What stays may lie with what is not known; that pins nothing that would have become free.
 TEST_F(HeapTest, PermanentObjectsFillUnknownPagesAtAnyTime) {
-  heap_.share_pages_above(100);
+  heap_.share_pages_below(0);
   char* unknown = one(PageGroup::unknown, 1000);
   EXPECT_EQ(page_of(one(PageGroup::permanent, 1000)), page_of(unknown));
   EXPECT_NE(page_of(one(PageGroup::brief, 1000)), page_of(unknown));

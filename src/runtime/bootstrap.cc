@@ -96,7 +96,7 @@ void child_after_fork() {
   read_options();
   check_output_paths();
   process.heap.use_huge_pages(process.options.hugepages);
-  process.heap.share_pages_above(process.options.share_pages_above);
+  process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_thread_exit();
   prepare_foreign();
   pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);

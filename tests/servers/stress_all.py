@@ -43,7 +43,7 @@ CONFIGURATIONS = {
     "hardened": Configuration(STRESS, "hardened:on"),
     "hardened, sampling densely": Configuration(STRESS, f"hardened:on,{PROFILE}"),
     "model": Configuration(STRESS, f"model:{MODEL},predict_recheck:4KiB"),
-    "model, groups apart": Configuration(STRESS, f"model:{MODEL},share_pages_above:100"),
+    "model, groups apart": Configuration(STRESS, f"model:{MODEL},share_pages_below:0"),
     "model, sampling densely": Configuration(STRESS, f"model:{MODEL},{PROFILE}"),
     "release at once": Configuration(STRESS, "release_delay:0s"),
     "retain": Configuration(STRESS, "retain:64MiB"),
