@@ -306,7 +306,7 @@ namespace {
 
 }  // namespace
 
-void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site, int size_class) {
+void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int size_class) {
   const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =

@@ -30,7 +30,7 @@ void collect_caches(Nanos now);
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
-[[gnu::noinline]] void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site,
+[[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            int size_class);
 [[gnu::noinline]] void deallocate_slow(void* p, Span* span, uintptr_t return_address);
 // given: the size that a sized delete named, looked at here only (runtime/hardened.h); second, so
@@ -62,16 +62,16 @@ Released release_memory(size_t keep);
 
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
 using SlowCall = void*(size_t, CallSite);
-using PredictedCall = void*(ThreadCache*, size_t, CallSite, int size_class);
+using PredictedCall = void*(size_t, CallSite, ThreadCache*, int size_class);
 
-template <SlowCall slow, PredictedCall predicted>
-[[gnu::always_inline]] inline void* allocate_of(int size_class, size_t size, const CallSite& site) {
+template <SlowCall slow, PredictedCall predicted, typename Site>
+[[gnu::always_inline]] inline void* allocate_of(int size_class, size_t size, const Site& site) {
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
-    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site, size_class);
+    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(size, site, cache, size_class);
     Magazine* magazine = &cache->magazines.bins[size_class];
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
   }
@@ -85,16 +85,17 @@ template <SlowCall slow, PredictedCall predicted>
   return allocate_of<slow, predicted>(medium_class_of(size), size, site);
 }
 
-template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted>
-[[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
+template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted,
+          typename Site>
+[[gnu::always_inline]] inline void* allocate(size_t size, const Site& site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax))
     return allocate_of<slow, predicted>(table_class_of(size), size, site);
   return allocate_beyond_table<slow, predicted>(size, site);
 }
 
 // given: nothing, or the size that the caller names.
-template <typename... Given>
-[[gnu::always_inline]] inline void deallocate(void* p, uintptr_t return_address, Given... given) {
+template <typename Site, typename... Given>
+[[gnu::always_inline]] inline void deallocate(void* p, const Site& site, Given... given) {
   Span* span = heap_tables.map.find(p);
   if (LLAMALLOC_UNLIKELY(span == nullptr)) {
     if (p != nullptr) report_bad_free(p, "not allocated by llamalloc", nullptr);
@@ -105,7 +106,7 @@ template <typename... Given>
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
   Magazine* magazine = cache->magazines.at(span->local_offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_full()))
-    return deallocate_slow(p, given..., span, return_address);
+    return deallocate_slow(p, given..., span, static_cast<CallSite>(site).return_address);
   if (LLAMALLOC_UNLIKELY(magazine->top[-1] == p)) return report_bad_free(p, "freed twice", span);
   magazine->push(p);
 }
