@@ -42,20 +42,24 @@ struct Magazine {
   void* pop() { return *--top; }
   void push(void* slot) { *top++ = slot; }
 };
-static_assert(sizeof(Magazine) == kLocalBinStride);
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
+// Of a place in `bins` and the tag's offset.
+inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
+
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
-  Magazine bins[kLocalBins + 1];             // that of kNoLocalBin stays empty and full
+  Magazine bins[kLocalBins];
 
-  Magazine* at(size_t local_offset) {
-    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(bins) + local_offset);
+  // Of the bin that the tag names; not to be used if that is none.
+  Magazine* at(SpanTag tag) {
+    char* none = reinterpret_cast<char*>(bins) + kNoLocalBin * int{sizeof(Magazine)};
+    return reinterpret_cast<Magazine*>(none + tag.bin_offset() * kTagScale);
   }
   void initialise();
   // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
