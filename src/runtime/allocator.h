@@ -67,14 +67,15 @@ using SlowCall = void*(size_t, CallSite);
 using PredictedCall = void*(size_t, CallSite, ThreadCache*, int size_class);
 
 template <SlowCall slow, PredictedCall predicted, typename Site>
-[[gnu::always_inline]] inline void* allocate_of(int size_class, size_t size, const Site& site) {
+[[gnu::always_inline]] inline void* allocate_of(size_t offset, size_t size, const Site& site) {
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
-    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(size, site, cache, size_class);
-    Magazine* magazine = &cache->magazines.bins[size_class];
+    if (LLAMALLOC_UNLIKELY(cache->predicting))
+      return predicted(size, site, cache, static_cast<int>(offset / sizeof(Magazine)));
+    Magazine* magazine = cache->magazines.at_offset(offset);
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
   }
   return slow(size, site);
@@ -84,14 +85,14 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
 template <SlowCall slow, PredictedCall predicted>
 [[gnu::noinline]] void* allocate_beyond_table(size_t size, CallSite site) {
   if (size > kSmallMax) return slow(size, site);
-  return allocate_of<slow, predicted>(medium_class_of(size), size, site);
+  return allocate_of<slow, predicted>(magazine_offset_of(medium_class_of(size)), size, site);
 }
 
 template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted,
           typename Site>
 [[gnu::always_inline]] inline void* allocate(size_t size, const Site& site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax))
-    return allocate_of<slow, predicted>(table_class_of(size), size, site);
+    return allocate_of<slow, predicted>(table_offset_of(size), size, site);
   return allocate_beyond_table<slow, predicted>(size, site);
 }
 
