@@ -47,7 +47,7 @@ struct Magazine {
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
-inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
+inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
 // By size as kClassIndex, which the fast path would have to shift: where the magazine of that class
 // lies among those of a group, in bytes.
 inline constexpr auto kMagazineOffsets = [] {
