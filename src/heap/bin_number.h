@@ -11,10 +11,8 @@
 namespace llamalloc {
 
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
-inline constexpr int kNoLocalBin = kLocalBins;  // of what no thread may cache
+inline constexpr int kNoLocalBin = -1;  // of what no thread may cache
 inline constexpr int kBins = 2 * kLocalBins;
-// Bytes that a thread keeps for each local bin: so that a free finds them with one addition.
-inline constexpr int kLocalBinStride = 32;
 
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
   return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;

@@ -169,8 +169,6 @@ Span* Heap::new_span(int bin_index) {
   span->magic = shape.magic;
   span->slot_size = shape.size;
   span->bin = static_cast<uint16_t>(bin_index);
-  span->local_offset =
-      static_cast<uint16_t>((bin_index < kLocalBins ? bin_index : kNoLocalBin) * kLocalBinStride);
   span->kind = SpanKind::slots;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
@@ -181,14 +179,21 @@ Span* Heap::new_span(int bin_index) {
     const int left = shape.slots - w * 64;
     span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   }
-  map_.set(span->base, blocks, span);
+  set_in_map(*span, blocks, span);
   return span;
 }
 
 void Heap::free_span(Span* span) {
   const Blocks blocks{kSizeClassRows[span->bin % kSizeClasses].blocks};
-  map_.set(span->base, blocks, nullptr);
+  set_in_map(*span, blocks, nullptr);
   give_blocks(span->page, span->base, blocks);
+}
+
+void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
+  if (span.sampled)
+    map_.set(span.base, blocks, entry);
+  else
+    map_.set_slots(span.base, blocks, entry, span.bin);
 }
 
 // ----- Blocks -----

@@ -211,6 +211,7 @@ class Heap {
   Span* new_span(int bin);
   void count_freed(Bin& bin, Span* span, uint32_t freed);
   void free_span(Span* span);
+  void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageSet::Place& place, Blocks blocks, PageGroup group);
   Span* take_parked(PageGroup group, Blocks blocks);

@@ -32,6 +32,32 @@ class HeapTest : public testing::Test {
   Heap heap_{system_, arena_, *tables_};
 };
 
+// The tag answers for a free as the record would.
+TEST_F(HeapTest, ATagKnowsTheStartsOfSlotsThatAThreadMayCache) {
+  const SpanMap& map = tables_->map;
+  const auto starts = [&map](const char* p) {
+    SpanTag tag;
+    return map.find_tag(p, &tag) && map.starts_slot(p, tag);
+  };
+  EXPECT_FALSE(starts(nullptr));
+  for (int size_class = 0; size_class < kSizeClasses; ++size_class) {
+    const int bin = bin_of(PageGroup::session, size_class, false);
+    void* slot = heap_.take_one(bin);
+    const Span* span = heap_.find(slot);
+    const char* const base = span->base;
+    for (size_t at = 0; at < kSizeClassRows[size_class].blocks * kBlockSize; ++at)
+      ASSERT_EQ(starts(base + at), span->starts_object(base + at)) << size_class << ' ' << at;
+    SpanTag tag;
+    ASSERT_TRUE(map.find_tag(slot, &tag));
+    EXPECT_EQ(tag.bin_offset() / sizeof(uint64_t), static_cast<size_t>(bin - kNoLocalBin));
+    ASSERT_EQ(heap_.give_one(slot), nullptr);
+    EXPECT_FALSE(starts(base)) << "its span is gone";
+  }
+  EXPECT_FALSE(starts(static_cast<char*>(heap_.take_one(bin_of(PageGroup::session, 0, true)))));
+  EXPECT_FALSE(starts(heap_.allocate(kRunMax, 1, PageGroup::unknown, false)->base));
+  EXPECT_FALSE(starts(heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false)->base));
+}
+
 // But for permanent ones, which may lie with those of `unknown`.
 TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
   heap_.share_pages_below(0);

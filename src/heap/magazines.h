@@ -18,6 +18,7 @@
 // capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,23 +41,50 @@ struct Magazine {
   bool is_full() const { return top == limit; }
   // Only while not empty, and not full.
   void* pop() { return *--top; }
+  // The same for a program, which will write to the slot: the one after it is on its way to the
+  // cache meanwhile. base[-1] stands for none.
+  void* pop_ahead() {
+    __builtin_prefetch(top[-2], 1);
+    return pop();
+  }
   void push(void* slot) { *top++ = slot; }
 };
-static_assert(sizeof(Magazine) == kLocalBinStride);
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
-inline constexpr size_t kLargestBudget = size_t{1} << 20;  // bytes a thread
+inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
+// By size as kClassIndex, which the fast path would have to shift: where the magazine of that class
+// lies among those of a group, in bytes.
+inline constexpr auto kMagazineOffsets = [] {
+  std::array<uint16_t, kClassIndex.size()> offsets{};
+  for (size_t i = 0; i < offsets.size(); ++i)
+    offsets[i] = static_cast<uint16_t>(kClassIndex[i] * sizeof(Magazine));
+  return offsets;
+}();
+constexpr size_t magazine_offset_of(int size_class) {
+  return static_cast<size_t>(size_class) * sizeof(Magazine);
+}
+// The same for a size up to kTableMax.
+constexpr size_t table_offset_of(size_t size) {
+  return kMagazineOffsets[(size + 15) >> 4];
+}
+
+// Of a place in `bins` and the tag's offset.
+inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
+
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
-  Magazine bins[kLocalBins + 1];             // that of kNoLocalBin stays empty and full
+  Magazine bins[kLocalBins];
 
-  Magazine* at(size_t local_offset) {
-    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(bins) + local_offset);
+  // Of the first group.
+  Magazine* at_offset(size_t offset) {
+    return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(bins) + offset);
   }
+  // Of the bin that the tag names; not to be used if that is none.
+  Magazine* at(SpanTag tag) { return at_offset(tag.bin_offset() * kTagScale) + kNoLocalBin; }
   void initialise();
   // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
   // threads: how many share the budgets.

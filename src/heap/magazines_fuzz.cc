@@ -102,7 +102,7 @@ class Run {
     live_.pop_back();
     CHECK_EQ(*reinterpret_cast<uint32_t*>(start), mark);
     seen_.erase(start);
-    const int bin = heap_.find(start)->local_offset / kLocalBinStride;
+    const int bin = heap_.find(start)->local_bin();
     Magazine& m = cache.bins[bin];
     if (m.is_full())
       CHECK(cache.spill(heap_, arena_, bin, start, threads_) == nullptr);

@@ -30,10 +30,9 @@ enum class SpanKind : uint8_t { slots, run, direct };
 
 struct alignas(kCacheLine) Span {
   char* base;
-  uint64_t magic;         // slots: of the size class; others 1, so that offset 0 alone is a start
-  uint32_t slot_size;     // slots only; others 0
-  uint16_t bin;           // central bin
-  uint16_t local_offset;  // of the local bin that may cache its slots, in bytes (heap.h)
+  uint64_t magic;      // slots: of the size class; others 1, so that offset 0 alone is a start
+  uint32_t slot_size;  // slots only; others 0
+  uint16_t bin;        // central bin
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
@@ -78,7 +77,6 @@ struct alignas(kCacheLine) Span {
     magic = 1;
     slot_size = 0;
     bin = 0;
-    local_offset = kNoLocalBin * kLocalBinStride;
     word_count = 0;
     slots = free_slots = 0;
     page = nullptr;
@@ -88,6 +86,8 @@ struct alignas(kCacheLine) Span {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
     return offset * magic < magic;
   }
+  // That may cache its slots.
+  int local_bin() const { return kind == SpanKind::slots && !sampled ? bin : kNoLocalBin; }
   // The slot that the pointer into the span lies in.
   uint32_t slot_of(const void* pointer) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);

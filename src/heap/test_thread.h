@@ -23,7 +23,7 @@ class TestThread {
   }
   // A slot that was freed twice, if that came to light.
   void* deallocate(char* p) {
-    const int bin = heap_.find(p)->local_offset / kLocalBinStride;
+    const int bin = heap_.find(p)->local_bin();
     Magazine& m = cache_->bins[bin];
     if (m.is_full()) return cache_->spill(heap_, arena_, bin, p, threads_);
     m.push(p);

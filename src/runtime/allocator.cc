@@ -306,13 +306,13 @@ namespace {
 
 }  // namespace
 
-void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site, int size_class) {
+void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int size_class) {
   const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
-  return magazine->pop();
+  return magazine->pop_ahead();
 }
 
 namespace {
@@ -335,7 +335,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
 
 [[gnu::always_inline]] inline void give_to_heap(ThreadCache* cache, void* p, Span* span) {
   void* twice = nullptr;
-  const int bin = span->local_offset / kLocalBinStride;
+  const int bin = span->local_bin();
   if (span->kind != SpanKind::slots)
     process.heap.deallocate(span);
   else if (cache == nullptr || bin == kNoLocalBin)
@@ -345,8 +345,15 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (LLAMALLOC_UNLIKELY(twice != nullptr)) report_double_free(twice);
 }
 
-[[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given, Span* span,
+[[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given,
                                                      uintptr_t return_address) {
+  Span* span = process.heap.find(p);
+  if (LLAMALLOC_UNLIKELY(span == nullptr)) {
+    if (p != nullptr) report_bad_free(p, "not allocated by llamalloc", nullptr);
+    return;
+  }
+  if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
+    return report_bad_free(p, "not the start of an object", span);
   const ErrnoKeeper keep;
   ThreadCache* cache = own_cache();
   bool to_heap = true;
@@ -365,16 +372,16 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
 
 }  // namespace
 
-void deallocate_slow(void* p, Span* span, uintptr_t return_address) {
-  deallocate_slowly(p, kUnknownSize, span, return_address);
+void deallocate_slow(void* p, uintptr_t return_address) {
+  deallocate_slowly(p, kUnknownSize, return_address);
 }
 
-void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address) {
-  deallocate_slowly(p, given, span, return_address);
+void deallocate_slow(void* p, size_t given, uintptr_t return_address) {
+  deallocate_slowly(p, given, return_address);
 }
 
-void report_double_free(const void* p) {
-  report_bad_free(p, "freed twice (found when returned)", process.heap.find(p));
+void report_double_free(const void* p, const char* what) {
+  report_bad_free(p, what, process.heap.find(p));
 }
 
 void report_bad_free(const void* p, const char* what, const Span* span) {

@@ -2,9 +2,10 @@
 // malloc and free without their names: the fast paths, to be inlined into the shim.
 //
 // allocate, small, not predicting: one thread-local load, countdown, class by table, pop of the
-// magazine. deallocate: two loads to the span, one multiplication that shows whether the pointer is
-// the start of an object, push. Neither takes a lock, neither has an atomic read-modify-write,
-// neither touches the object. Instruction counts: tests/fast_path_test.py.
+// magazine. deallocate: two loads to the span's tag, one multiplication that shows whether the
+// pointer is the start of a slot, push; the rest is for the slow path. Neither takes a lock,
+// neither has an atomic read-modify-write, neither touches the object. Instruction counts:
+// tests/fast_path_test.py.
 #pragma once
 
 #include <bit>
@@ -30,15 +31,16 @@ void collect_caches(Nanos now);
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
-[[gnu::noinline]] void* allocate_predicted(ThreadCache* cache, size_t size, CallSite site,
+[[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            int size_class);
-[[gnu::noinline]] void deallocate_slow(void* p, Span* span, uintptr_t return_address);
+[[gnu::noinline]] void deallocate_slow(void* p, uintptr_t return_address);
 // given: the size that a sized delete named, looked at here only (runtime/hardened.h); second, so
 // that the fast path need not move it.
-[[gnu::noinline]] void deallocate_slow(void* p, size_t given, Span* span, uintptr_t return_address);
+[[gnu::noinline]] void deallocate_slow(void* p, size_t given, uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
                                                   const Span* span);
-[[gnu::cold]] void report_double_free(const void* p);
+[[gnu::cold]] void report_double_free(const void* p,
+                                      const char* what = "freed twice (found when returned)");
 
 // alignment: a power of two. Sizes above PTRDIFF_MAX give null and ENOMEM, as everywhere here.
 void* allocate_aligned(size_t size, size_t alignment, CallSite site);
@@ -62,18 +64,19 @@ Released release_memory(size_t keep);
 
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
 using SlowCall = void*(size_t, CallSite);
-using PredictedCall = void*(ThreadCache*, size_t, CallSite, int size_class);
+using PredictedCall = void*(size_t, CallSite, ThreadCache*, int size_class);
 
-template <SlowCall slow, PredictedCall predicted>
-[[gnu::always_inline]] inline void* allocate_of(int size_class, size_t size, const CallSite& site) {
+template <SlowCall slow, PredictedCall predicted, typename Site>
+[[gnu::always_inline]] inline void* allocate_of(size_t offset, size_t size, const Site& site) {
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
-    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(cache, size, site, size_class);
-    Magazine* magazine = &cache->magazines.bins[size_class];
-    if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
+    if (LLAMALLOC_UNLIKELY(cache->predicting))
+      return predicted(size, site, cache, static_cast<int>(offset / sizeof(Magazine)));
+    Magazine* magazine = cache->magazines.at_offset(offset);
+    if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop_ahead();
   }
   return slow(size, site);
 }
@@ -82,31 +85,29 @@ template <SlowCall slow, PredictedCall predicted>
 template <SlowCall slow, PredictedCall predicted>
 [[gnu::noinline]] void* allocate_beyond_table(size_t size, CallSite site) {
   if (size > kSmallMax) return slow(size, site);
-  return allocate_of<slow, predicted>(medium_class_of(size), size, site);
+  return allocate_of<slow, predicted>(magazine_offset_of(medium_class_of(size)), size, site);
 }
 
-template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted>
-[[gnu::always_inline]] inline void* allocate(size_t size, CallSite site) {
+template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted,
+          typename Site>
+[[gnu::always_inline]] inline void* allocate(size_t size, const Site& site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax))
-    return allocate_of<slow, predicted>(table_class_of(size), size, site);
+    return allocate_of<slow, predicted>(table_offset_of(size), size, site);
   return allocate_beyond_table<slow, predicted>(size, site);
 }
 
 // given: nothing, or the size that the caller names.
-template <typename... Given>
-[[gnu::always_inline]] inline void deallocate(void* p, uintptr_t return_address, Given... given) {
-  Span* span = heap_tables.map.find(p);
-  if (LLAMALLOC_UNLIKELY(span == nullptr)) {
-    if (p != nullptr) report_bad_free(p, "not allocated by llamalloc", nullptr);
-    return;
-  }
-  if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
-    return report_bad_free(p, "not the start of an object", span);
+template <typename Site, typename... Given>
+[[gnu::always_inline]] inline void deallocate(void* p, const Site& site, Given... given) {
+  const SpanMap& map = heap_tables.map;
+  SpanTag tag;
+  if (LLAMALLOC_UNLIKELY(!map.find_tag(p, &tag) || !map.starts_slot(p, tag)))
+    return deallocate_slow(p, given..., static_cast<CallSite>(site).return_address);
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
-  Magazine* magazine = cache->magazines.at(span->local_offset);
+  Magazine* magazine = cache->magazines.at(tag);
   if (LLAMALLOC_UNLIKELY(magazine->is_full()))
-    return deallocate_slow(p, given..., span, return_address);
-  if (LLAMALLOC_UNLIKELY(magazine->top[-1] == p)) return report_bad_free(p, "freed twice", span);
+    return deallocate_slow(p, given..., static_cast<CallSite>(site).return_address);
+  if (LLAMALLOC_UNLIKELY(magazine->top[-1] == p)) return report_double_free(p, "freed twice");
   magazine->push(p);
 }
 

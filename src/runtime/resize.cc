@@ -20,7 +20,7 @@ void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
   void* moved = grows ? allocate_growing(size, site) : allocate(size, site);
   if (moved == nullptr) return nullptr;
   memcpy(moved, p, old_size < size ? old_size : size);
-  deallocate(p, site.return_address);
+  deallocate(p, site);
   return moved;
 }
 

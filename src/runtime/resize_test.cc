@@ -32,7 +32,7 @@ struct Buffer {
     moves += before != nullptr && p != before;
     size = to;
   }
-  ~Buffer() { deallocate(p, 0); }
+  ~Buffer() { deallocate(p, CallSite{}); }
 };
 
 TEST(Resize, AGrowingBufferSoonStaysWhereItIs) {
@@ -60,7 +60,7 @@ TEST(Resize, AFirstAllocationOfThatSizeIsASlot) {
   p = reallocate(p, 1'000, kSite);
   EXPECT_EQ(process.heap.find(p)->kind, SpanKind::slots);
   EXPECT_EQ(usable_size(p), 1024u);
-  deallocate(p, 0);
+  deallocate(p, CallSite{});
 }
 
 TEST(Resize, OverTheBordersOfAllKindsAndBack) {
@@ -76,10 +76,10 @@ TEST(Zeroed, EverySmallSizeWhateverWasThere) {
     for (int i = 0; i < 3; ++i) {
       void* p = allocate(size, kSite);
       memset(p, 0xff, usable_size(p));
-      deallocate(p, 0);
+      deallocate(p, CallSite{});
       auto* zeroed = static_cast<char*>(allocate_zeroed(size, kSite));
       ASSERT_TRUE(reads(zeroed, 0, size)) << size;
-      deallocate(zeroed, 0);
+      deallocate(zeroed, CallSite{});
     }
   }
 }

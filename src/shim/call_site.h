@@ -4,11 +4,24 @@
 
 #include <cstdint>
 
+#include "predict/prediction_cache.h"
+
 #define LLAMALLOC_EXPORT __attribute__((visibility("default"), used))
-#define LLAMALLOC_RETURN_ADDRESS reinterpret_cast<uintptr_t>(__builtin_return_address(0))
-#define LLAMALLOC_SITE                             \
-  (::llamalloc::CallSite{LLAMALLOC_RETURN_ADDRESS, \
-                         reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa())})
+
+namespace llamalloc {
+
+// The call site of the function that it stands in, looked up where it is asked for and not before:
+// the fast paths never ask.
+struct Here {
+  [[gnu::always_inline]] operator CallSite() const {
+    return {reinterpret_cast<uintptr_t>(__builtin_return_address(0)),
+            reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa())};
+  }
+};
+
+}  // namespace llamalloc
+
+#define LLAMALLOC_SITE (::llamalloc::Here{})
 
 // The entry point of clang's -fsanitize=alloc-token for a function of the same file: the token is
 // one argument more, in a register that nobody reads. In the assembler's words, as the compiler

@@ -32,14 +32,14 @@ template <bool may_throw>
 }
 
 template <bool may_throw>
-[[gnu::noinline]] void* create_predicted(ThreadCache* cache, size_t size, CallSite site,
+[[gnu::noinline]] void* create_predicted(size_t size, CallSite site, ThreadCache* cache,
                                          int size_class) {
-  void* p = allocate_predicted(cache, size, site, size_class);
+  void* p = allocate_predicted(size, site, cache, size_class);
   return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
 }
 
-template <bool may_throw>
-[[gnu::always_inline]] inline void* create(size_t size, CallSite site) {
+template <bool may_throw, typename Site>
+[[gnu::always_inline]] inline void* create(size_t size, const Site& site) {
   return allocate<create_slow<may_throw>, create_predicted<may_throw>>(size, site);
 }
 

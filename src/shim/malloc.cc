@@ -38,7 +38,7 @@ LLAMALLOC_EXPORT void* malloc(size_t size) {
 }
 
 LLAMALLOC_EXPORT void free(void* p) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+  deallocate(p, LLAMALLOC_SITE);
 }
 
 LLAMALLOC_EXPORT void* calloc(size_t count, size_t size) {
@@ -49,7 +49,7 @@ LLAMALLOC_EXPORT void* calloc(size_t count, size_t size) {
 
 LLAMALLOC_EXPORT void* realloc(void* p, size_t size) {
   if (p != nullptr && size == 0) {  // as glibc does
-    deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+    deallocate(p, LLAMALLOC_SITE);
     return nullptr;
   }
   return reallocate(p, size, LLAMALLOC_SITE);
@@ -59,7 +59,7 @@ LLAMALLOC_EXPORT void* reallocarray(void* p, size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return out_of_memory();
   if (p != nullptr && bytes == 0) {
-    deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+    deallocate(p, LLAMALLOC_SITE);
     return nullptr;
   }
   return reallocate(p, bytes, LLAMALLOC_SITE);
@@ -98,16 +98,16 @@ LLAMALLOC_EXPORT void* pvalloc(size_t size) {
 }
 
 LLAMALLOC_EXPORT void cfree(void* p) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS);
+  deallocate(p, LLAMALLOC_SITE);
 }
 LLAMALLOC_EXPORT void free_sized(void* p, size_t size) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
+  deallocate(p, LLAMALLOC_SITE, size);
 }
 LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t size) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
+  deallocate(p, LLAMALLOC_SITE, size);
 }
 LLAMALLOC_EXPORT void sdallocx(void* p, size_t size, int) {
-  deallocate(p, LLAMALLOC_RETURN_ADDRESS, size);
+  deallocate(p, LLAMALLOC_SITE, size);
 }
 
 LLAMALLOC_EXPORT size_t malloc_usable_size(void* p) {

@@ -36,7 +36,7 @@ LLAMALLOC_EXPORT void* operator new[](size_t n, Align a, Nothrow) noexcept {
 
 #define LLAMALLOC_DELETE(...)                           \
   LLAMALLOC_EXPORT void operator __VA_ARGS__ noexcept { \
-    deallocate(p, LLAMALLOC_RETURN_ADDRESS);            \
+    deallocate(p, LLAMALLOC_SITE);                      \
   }
 LLAMALLOC_DELETE(delete(void* p))
 LLAMALLOC_DELETE(delete[] (void* p))
@@ -49,7 +49,7 @@ LLAMALLOC_DELETE(delete[] (void* p, Align, Nothrow))
 
 #define LLAMALLOC_SIZED_DELETE(...)                     \
   LLAMALLOC_EXPORT void operator __VA_ARGS__ noexcept { \
-    deallocate(p, LLAMALLOC_RETURN_ADDRESS, n);         \
+    deallocate(p, LLAMALLOC_SITE, n);                   \
   }
 LLAMALLOC_SIZED_DELETE(delete(void* p, size_t n))
 LLAMALLOC_SIZED_DELETE(delete[] (void* p, size_t n))

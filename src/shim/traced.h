@@ -71,13 +71,12 @@ template <SlowCall slow = give_up, PredictedCall predicted = allocate_predicted>
 }
 
 template <typename... Given>
-[[gnu::always_inline]] inline void traced_deallocate(void* p, uintptr_t return_address,
-                                                     Given... given) {
+[[gnu::always_inline]] inline void traced_deallocate(void* p, CallSite site, Given... given) {
   if (p == nullptr) return;
-  if (is_inside) return deallocate(p, return_address, given...);
+  if (is_inside) return deallocate(p, site, given...);
   record_free(p);
   const InsideScope inside;
-  deallocate(p, return_address, given...);
+  deallocate(p, site, given...);
 }
 
 }  // namespace llamalloc

@@ -101,7 +101,7 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
   rounding_ -= taken_for(*span) - bytes;
   if (span->kind != SpanKind::slots) return heap_.deallocate(span);
   Magazines& magazines = thread_of(thread).magazines;
-  Magazine* magazine = magazines.at(span->local_offset);
+  Magazine* magazine = &magazines.bins[span->bin];
   if (!magazine->is_full())
     magazine->push(p);
   else

@@ -17,7 +17,10 @@ class FakePages final : public PageSource {
   bool commit(void* address, size_t bytes) override {
     return allow() && system_pages.commit(address, bytes);
   }
-  void advise_huge(void*, size_t, bool huge) override { huge ? ++huge_advice : ++small_advice; }
+  void advise_huge(void* address, size_t bytes, bool huge) override {
+    huge ? ++huge_advice : ++small_advice;
+    if (!huge) system_pages.advise_huge(address, bytes, false);  // tests count what is resident
+  }
   void collapse(void*, size_t bytes) override { collapsed += bytes; }
   bool discard(void* address, size_t bytes) override {
     if (!allow()) return false;
