@@ -26,7 +26,7 @@ AT_MOST = {
     # Copying is part of it, on the way to 32 KiB.
     "growth": {"realloc": 2650.0},
     # Threads and the worker take turns as they like: their counts vary, so there is room.
-    "large": {"malloc": 260.0, "free": 170.0},
+    "large": {"malloc": 90.0, "free": 130.0},
     "remote": {"malloc": 35.0, "free": 47.0},
 }
 

@@ -38,6 +38,10 @@ constexpr bool grows_as_run(size_t have, size_t want) {
   return want > have && want > kTableMax && want <= kRunMax;
 }
 
+constexpr Blocks blocks_of_run(size_t bytes) {
+  return Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
+}
+
 struct GroupCounts {
   size_t pages = 0;
   size_t allocated = 0;    // bytes in slots and runs that are not free (threads' claims included)
@@ -124,7 +128,36 @@ class Heap {
   // A run of up to kRunMax bytes, above kLeastRun; where as much again is free behind it, so that
   // it can grow, if pages in use have such a place.
   Span* allocate_growing(size_t bytes, PageGroup group);
-  void deallocate(Span* span);
+  void deallocate(Span* span) {
+    hide(span);
+    span->kind == SpanKind::direct ? direct_.deallocate(span) : park(span);
+  }
+  // The direct mapping that was freed last, if it fits; null: it does not.
+  Span* take_last_direct(size_t bytes) {
+    if (bytes > kKeptMappingMax) return nullptr;
+    Span* span = direct_.take_last(align_up(bytes, kSmallPage));
+    if (span == nullptr) return nullptr;
+    span->sampled = false;
+    map_.set(span->base, {1}, span);
+    return span;
+  }
+  // deallocate() of a direct mapping, if none was freed that is still there. False: there was.
+  bool keep_direct(Span* span) {
+    if (!direct_.has_room_for(span)) return false;
+    hide(span);
+    direct_.deallocate(span);
+    return true;
+  }
+  // In two steps, for who keeps a freed run for a while (magazines.h).
+  void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
+  void park(Span* span);
+  // The object of a hidden run is the program's again.
+  void show_again(Span* span) {
+    span->fresh = false;
+    if (row(span->asked).deadline.n != 0)
+      span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+    map_.set(span->base, {1}, span);
+  }
   // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
   // A direct mapping may move: the result is the address.
   void* resize(Span* span, size_t bytes);
@@ -213,7 +246,6 @@ class Heap {
   void free_span(Span* span);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageSet::Place& place, Blocks blocks, PageGroup group);
-  Span* take_parked(PageGroup group, Blocks blocks);
   size_t drain_parked();
   bool extend_run(Span* span, Blocks have, Blocks want);
   PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);

@@ -34,6 +34,10 @@ void Magazines::initialise() {
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
+  if (magazine.capacity() == 0 && !magazine.ran_dry) {
+    magazine.ran_dry = true;
+    return heap.take_one(bin);
+  }
   magazine.ran_dry = true;
   grow(bin, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
@@ -48,6 +52,10 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
+  if (magazine.capacity() == 0 && !magazine.overflowed) {
+    magazine.overflowed = true;
+    return heap.give(bin, &slot, 1);
+  }
   magazine.overflowed = true;
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
@@ -111,6 +119,8 @@ void* Magazines::flush(Heap& heap) {
     if (bad != nullptr) twice = bad;
     magazine.top = magazine.base;
   }
+  if (run != nullptr) heap.park(run);
+  run = nullptr;
   return twice;
 }
 
