@@ -362,7 +362,7 @@ size_t Heap::release(Nanos before, size_t retain_pages) {
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct)
     return bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
-  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastRun) return nullptr;
+  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastGrowing) return nullptr;
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
   if (want == have) return span->base;

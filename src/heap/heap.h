@@ -4,7 +4,7 @@
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
 //   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
-//   allocate_growing         runs above 32 KiB, of objects that realloc makes larger
+//   allocate_growing         runs above 12 KiB, of objects that realloc makes larger
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
@@ -31,11 +31,15 @@ namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
+inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
 // Whether an object of `have` bytes that realloc makes larger gets a run: such objects often grow
-// again, and a run can where it lies. The copies on the way to 32 KiB are cheap.
+// again, and a run can where it lies. Up to 32 KiB only where its whole blocks waste no more than a
+// slot may, an eighth; the copies on the way to 12 KiB are cheap.
 constexpr bool grows_as_run(size_t have, size_t want) {
-  return want > have && want > kTableMax && want <= kRunMax;
+  if (want <= have || want > kRunMax) return false;
+  return want > kTableMax ||
+         (want > kLeastGrowing && Blocks::covering(want).bytes() - want <= want / 8);
 }
 
 constexpr Blocks blocks_of_run(size_t bytes) {
@@ -125,8 +129,8 @@ class Heap {
   // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
   // null: no memory. Whether it reads as zero: span->fresh.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
-  // A run of up to kRunMax bytes, above kLeastRun; where as much again is free behind it, so that
-  // it can grow, if pages in use have such a place.
+  // A run of up to kRunMax bytes, above kLeastGrowing; where as much again is free behind it, so
+  // that it can grow, if pages in use have such a place.
   Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span) {
     hide(span);
