@@ -52,17 +52,17 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
-  if (magazine.capacity() == 0 && !magazine.overflowed) {
-    magazine.overflowed = true;
-    return heap.give(bin, &slot, 1);
-  }
+  const auto give = [&](void* const* slots, size_t n) {
+    return threads > 1 ? heap.deposit(bin, slots, n) : heap.give(bin, slots, n);
+  };
+  const bool first = !magazine.overflowed && magazine.capacity() == 0;
   magazine.overflowed = true;
+  if (first) return give(&slot, 1);
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
-    if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
+    if (magazine.capacity() == 0) return give(&slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = threads > 1 ? heap.deposit(bin, magazine.base, oldest)
-                        : heap.give(bin, magazine.base, oldest);
+    twice = give(magazine.base, oldest);
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
   }

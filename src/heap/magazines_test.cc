@@ -40,6 +40,16 @@ TEST_F(MagazinesTest, NothingIsKeptOfASizeBeforeItsSecondVisit) {
   EXPECT_EQ(thread.cache().cached_bytes(), kSizeClassRows[3].size);
 }
 
+// Nor does its span come and go with every thread.
+TEST_F(MagazinesTest, WhatOneThreadNeedsOnceTheNextFindsInTheDepot) {
+  TestThread first(heap_, arena_, 2), second(heap_, arena_, 2);
+  char* p = first.allocate(3);
+  ASSERT_EQ(first.deallocate(p), nullptr);
+  EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size);
+  EXPECT_EQ(second.allocate(3), p);
+  EXPECT_EQ(heap_.depot_bytes(), 0u);
+}
+
 TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
   TestThread thread(heap_, arena_);
   Magazines& cache = thread.cache();
