@@ -29,18 +29,18 @@ Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
   return span;
 }
 
-// It becomes one of those that were freed before; the caller holds the lock.
-void DirectMappings::retire_last() {
+// It becomes one of those that were freed before, at that time; the caller holds the lock.
+void DirectMappings::retire_last(Nanos freed) {
   Span* span = span_of(last_.exchange(0, std::memory_order_acquire));
   if (span == nullptr) return;
   count_out(span->bytes);
-  span->freed = system_.now_coarse().n;
+  span->freed = freed.n;
   keep(span);
 }
 
 Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   LockGuard guard(lock_);
-  if (alignment > kHugePageSize) retire_last();
+  if (alignment > kHugePageSize) retire_last(system_.now_coarse());
   Span* span = take_fitting(&kept_, bytes, alignment);
   if (span != nullptr) {
     --kept_count_;
@@ -103,6 +103,8 @@ void DirectMappings::deallocate(Span* span) {
     }
     return unmap(span);
   }
+  // Of two threads at once one is lost: there were some.
+  times_freed_.store(times_freed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const uintptr_t word = word_of(span);
   const uintptr_t before = last_.exchange(word, std::memory_order_acq_rel);
   if (before != 0) keep_older(span_of(before));
@@ -150,10 +152,14 @@ Span* DirectMappings::take_oldest(Nanos before) {
   return span;
 }
 
+// What was freed last has no time: it goes when it is there and nothing was freed since the call
+// before this one.
 size_t DirectMappings::release(Nanos before) {
-  if (last_.load(std::memory_order_relaxed) != 0) {
+  {
     LockGuard guard(lock_);
-    retire_last();
+    const uint32_t freed = times_freed_.load(std::memory_order_relaxed);
+    if (freed == seen_freed_ || before == Nanos::max()) retire_last(before);
+    seen_freed_ = freed;
   }
   for (size_t released = 0;; ++released) {
     Span* oldest;

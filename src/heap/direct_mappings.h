@@ -51,7 +51,7 @@ class DirectMappings {
   }
   // The object's address, which may be another one; null: not possible, nothing changed.
   void* resize(Span* span, size_t bytes);
-  // Unmaps what was freed up to `before`; how many.
+  // Unmaps what was freed up to `before`, about the time of the last call; how many.
   size_t release(Nanos before);
 
   // Hints, read without the lock; kept: what is freed and has memory behind it.
@@ -82,7 +82,7 @@ class DirectMappings {
   }
 
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
-  void retire_last();
+  void retire_last(Nanos freed);
   Span* reuse(size_t bytes, size_t alignment);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
@@ -104,7 +104,9 @@ class DirectMappings {
   SpanMap& map_;
   PagePool& pool_;
   std::atomic<uintptr_t> last_{0};  // what was freed last
+  std::atomic<uint32_t> times_freed_{0};
   Lock lock_;
+  uint32_t seen_freed_ = 0;  // by the last release(); guarded by lock_
   // Guarded by lock_; each list is linked by next_direct.
   Span* kept_ = nullptr;     // newest first
   Span* refused_ = nullptr;  // freed and empty, but the system would not unmap them

@@ -115,6 +115,12 @@ class Heap {
   void* give(int bin, void* const* slots, size_t n);
   // The same for slots of a local bin that another thread may want soon.
   void* deposit(int bin, void* const* slots, size_t n);
+  // Whether it was deposited last: it was freed twice.
+  bool is_newest_in_depot(int bin, const void* slot) {
+    LockGuard guard(bins_[bin].lock);
+    const Depot& depot = bins_[bin].depot;
+    return depot.count != 0 && depot.slots[depot.count - 1] == slot;
+  }
   // Empties the depots into their spans; the result as from give().
   void* drain_depots();
   // In the depots; a hint.

@@ -55,9 +55,12 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   const auto give = [&](void* const* slots, size_t n) {
     return threads > 1 ? heap.deposit(bin, slots, n) : heap.give(bin, slots, n);
   };
-  const bool first = !magazine.overflowed && magazine.capacity() == 0;
+  const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  if (first) return give(&slot, 1);
+  if (threads > 1 && magazine.capacity() == 0) {
+    if (first) return heap.deposit(bin, &slot, 1);
+    if (heap.is_newest_in_depot(bin, slot)) return slot;
+  }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return give(&slot, 1);

@@ -30,14 +30,23 @@ TEST_F(MagazinesTest, APairGetsTheSameSlotAgain) {
   EXPECT_EQ(thread.allocate(3), first);
 }
 
-// What comes once is not worth an array, nor a slot that lies there.
+// Where there are many threads, what comes once is not worth an array, nor a slot that lies there.
 TEST_F(MagazinesTest, NothingIsKeptOfASizeBeforeItsSecondVisit) {
-  TestThread thread(heap_, arena_);
+  TestThread thread(heap_, arena_, 2);
   thread.deallocate(thread.allocate(3));
   EXPECT_EQ(thread.cache().capacity_bytes, 0u);
   EXPECT_EQ(thread.cache().cached_bytes(), 0u);
   thread.deallocate(thread.allocate(3));
   EXPECT_EQ(thread.cache().cached_bytes(), kSizeClassRows[3].size);
+}
+
+TEST_F(MagazinesTest, TheFirstSlotFreedTwiceComesToLightAtOnce) {
+  for (size_t threads : {2, 5}) {
+    TestThread thread(heap_, arena_, threads);
+    char* p = thread.allocate(3);
+    EXPECT_EQ(thread.deallocate(p), nullptr);
+    EXPECT_EQ(thread.deallocate(p), p);
+  }
 }
 
 // Nor does its span come and go with every thread.
