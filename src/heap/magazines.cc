@@ -52,20 +52,18 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
-  const auto give = [&](void* const* slots, size_t n) {
-    return threads > 1 ? heap.deposit(bin, slots, n) : heap.give(bin, slots, n);
-  };
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  if (threads > 1 && magazine.capacity() == 0) {
+  if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kFirstBudget) {
     if (first) return heap.deposit(bin, &slot, 1);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
-    if (magazine.capacity() == 0) return give(&slot, 1);
+    if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = give(magazine.base, oldest);
+    twice = threads > 1 ? heap.deposit(bin, magazine.base, oldest)
+                        : heap.give(bin, magazine.base, oldest);
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
   }
