@@ -142,9 +142,9 @@ class Heap {
     hide(span);
     span->kind == SpanKind::direct ? direct_.deallocate(span) : park(span);
   }
-  // The direct mapping that was freed last, if it fits; null: it does not.
+  // The direct mapping that was freed last, if it fits; null: it does not. For at most
+  // kKeptMappingMax bytes.
   Span* take_last_direct(size_t bytes) {
-    if (bytes > kKeptMappingMax) return nullptr;
     Span* span = direct_.take_last(align_up(bytes, kSmallPage));
     if (span == nullptr) return nullptr;
     span->sampled = false;

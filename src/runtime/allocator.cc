@@ -260,6 +260,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
 // What was freed last is often what is asked for next. As on the fast path of a small size, the
 // empty cache fails the test of the countdown.
 [[gnu::noinline]] void* allocate_large(size_t size, CallSite site) {
+  if (LLAMALLOC_UNLIKELY(size > kKeptMappingMax)) return allocate_large_slow(size, site);
   ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
