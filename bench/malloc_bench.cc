@@ -352,15 +352,25 @@ Result zeroed(size_t size) {
   });
 }
 
-Result touched(size_t size) {
-  return measure([size](uint64_t n) {
+// Each page of it is written, as programs do with what they ask for.
+template <typename Allocate>
+Result touch(size_t size, Allocate&& allocate) {
+  return measure([&](uint64_t n) {
     for (uint64_t i = 0; i < n; ++i) {
-      auto* p = static_cast<char*>(malloc(size));
+      auto* p = static_cast<char*>(allocate());
       for (size_t at = 0; at < size; at += 4096) p[at] = 1;
       escape(p);
       free(p);
     }
   });
+}
+
+Result touched(size_t size) {
+  return touch(size, [size] { return malloc(size); });
+}
+
+Result zeroed_touched(size_t size) {
+  return touch(size, [size] { return calloc(1, size); });
 }
 
 struct Row {
@@ -388,6 +398,7 @@ const Row rows[] = {
     {"calloc_64", zeroed, 64, "calloc and free of 64 bytes"},
     {"calloc_4096", zeroed, 4096, "calloc and free of 4 KiB"},
     {"calloc_1m", zeroed, kMiB, "calloc and free of 1 MiB"},
+    {"calloc_1m_touched", zeroed_touched, kMiB, "calloc and free of 1 MiB, each 4 KiB written"},
     {"large_1m", pair, kMiB, "malloc and free of 1 MiB"},
     {"large_8m", pair, 8 * kMiB, "malloc and free of 8 MiB"},
     {"large_64m", pair, 64 * kMiB, "malloc and free of 64 MiB"},

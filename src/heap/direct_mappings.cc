@@ -4,28 +4,24 @@
 #include "base/check.h"
 
 namespace llamalloc {
-namespace {
-
-// Takes the first of the list that fits and wastes at most an eighth out of it; null: there is
-// none.
-Span* take_fitting(Span** link, size_t bytes, size_t alignment) {
+// Takes the first of the list that fits out of it; null: there is none.
+Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) {
   for (; *link != nullptr; link = &(*link)->next_direct) {
     Span* span = *link;
-    const bool fits = span->bytes >= bytes && span->bytes - bytes <= bytes / 8;
-    if (!fits || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) continue;
+    if (!fits(span->bytes, bytes) || reinterpret_cast<uintptr_t>(span->base) % alignment != 0)
+      continue;
     *link = span->next_direct;
     return span;
   }
   return nullptr;
 }
 
-}  // namespace
-
 Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
   const size_t size = align_up(bytes, kSmallPage);
-  if (size >= kHugePageSize && alignment < kHugePageSize) alignment = kHugePageSize;
-  if (alignment < kBlockSize) alignment = kBlockSize;
-  Span* span = reuse(size, alignment);
+  const size_t natural = size >= kHugePageSize ? kHugePageSize : kBlockSize;
+  Span* span = alignment <= natural ? take_last(size) : nullptr;
+  if (alignment < natural) alignment = natural;
+  if (span == nullptr) span = reuse(size, alignment);
   if (span == nullptr) span = make(size, alignment);
   if (span == nullptr) return nullptr;
   span->sampled = sampled;
@@ -33,8 +29,18 @@ Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
   return span;
 }
 
+// It becomes one of those that were freed before, at that time; the caller holds the lock.
+void DirectMappings::retire_last(Nanos freed) {
+  Span* span = span_of(last_.exchange(0, std::memory_order_acquire));
+  if (span == nullptr) return;
+  count_out(span->bytes);
+  span->freed = freed.n;
+  keep(span);
+}
+
 Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   LockGuard guard(lock_);
+  if (alignment > kHugePageSize) retire_last(system_.now_coarse());
   Span* span = take_fitting(&kept_, bytes, alignment);
   if (span != nullptr) {
     --kept_count_;
@@ -90,25 +96,34 @@ void DirectMappings::free_record(Span* span) {
 }
 
 void DirectMappings::deallocate(Span* span) {
+  if (span->bytes > kKeptMappingMax) {
+    {
+      LockGuard guard(lock_);
+      count_out(span->bytes);
+    }
+    return unmap(span);
+  }
+  // Of two threads at once one is lost: there were some.
+  times_freed_.store(times_freed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const uintptr_t word = word_of(span);
+  const uintptr_t before = last_.exchange(word, std::memory_order_acq_rel);
+  if (before != 0) keep_older(span_of(before));
+}
+
+// Those that are too much beside what is in use leave, the oldest first.
+void DirectMappings::keep_older(Span* span) {
   Span* leaving = nullptr;
   const Nanos now = system_.now_coarse();
   {
     LockGuard guard(lock_);
     count_out(span->bytes);
+    span->freed = now.n;
+    keep(span);
     const size_t in_use = pool_.in_use() * kHugePageSize + bytes();
-    const bool stays = span->bytes <= kKeptMappingMax;
-    while (stays && kept_ != nullptr &&
-           (kept_count_ == kKeptMappings || kept_bytes() + span->bytes > in_use / 16)) {
+    while (kept_ != nullptr && (kept_count_ == kKeptMappings || kept_bytes() > in_use / 16)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
-    }
-    if (stays) {
-      span->freed = now.n;
-      keep(span);
-    } else {
-      span->next_direct = nullptr;
-      leaving = span;
     }
   }
   while (Span* next = leaving) {
@@ -137,7 +152,15 @@ Span* DirectMappings::take_oldest(Nanos before) {
   return span;
 }
 
+// What was freed last has no time: it goes when it is there and nothing was freed since the call
+// before this one.
 size_t DirectMappings::release(Nanos before) {
+  {
+    LockGuard guard(lock_);
+    const uint32_t freed = times_freed_.load(std::memory_order_relaxed);
+    if (freed == seen_freed_ || before == Nanos::max()) retire_last(before);
+    seen_freed_ = freed;
+  }
   for (size_t released = 0;; ++released) {
     Span* oldest;
     {
@@ -193,7 +216,7 @@ bool DirectMappings::is_consistent() {
     ++n;
     good &= span->kind == SpanKind::direct && map_.find(span->base) != span;
   }
-  return good && bytes == kept_bytes() && n == kept_count_;
+  return good && bytes == kept_bytes_.load(std::memory_order_relaxed) && n == kept_count_;
 }
 
 }  // namespace llamalloc

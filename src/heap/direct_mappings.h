@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects above 1 MiB: each a mapping of its own.
 //
-//   allocate --> in use --> freed and kept, newest first --> unmapped
-//                              |
-//                              +--> serves the next request of about its size
+//   allocate --> in use --> freed last --> freed before and kept, newest first --> unmapped
+//                              |              |
+//                              +--------------+--> serves the next request of about its size
 //
-// The newest freed one is always kept, older ones only as far as they are little beside what is in
-// use; the worker unmaps what lies there for a while. One lock, taken once for an allocation and
-// once for a free, and never held over a system call.
+// The one freed last is always kept, older ones only as far as they are little beside what is in
+// use; the worker unmaps what lies there for a while. It changes hands by one atomic operation, as
+// a word of its record and its small pages; the others under a lock, which is never held over a
+// system call.
 #pragma once
 
 #include <atomic>
@@ -33,24 +34,61 @@ class DirectMappings {
   Span* allocate(size_t bytes, size_t alignment, bool sampled);
   // Its address is in the map no more when this begins.
   void deallocate(Span* span);
+  // Whether deallocate() is but one atomic operation.
+  bool has_room_for(const Span* span) const {
+    return span->bytes <= kKeptMappingMax && last_.load(std::memory_order_relaxed) == 0;
+  }
+  // What was freed last, if it is of about so many bytes (whole pages); its address is in no map.
+  Span* take_last(size_t bytes) {
+    uintptr_t last = last_.load(std::memory_order_relaxed);
+    if (!fits(bytes_of(last), bytes)) return nullptr;
+    // Pairs with the release in deallocate(): what the last owner wrote to the record.
+    const bool mine = last_.compare_exchange_strong(last, 0, std::memory_order_acquire,
+                                                    std::memory_order_relaxed);
+    if (!mine) return nullptr;
+    span_of(last)->fresh = false;
+    return span_of(last);
+  }
   // The object's address, which may be another one; null: not possible, nothing changed.
   void* resize(Span* span, size_t bytes);
-  // Unmaps what was freed up to `before`; how many.
+  // Unmaps what was freed up to `before`, about the time of the last call; how many.
   size_t release(Nanos before);
 
   // Hints, read without the lock; kept: what is freed and has memory behind it.
-  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  size_t count() const { return count_.load(std::memory_order_relaxed); }
-  size_t kept_bytes() const { return kept_bytes_.load(std::memory_order_relaxed); }
+  size_t bytes() const { return less(bytes_, bytes_of(last_.load(std::memory_order_relaxed))); }
+  size_t count() const { return less(count_, last_.load(std::memory_order_relaxed) != 0); }
+  size_t kept_bytes() const {
+    return kept_bytes_.load(std::memory_order_relaxed) +
+           bytes_of(last_.load(std::memory_order_relaxed));
+  }
   Lock& lock() { return lock_; }
   bool is_consistent();
 
  private:
+  static constexpr int kPagesShift = 48;
+  static_assert(kKeptMappingMax / kSmallPage < size_t{1} << (64 - kPagesShift));
+  static uintptr_t word_of(Span* span) {
+    return reinterpret_cast<uintptr_t>(span) | span->bytes / kSmallPage << kPagesShift;
+  }
+  static Span* span_of(uintptr_t word) {
+    return reinterpret_cast<Span*>(word & ((uintptr_t{1} << kPagesShift) - 1));
+  }
+  static size_t bytes_of(uintptr_t word) { return (word >> kPagesShift) * kSmallPage; }
+  // Whether `have` bytes hold `want` and waste at most an eighth.
+  static bool fits(size_t have, size_t want) { return have >= want && have - want <= want / 8; }
+  static size_t less(const std::atomic<size_t>& counter, size_t part) {
+    const size_t all = counter.load(std::memory_order_relaxed);
+    return all > part ? all - part : 0;
+  }
+
+  static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
+  void retire_last(Nanos freed);
   Span* reuse(size_t bytes, size_t alignment);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);
   void free_record(Span* span);
+  void keep_older(Span* span);
   void keep(Span* span);
   Span* take_oldest(Nanos before);
   void unmap(Span* span);
@@ -65,13 +103,16 @@ class DirectMappings {
   MetadataArena& arena_;
   SpanMap& map_;
   PagePool& pool_;
+  std::atomic<uintptr_t> last_{0};  // what was freed last
+  std::atomic<uint32_t> times_freed_{0};
   Lock lock_;
+  uint32_t seen_freed_ = 0;  // by the last release(); guarded by lock_
   // Guarded by lock_; each list is linked by next_direct.
   Span* kept_ = nullptr;     // newest first
   Span* refused_ = nullptr;  // freed and empty, but the system would not unmap them
   Span* free_records_ = nullptr;
   int kept_count_ = 0;
-  std::atomic<size_t> bytes_{0};  // in use
+  std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};
 };

@@ -50,6 +50,35 @@ TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
   EXPECT_EQ(direct_.kept_bytes(), 0u);
 }
 
+TEST_F(DirectMappingsTest, WhatWasFreedLastIsTakenIfItFits) {
+  constexpr size_t kBytes = size_t{9} << 20;
+  EXPECT_EQ(direct_.take_last(kBytes), nullptr);
+  Span* span = allocate(kBytes, 1, false);
+  Span* other = allocate(kBytes, 1, false);
+  EXPECT_TRUE(direct_.has_room_for(span));
+  deallocate(span);
+  EXPECT_FALSE(direct_.has_room_for(other));
+  EXPECT_EQ(direct_.bytes(), kBytes);
+  EXPECT_EQ(direct_.count(), 1u);
+  EXPECT_EQ(direct_.take_last(kBytes + kSmallPage), nullptr);
+  EXPECT_EQ(direct_.take_last(kBytes / 2), nullptr);
+  EXPECT_EQ(direct_.take_last(kBytes), span);
+  EXPECT_FALSE(span->fresh);
+  EXPECT_EQ(direct_.take_last(kBytes), nullptr) << "only once";
+  EXPECT_EQ(direct_.bytes(), 2 * kBytes);
+  EXPECT_EQ(direct_.kept_bytes(), 0u);
+  EXPECT_FALSE(direct_.has_room_for(allocate(kKeptMappingMax + 1, 1, false)));
+}
+
+// One that has to be aligned as no mapping is by itself looks at all that is kept.
+TEST_F(DirectMappingsTest, AnAlignedMappingIsReusedToo) {
+  constexpr size_t kAlignment = size_t{1} << 25;
+  Span* span = allocate(3 << 20, kAlignment, false);
+  char* const base = span->base;
+  deallocate(span);
+  EXPECT_EQ(allocate(3 << 20, kAlignment, false)->base, base);
+}
+
 TEST_F(DirectMappingsTest, KeepsTheNewestFreedMappingAndLittleMore) {
   std::vector<Span*> spans;
   for (int i = 0; i < 40; ++i)

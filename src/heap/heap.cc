@@ -309,12 +309,15 @@ size_t Heap::promote_expired(Nanos now) {
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   if (bytes > kRunMax || alignment > kRunMax) return direct_.allocate(bytes, alignment, sampled);
-  const Blocks blocks = Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
-  Span* span = alignment <= kBlockSize ? take_parked(group, blocks) : nullptr;
-  if (span == nullptr) {
-    const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
-    span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
+  const Blocks blocks = blocks_of_run(bytes);
+  Span* span = alignment <= kBlockSize ? parked_.take(group, blocks) : nullptr;
+  if (span != nullptr) {
+    span->sampled = sampled;
+    show_again(span);
+    return span;
   }
+  const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
+  span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
   if (span == nullptr) return nullptr;
   span->sampled = sampled;
   map_.set(span->base, {1}, span);
@@ -338,15 +341,6 @@ Span* Heap::run_at(const PageSet::Place& place, Blocks blocks, PageGroup group) 
   return span;
 }
 
-Span* Heap::take_parked(PageGroup group, Blocks blocks) {
-  Span* span = parked_.take(group, blocks);
-  if (span == nullptr) return nullptr;
-  span->fresh = false;
-  if (has_deadline(group))
-    span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
-  return span;
-}
-
 // Twice the room, aligned, so that the next one does not begin where this one ends; the second half
 // goes back at once. No page is opened for that.
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
@@ -364,9 +358,7 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 
 // One that was resized is not parked: its length is not likely to be asked for, and where it lay
 // the next object that grows finds room.
-void Heap::deallocate(Span* span) {
-  map_.set(span->base, {1}, nullptr);
-  if (span->kind == SpanKind::direct) return direct_.deallocate(span);
+void Heap::park(Span* span) {
   Span* leaves = span;
   if (!span->resized) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
   if (leaves != nullptr) give_blocks(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
@@ -390,7 +382,7 @@ size_t Heap::release(Nanos before, size_t retain_pages) {
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct)
     return bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
-  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastRun) return nullptr;
+  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastGrowing) return nullptr;
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
   if (want == have) return span->base;

@@ -4,7 +4,7 @@
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
 //   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
-//   allocate_growing         runs above 32 KiB, of objects that realloc makes larger
+//   allocate_growing         runs above 12 KiB, of objects that realloc makes larger
 //
 //   bin --span--> page set of the group --huge page--> pool --> system
 //
@@ -31,11 +31,19 @@ namespace llamalloc {
 
 inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
+inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
 // Whether an object of `have` bytes that realloc makes larger gets a run: such objects often grow
-// again, and a run can where it lies. The copies on the way to 32 KiB are cheap.
+// again, and a run can where it lies. Up to 32 KiB only where its whole blocks waste no more than a
+// slot may, an eighth; the copies on the way to 12 KiB are cheap.
 constexpr bool grows_as_run(size_t have, size_t want) {
-  return want > have && want > kTableMax && want <= kRunMax;
+  if (want <= have || want > kRunMax) return false;
+  return want > kTableMax ||
+         (want > kLeastGrowing && Blocks::covering(want).bytes() - want <= want / 8);
+}
+
+constexpr Blocks blocks_of_run(size_t bytes) {
+  return Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
 }
 
 struct GroupCounts {
@@ -107,6 +115,12 @@ class Heap {
   void* give(int bin, void* const* slots, size_t n);
   // The same for slots of a local bin that another thread may want soon.
   void* deposit(int bin, void* const* slots, size_t n);
+  // Whether it was deposited last: it was freed twice.
+  bool is_newest_in_depot(int bin, const void* slot) {
+    LockGuard guard(bins_[bin].lock);
+    const Depot& depot = bins_[bin].depot;
+    return depot.count != 0 && depot.slots[depot.count - 1] == slot;
+  }
   // Empties the depots into their spans; the result as from give().
   void* drain_depots();
   // In the depots; a hint.
@@ -121,10 +135,39 @@ class Heap {
   // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
   // null: no memory. Whether it reads as zero: span->fresh.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
-  // A run of up to kRunMax bytes, above kLeastRun; where as much again is free behind it, so that
-  // it can grow, if pages in use have such a place.
+  // A run of up to kRunMax bytes, above kLeastGrowing; where as much again is free behind it, so
+  // that it can grow, if pages in use have such a place.
   Span* allocate_growing(size_t bytes, PageGroup group);
-  void deallocate(Span* span);
+  void deallocate(Span* span) {
+    hide(span);
+    span->kind == SpanKind::direct ? direct_.deallocate(span) : park(span);
+  }
+  // The direct mapping that was freed last, if it fits; null: it does not. For at most
+  // kKeptMappingMax bytes.
+  Span* take_last_direct(size_t bytes) {
+    Span* span = direct_.take_last(align_up(bytes, kSmallPage));
+    if (span == nullptr) return nullptr;
+    span->sampled = false;
+    map_.set(span->base, {1}, span);
+    return span;
+  }
+  // deallocate() of a direct mapping, if none was freed that is still there. False: there was.
+  bool keep_direct(Span* span) {
+    if (!direct_.has_room_for(span)) return false;
+    hide(span);
+    direct_.deallocate(span);
+    return true;
+  }
+  // In two steps, for who keeps a freed run for a while (magazines.h).
+  void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
+  void park(Span* span);
+  // The object of a hidden run is the program's again.
+  void show_again(Span* span) {
+    span->fresh = false;
+    if (row(span->asked).deadline.n != 0)
+      span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+    map_.set(span->base, {1}, span);
+  }
   // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
   // A direct mapping may move: the result is the address.
   void* resize(Span* span, size_t bytes);
@@ -214,7 +257,6 @@ class Heap {
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageSet::Place& place, Blocks blocks, PageGroup group);
-  Span* take_parked(PageGroup group, Blocks blocks);
   size_t drain_parked();
   bool extend_run(Span* span, Blocks have, Blocks want);
   PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);

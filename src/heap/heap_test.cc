@@ -328,11 +328,20 @@ TEST_F(HeapTest, GrowingRunsFindRoomBehindThem) {
     }
   EXPECT_EQ(runs[3]->bytes, 16 * kBlockSize);
   EXPECT_EQ(heap_.resize(runs[0], 16 * kBlockSize + 1), nullptr);
-  EXPECT_EQ(heap_.resize(runs[0], kLeastRun), nullptr) << "a slot holds that better";
-  EXPECT_EQ(heap_.resize(runs[0], kLeastRun + 1), runs[0]->base);
+  EXPECT_EQ(heap_.resize(runs[0], kLeastGrowing), nullptr) << "a slot holds that better";
+  EXPECT_EQ(heap_.resize(runs[0], kLeastGrowing + 1), runs[0]->base);
+  EXPECT_EQ(runs[0]->bytes, kLeastRun);
   EXPECT_TRUE(heap_.is_consistent());
   for (Span* run : runs) heap_.deallocate(run);
   EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << "what was resized is not parked";
+}
+
+TEST_F(HeapTest, TheLeastRunLeavesTheRoomBehindItToOthers) {
+  heap_.allocate(kRunMax, 1, PageGroup::unknown, false);  // opens the page
+  Span* run = heap_.allocate_growing(kLeastGrowing + 1, PageGroup::unknown);
+  EXPECT_EQ(run->bytes, kLeastRun);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - kRunMax - kLeastRun);
+  EXPECT_EQ(heap_.resize(run, kLeastRun + 1), run->base);
 }
 
 TEST_F(HeapTest, NoPageIsOpenedForTheRoomToGrow) {

@@ -34,6 +34,10 @@ void Magazines::initialise() {
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
+  if (magazine.capacity() == 0 && !magazine.ran_dry) {
+    magazine.ran_dry = true;
+    return heap.take_one(bin);
+  }
   magazine.ran_dry = true;
   grow(bin, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
@@ -48,7 +52,12 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
+  const bool first = !magazine.overflowed;
   magazine.overflowed = true;
+  if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kFirstBudget) {
+    if (first) return heap.deposit(bin, &slot, 1);
+    if (heap.is_newest_in_depot(bin, slot)) return slot;
+  }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
@@ -111,6 +120,8 @@ void* Magazines::flush(Heap& heap) {
     if (bad != nullptr) twice = bad;
     magazine.top = magazine.base;
   }
+  if (run != nullptr) heap.park(run);
+  run = nullptr;
   return twice;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread keeps of the heap: for each local bin a magazine, a stack of free slots. Used by
-// its thread only.
+// What a thread keeps of the heap: for each local bin a magazine, a stack of free slots, and the
+// run that it freed last. Used by its thread only.
 //
 //   magazine[b]   base[ oldest | ... | newest ]top ... limit       one word a slot
 //
@@ -9,10 +9,12 @@
 // one lock for many (Bonwick and Adams 2001, "Magazines and Vmem"). Where there are several threads
 // the half goes into the bin's depot (heap.h), from which the next that runs dry takes it as it is.
 //
-// Capacities start at nothing and double as long as the thread needs the heap: up to about 4 KiB
-// unasked, beyond only for a magazine that both ran dry and overflowed; one that does only one of
-// them gains nothing by being longer. All capacities together, in bytes, stay within the thread's
-// budget, which grows with each visit to the heap. So a thread that allocates little holds little.
+// Capacities start at nothing, stay there for the first slot taken and, beside other threads, the
+// first given, and double as long as the thread needs the heap: up to about 4 KiB unasked, beyond
+// only for a magazine that both ran dry and overflowed; one that does only one of them gains
+// nothing by being longer. All capacities together, in bytes, stay within the thread's budget,
+// which grows with each visit to the heap. So a thread that allocates little holds little, and of a
+// size that it needs once nothing: the next thread finds the slot in the depot.
 //
 // Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
 // capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
@@ -76,6 +78,7 @@ inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
+  Span* run;                                 // freed last, in no map; null: none
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
 
@@ -91,6 +94,25 @@ struct Magazines {
   void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
   // Takes in a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
+  // Keeps a run that the program freed; the one that it kept before goes to the heap. False: it is
+  // more than the thread may keep.
+  bool keep_run(Heap& heap, Span* span, size_t threads) {
+    if (span->kind != SpanKind::run || span->resized || span->bytes * threads > heap.cache_limit())
+      return false;
+    heap.hide(span);
+    Span* const before = run;
+    run = span;
+    if (before != nullptr) heap.park(before);
+    return true;
+  }
+  // The kept run if it is of just that length and group; else null.
+  Span* take_run(Heap& heap, Blocks blocks, PageGroup group) {
+    Span* const span = run;
+    if (span == nullptr || span->bytes != blocks.bytes() || span->asked != group) return nullptr;
+    run = nullptr;
+    heap.show_again(span);
+    return span;
+  }
   // Gives everything back to the heap. Returns a slot that was freed twice, or null.
   void* flush(Heap& heap);
   // Forgets the capacities too, when all is given back: for a thread that ends.

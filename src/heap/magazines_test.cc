@@ -30,6 +30,75 @@ TEST_F(MagazinesTest, APairGetsTheSameSlotAgain) {
   EXPECT_EQ(thread.allocate(3), first);
 }
 
+// Where there are many threads, what comes once is not worth an array, nor a slot that lies there.
+TEST_F(MagazinesTest, NothingIsKeptOfASizeBeforeItsSecondVisit) {
+  TestThread thread(heap_, arena_, 2);
+  thread.deallocate(thread.allocate(3));
+  EXPECT_EQ(thread.cache().capacity_bytes, 0u);
+  EXPECT_EQ(thread.cache().cached_bytes(), 0u);
+  thread.deallocate(thread.allocate(3));
+  EXPECT_EQ(thread.cache().cached_bytes(), kSizeClassRows[3].size);
+}
+
+TEST_F(MagazinesTest, TheFirstSlotFreedTwiceComesToLightAtOnce) {
+  for (size_t threads : {2, 5}) {
+    TestThread thread(heap_, arena_, threads);
+    char* p = thread.allocate(3);
+    EXPECT_EQ(thread.deallocate(p), nullptr);
+    EXPECT_EQ(thread.deallocate(p), p);
+  }
+}
+
+// Nor does its span come and go with every thread.
+TEST_F(MagazinesTest, WhatOneThreadNeedsOnceTheNextFindsInTheDepot) {
+  TestThread first(heap_, arena_, 2), second(heap_, arena_, 2);
+  char* p = first.allocate(3);
+  ASSERT_EQ(first.deallocate(p), nullptr);
+  EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size);
+  EXPECT_EQ(second.allocate(3), p);
+  EXPECT_EQ(heap_.depot_bytes(), 0u);
+}
+
+TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
+  TestThread thread(heap_, arena_);
+  Magazines& cache = thread.cache();
+  const auto run = [&](size_t blocks, PageGroup group) {
+    return heap_.allocate(blocks * kBlockSize, 1, group, false);
+  };
+  Span* first = run(40, PageGroup::unknown);
+  Span* second = run(40, PageGroup::brief);
+  char* const base = first->base;
+  ASSERT_TRUE(cache.keep_run(heap_, first, 1));
+  EXPECT_EQ(heap_.find(base), nullptr);
+  EXPECT_EQ(cache.take_run(heap_, {41}, PageGroup::unknown), nullptr);
+  EXPECT_EQ(cache.take_run(heap_, {40}, PageGroup::brief), nullptr);
+  EXPECT_EQ(cache.take_run(heap_, {40}, PageGroup::unknown), first);
+  EXPECT_EQ(heap_.find(base), first);
+  EXPECT_FALSE(first->fresh);
+  EXPECT_EQ(cache.take_run(heap_, {40}, PageGroup::unknown), nullptr) << "only once";
+  ASSERT_TRUE(cache.keep_run(heap_, first, 1));
+  ASSERT_TRUE(cache.keep_run(heap_, second, 1));
+  EXPECT_EQ(cache.run, second);
+  EXPECT_TRUE(heap_.has_empty_pages()) << "the first went to the heap";
+  EXPECT_EQ(thread.flush(), nullptr);
+  heap_.release(Nanos::max(), 0);
+  EXPECT_EQ(heap_.pages_in_use(), 0u);
+}
+
+TEST_F(MagazinesTest, ARunIsKeptOnlyWithinTheShareOfAThread) {
+  TestThread thread(heap_, arena_);
+  Magazines& cache = thread.cache();
+  Span* whole = heap_.allocate(kLeastCached, 1, PageGroup::unknown, false);
+  EXPECT_FALSE(cache.keep_run(heap_, whole, 2));
+  EXPECT_EQ(heap_.find(whole->base), whole) << "nothing changed";
+  EXPECT_TRUE(cache.keep_run(heap_, whole, 1));
+  Span* resized = heap_.allocate(kLeastCached, 1, PageGroup::unknown, false);
+  heap_.resize(resized, kLeastCached / 2);
+  EXPECT_FALSE(cache.keep_run(heap_, resized, 1));
+  Span* direct = heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false);
+  EXPECT_FALSE(cache.keep_run(heap_, direct, 1));
+}
+
 TEST_F(MagazinesTest, ADoubleFreeComesToLightWhenTheSlotsGoBack) {
   TestThread thread(heap_, arena_);
   std::vector<char*> objects;

@@ -242,7 +242,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
   return p;
 }
 
-[[gnu::noinline]] void* allocate_large(size_t size, CallSite site) {
+[[gnu::noinline]] void* allocate_large_slow(size_t size, CallSite site) {
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
@@ -250,14 +250,37 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
   if (size > kLargestSize) return out_of_memory();
   const Placement::Choice choice = choose_group(cache, size, site, due.recheck);
   if (LLAMALLOC_UNLIKELY(due.sample)) return allocate_sampled(cache, size, site, choice);
-  Span* span = process.heap.allocate(size, 1, choice.group, false);
+  Span* span = nullptr;
+  if (size <= kRunMax && cache != nullptr)
+    span = cache->magazines.take_run(process.heap, blocks_of_run(size), choice.group);
+  if (span == nullptr) span = process.heap.allocate(size, 1, choice.group, false);
   return span ? span->base : out_of_memory();
+}
+
+// What was freed last is often what is asked for next. As on the fast path of a small size, the
+// empty cache fails the test of the countdown.
+[[gnu::noinline]] void* allocate_large(size_t size, CallSite site) {
+  if (LLAMALLOC_UNLIKELY(size > kKeptMappingMax)) return allocate_large_slow(size, site);
+  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  const int64_t left =
+      cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
+  if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !process.hardened)) {
+    Span* span = size > kRunMax ? process.heap.take_last_direct(size)
+                                : cache->magazines.take_run(process.heap, blocks_of_run(size),
+                                                            PageGroup::unknown);
+    if (LLAMALLOC_LIKELY(span != nullptr)) {
+      cache->countdown.store(left, std::memory_order_relaxed);
+      return span->base;
+    }
+  }
+  return allocate_large_slow(size, site);
 }
 
 }  // namespace
 
-void* allocate_slow(size_t size, CallSite site) {
-  if (size > kSmallMax) return allocate_large(size, site);
+namespace {
+
+[[gnu::noinline]] void* allocate_small(size_t size, CallSite site) {
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
@@ -268,6 +291,12 @@ void* allocate_slow(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(cache != nullptr)) return take_slot(cache, bin);
   void* p = process.heap.take_one(bin);
   return p ? p : out_of_memory();
+}
+
+}  // namespace
+
+void* allocate_slow(size_t size, CallSite site) {
+  return size > kSmallMax ? allocate_large(size, site) : allocate_small(size, site);
 }
 
 void* allocate_growing(size_t size, CallSite site) {
@@ -345,6 +374,17 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (LLAMALLOC_UNLIKELY(twice != nullptr)) report_double_free(twice);
 }
 
+// What most objects above kSmallMax need: no lock, no system call. Only while a worker runs that
+// will give back what is kept here.
+[[gnu::always_inline]] inline bool keep_large(Span* span, size_t given) {
+  if (span->kind == SpanKind::slots || span->sampled) return false;
+  if (given != kUnknownSize && given > span->object_size()) return false;
+  if (span->kind == SpanKind::direct) return worker_is_awake() && process.heap.keep_direct(span);
+  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  return cache != &empty_cache && worker_is_running() &&
+         cache->magazines.keep_run(process.heap, span, process.threads.in_use());
+}
+
 [[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given,
                                                      uintptr_t return_address) {
   Span* span = process.heap.find(p);
@@ -354,6 +394,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   }
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
+  if (keep_large(span, given)) return;
   const ErrnoKeeper keep;
   ThreadCache* cache = own_cache();
   bool to_heap = true;
@@ -399,7 +440,8 @@ Released release_memory(size_t keep) {
   if (cache != &empty_cache) flush_cache(cache);
   const Nanos now = process.system.now();
   collect_caches(now);
-  return {process.heap.release(now, keep / kHugePageSize), process.heap.release_direct(now)};
+  return {process.heap.release(now, keep / kHugePageSize),
+          process.heap.release_direct(Nanos::max())};
 }
 
 }  // namespace llamalloc

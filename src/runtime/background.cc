@@ -137,6 +137,13 @@ void want_worker() {
     background.waiter.wake();
 }
 
+bool worker_is_running() {
+  return background.running.load(std::memory_order_relaxed);
+}
+bool worker_is_awake() {
+  return worker_is_running() && !background.dozing.load(std::memory_order_relaxed);
+}
+
 void want_sleepers_looked_at() {
   if (!background.running.load(std::memory_order_relaxed) && process.options.release_sleepers)
     want_started_worker();

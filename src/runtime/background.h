@@ -23,6 +23,9 @@ inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 
 // Something is waiting for the worker.
 void want_worker();
+bool worker_is_running();
+// Running, and it comes within a tenth of a second by itself.
+bool worker_is_awake();
 // The worker comes within ten seconds, by itself; this starts one if there is none.
 void want_sleepers_looked_at();
 extern std::atomic<bool> worker_start_due;

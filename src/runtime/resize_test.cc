@@ -51,6 +51,23 @@ TEST(Resize, BuffersThatGrowInTurnSeldomMove) {
   for (const Buffer& buffer : buffers) EXPECT_LE(buffer.moves, 6) << "of " << steps / 4;
 }
 
+// Where a run would waste more than a slot may, it is not one.
+TEST(Resize, BelowTheTableARunHasToFit) {
+  const auto grown_to = [](size_t size) {
+    void* p = reallocate(allocate(1'000, kSite), size, kSite);
+    const Span* span = process.heap.find(p);
+    EXPECT_LE(span->object_size() - size, size / 8) << size;
+    const SpanKind kind = span->kind;
+    deallocate(p, CallSite{});
+    return kind;
+  };
+  EXPECT_EQ(grown_to(12'000), SpanKind::slots);
+  EXPECT_EQ(grown_to(14'000), SpanKind::slots);
+  EXPECT_EQ(grown_to(15'000), SpanKind::run);
+  EXPECT_EQ(grown_to(17'000), SpanKind::slots);
+  EXPECT_EQ(grown_to(24'000), SpanKind::run);
+}
+
 TEST(Resize, AFirstAllocationOfThatSizeIsASlot) {
   void* p = allocate(40'000, kSite);
   EXPECT_EQ(process.heap.find(p)->kind, SpanKind::slots);

@@ -27,7 +27,7 @@ enum class Custody : uint8_t {
 // Each look in vain doubles the time to the next, up to so many; from then on they are rare.
 inline constexpr uint8_t kMostLooks = 6;
 
-struct alignas(kCacheLine) ThreadCache {
+struct alignas(kSmallPage) ThreadCache {
   // Bytes until the thread has to look up from its work (tick): sampling, re-evaluation,
   // housekeeping; negative: now.
   std::atomic<int64_t> countdown;

@@ -11,14 +11,15 @@ constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("init
 
 ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
   LockGuard guard(lock_);
-  ThreadCache* cache = all_;
+  ThreadCache* cache = in_use() < made_ ? all_ : nullptr;
   while (cache != nullptr && cache->in_use) cache = cache->next;
   if (cache == nullptr) {
-    cache = arena.make<ThreadCache>();
+    cache = arena.make_array<ThreadCache>(1);  // zeroes, untouched: most of it never is
     if (cache == nullptr) return nullptr;
     cache->magazines.initialise();
     cache->next = all_;
     all_ = cache;
+    ++made_;
   }
   cache->in_use = true;
   in_use_.fetch_add(1, std::memory_order_relaxed);
@@ -122,7 +123,8 @@ void ThreadRegistry::forget_others(ThreadCache* mine) {
   all_ = mine;
   next_idle_ = nullptr;
   if (mine != nullptr) mine->next = nullptr;
-  in_use_.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
+  made_ = mine != nullptr ? 1 : 0;
+  in_use_.store(made_, std::memory_order_relaxed);
 }
 
 }  // namespace llamalloc

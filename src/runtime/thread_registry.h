@@ -54,6 +54,7 @@ class ThreadRegistry {
  private:
   Lock lock_;
   ThreadCache* all_ = nullptr;        // guarded by lock_; never shrinks
+  size_t made_ = 0;                   // length of that list
   ThreadCache* next_idle_ = nullptr;  // where find_idle goes on; guarded by lock_
   std::atomic<size_t> in_use_{0};
 };

@@ -23,6 +23,37 @@ TEST(ThreadRegistry, CallsDoNotAddUpWhileAThreadSleeps) {
   EXPECT_TRUE(cache->housekeeping_due.load());
 }
 
+// What a thread does not use of its cache has no memory.
+TEST(ThreadRegistry, ANewCacheIsUntouchedButForItsBeginning) {
+  FakePages system;
+  MetadataArena arena(system);
+  ThreadRegistry registry;
+  ThreadCache* cache = registry.adopt(arena);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(cache) % kSmallPage, 0u);
+  EXPECT_LE(offsetof(ThreadCache, magazines) + offsetof(Magazines, bins) +
+                kSizeClasses * sizeof(Magazine),
+            kSmallPage)
+      << "the magazines of a group lie in the first page";
+  EXPECT_EQ(system.resident(cache, sizeof(ThreadCache)), kSmallPage);
+}
+
+TEST(ThreadRegistry, AFreeCacheIsFoundAmongThoseInUse) {
+  FakePages system;
+  MetadataArena arena(system);
+  HeapTables& tables = *new HeapTables;
+  Heap heap(system, arena, tables);
+  ThreadRegistry registry;
+  ThreadCache* first = registry.adopt(arena);
+  ThreadCache* second = registry.adopt(arena);
+  EXPECT_NE(first, second);
+  registry.retire(first, heap);
+  EXPECT_EQ(registry.adopt(arena), first);
+  EXPECT_NE(registry.adopt(arena), second);
+  registry.forget_others(second);
+  EXPECT_NE(registry.adopt(arena), second);
+  delete &tables;
+}
+
 class Idle : public testing::Test {
  protected:
   ThreadCache* adopt(uint32_t id) {
