@@ -34,7 +34,7 @@ void Magazines::initialise() {
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
-  if (magazine.capacity() == 0 && !magazine.ran_dry) {
+  if (threads > 1 && magazine.capacity() == 0 && !magazine.ran_dry) {
     magazine.ran_dry = true;
     return heap.take_one(bin);
   }

@@ -9,7 +9,7 @@
 // one lock for many (Bonwick and Adams 2001, "Magazines and Vmem"). Where there are several threads
 // the half goes into the bin's depot (heap.h), from which the next that runs dry takes it as it is.
 //
-// Capacities start at nothing, stay there for the first slot taken and, beside other threads, the
+// Capacities start at nothing, stay there beside other threads for the first slot taken and the
 // first given, and double as long as the thread needs the heap: up to about 4 KiB unasked, beyond
 // only for a magazine that both ran dry and overflowed; one that does only one of them gains
 // nothing by being longer. All capacities together, in bytes, stay within the thread's budget,

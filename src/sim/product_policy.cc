@@ -40,7 +40,7 @@ ProductPolicy::Thread& ProductPolicy::thread_of(uint32_t number) {
     if (thread != nullptr) {
       ended_ = thread->next;
     } else {
-      thread = arena_.make<Thread>();
+      thread = arena_.make_array<Thread>(1);
       CHECK(thread != nullptr);
       thread->magazines.initialise();
     }
@@ -85,12 +85,21 @@ char* ProductPolicy::place(const Request& request) {
     if (p) rounding_ += kSizeClassRows[size_class].size - request.size;
     return p;
   }
-  const bool over_aligned = alignment > kBlockSize;
-  Span* span = heap_.allocate(request.size, over_aligned ? alignment : 1,
-                              over_aligned ? PageGroup::unknown : group, false);
+  Span* span = place_large(request, alignment);
   if (span == nullptr) return nullptr;
   rounding_ += taken_for(*span) - request.size;
   return span->base;
+}
+
+// As allocate_large() and allocate_aligned().
+Span* ProductPolicy::place_large(const Request& request, uint64_t alignment) {
+  if (alignment > kBlockSize)
+    return heap_.allocate(request.size, alignment, PageGroup::unknown, false);
+  const PageGroup group = group_of(request.lifetime);
+  Span* span = nullptr;
+  if (request.size <= kRunMax)
+    span = thread_of(request.thread).magazines.take_run(heap_, blocks_of_run(request.size), group);
+  return span != nullptr ? span : heap_.allocate(request.size, 1, group, false);
 }
 
 void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) {
@@ -99,8 +108,11 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
   Span* span = heap_.find(p);
   CHECK(span != nullptr);
   rounding_ -= taken_for(*span) - bytes;
-  if (span->kind != SpanKind::slots) return heap_.deallocate(span);
   Magazines& magazines = thread_of(thread).magazines;
+  if (span->kind != SpanKind::slots) {
+    if (!magazines.keep_run(heap_, span, running_)) heap_.deallocate(span);
+    return;
+  }
   Magazine* magazine = &magazines.bins[span->bin];
   if (!magazine->is_full())
     magazine->push(p);
@@ -161,10 +173,11 @@ Losses ProductPolicy::losses() {
   losses.rounding = rounding_;
   losses.empty_pages = heap_.pool_counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap_.cached_direct_bytes());
-  losses.metadata = arena_.resident_bytes() + heap_.map_bytes();
   losses.thread_caches = heap_.depot_bytes();
   for (const Thread* thread : threads_)
     if (thread != nullptr) losses.thread_caches += thread->magazines.cached_bytes();
+  // Last: what was looked at counts as resident.
+  losses.metadata = arena_.resident_bytes() + heap_.map_bytes();
   return losses;
 }
 
