@@ -205,8 +205,7 @@ PageSet::Place Heap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint
   PageSet::Place place = set.take(blocks, alignment);
   if (place.page == nullptr) return place;
   used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
-  if (has_deadline(place.page->group))
-    place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+  place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
   return place;
 }
 
@@ -261,17 +260,12 @@ PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
   return set.take_first(page, blocks);
 }
 
-// A page may be promoted to another set while we wait for the lock of the one it was in.
 void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
-  while (true) {
-    PageSet* set = page->set.load(std::memory_order_acquire);
-    LockGuard guard(set->lock());
-    if (page->set.load(std::memory_order_relaxed) != set) continue;
-    used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
-    if (set->give_back(page, first_block(page, start), blocks))
+  used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
+  with_set_of(page, [&](PageSet& set) {
+    if (set.give_back(page, first_block(page, start), blocks))
       pool_.put_empty(page, system_.now_coarse());
-    return;
-  }
+  });
 }
 
 void Heap::promote(HugePage* page, Nanos now) {
@@ -395,14 +389,11 @@ void* Heap::resize(Span* span, size_t bytes) {
 
 bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
   HugePage* page = span->page;
-  while (true) {
-    PageSet* set = page->set.load(std::memory_order_acquire);
-    LockGuard guard(set->lock());
-    if (page->set.load(std::memory_order_relaxed) != set) continue;
-    if (!set->extend(page, first_block(page, span->base), have, want)) return false;
-    used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
-    return true;
-  }
+  const bool extended = with_set_of(page, [&](PageSet& set) {
+    return set.extend(page, first_block(page, span->base), have, want);
+  });
+  if (extended) used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
+  return extended;
 }
 
 // ----- Looking at the whole -----
@@ -414,6 +405,8 @@ GroupCounts Heap::count(PageGroup group) {
     LockGuard guard(set.lock());
     set.for_each([&](HugePage* page) {
       ++counts.pages;
+      counts.broken += page->broken;
+      if (page->broken) counts.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
       size_t in_spans = 0;
       for_each_span(*page, [&](const Span& span) {
         if (span.kind != SpanKind::slots) {

@@ -51,6 +51,8 @@ struct GroupCounts {
   size_t allocated = 0;    // bytes in slots and runs that are not free (threads' claims included)
   size_t free_slots = 0;   // bytes
   size_t free_blocks = 0;  // bytes
+  size_t broken = 0;       // pages, of `pages`
+  size_t unbacked = 0;     // bytes of free_blocks that went back to the system
 };
 
 // Slots that one thread gave and another may take, whole magazines' halves at a time and without a
@@ -174,6 +176,9 @@ class Heap {
 
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
+  // Gives back what is free of pages that hold little and took no object since `before`, and makes
+  // pages huge that filled again. Returns the bytes given back. No lock is held in a system call.
+  size_t break_idle_pages(Nanos before);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain_pages`.
   // Returns how many. No system call happens under a lock that an allocation takes.
   size_t release(Nanos before, size_t retain_pages);
@@ -270,6 +275,17 @@ class Heap {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }
   void promote(HugePage* page, Nanos now);
+  size_t give_rest_back(HugePage* page, const BlockBits& rest);
+  // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
+  // we wait for the lock.
+  template <typename F>
+  auto with_set_of(HugePage* page, F&& f) {
+    while (true) {
+      PageSet* set = page->set.load(std::memory_order_acquire);
+      LockGuard guard(set->lock());
+      if (page->set.load(std::memory_order_relaxed) == set) return f(*set);
+    }
+  }
 
   PageSource& system_;
   MetadataArena& arena_;

@@ -189,7 +189,8 @@ class Run {
   void manage(int what) {
     const uint8_t number = input_.byte();
     if (what == 0) system_.time = system_.time + Nanos::millis(number * 20);
-    if (what == 1) heap_.promote_expired(system_.time);
+    if (what == 1 && number % 2 == 0) heap_.promote_expired(system_.time);
+    if (what == 1 && number % 2 == 1) heap_.break_idle_pages(system_.time - Nanos::millis(number));
     if (what == 2) heap_.release(system_.time - Nanos::millis(number), number % 4);
     if (what == 3) heap_.release_direct(system_.time - Nanos::millis(number));
     if (what == 4 && number % 2 == 0) heap_.collapse_first_pages();

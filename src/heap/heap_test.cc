@@ -504,6 +504,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
       heap_.release_direct(system_.time);
       system_.time = system_.time + Nanos::millis(700);
       heap_.promote_expired(system_.time);
+      heap_.break_idle_pages(system_.time);
     }
   }
   for (auto& [start, h] : used) h.span ? heap_.deallocate(h.span) : void(heap_.give_one(start));

@@ -2,6 +2,9 @@
 // The record of one huge page: which blocks are used, for which group, since when.
 //
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
+//              |   ^
+//              +---+ broken: it held little for a while, and what was free of it went back; huge
+//                    again when it is half full (broken_pages.cc)
 //
 // Its spans have their records in one piece of memory beside it, by the number of their first
 // block: a span has at least two blocks, so 128 records do. The piece is address space until it is
@@ -63,12 +66,13 @@ struct HugePage {
   uint16_t longest_run = kBlocksPerHugePage;
   PageGroup group = PageGroup::unknown;
   bool promoted = false;    // outlived the deadline of the group it was opened for
+  bool broken = false;      // on small pages, of which those not `dirty` have no memory behind them
   bool backed = false;      // has, or may have, memory behind it
   bool given_back = false;  // among the pool's pages without memory
   Nanos opened{};           // when it took its first span
   Nanos emptied{};          // when it lost its last span
-  // When somebody last took slots or blocks in it; kept for groups with a deadline. Written under
-  // the lock of a bin or of the set, read by the sweep: an old value only delays a promotion.
+  // When somebody last took blocks in it or, kept for groups with a deadline, slots. Written under
+  // the lock of a bin or of the set, read by the sweeps: an old value only hastens a promotion.
   std::atomic<int64_t> last_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes

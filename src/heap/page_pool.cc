@@ -77,6 +77,7 @@ size_t PagePool::release(Nanos before, size_t retain) {
   while (HugePage* page = take_oldest(before, retain)) {
     const bool done = system_.discard(page->base, kHugePageSize);
     if (done) system_.discard(page->records, kPageRecordBytes);  // it has no spans
+    if (done && page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);
     if (!done) {
       LockGuard guard(lock_);
       add_backed(page);
@@ -94,7 +95,7 @@ void PagePool::become_given_back(HugePage* page) {
   HugePage* neighbour = take_neighbour(page);
   if (neighbour != nullptr) map_.discard(page->base, system_);
   LockGuard guard(lock_);
-  page->backed = false;
+  page->backed = page->broken = false;
   page->dirty = {};
   add_given_back(page);
   if (neighbour != nullptr) add_given_back(neighbour);
@@ -207,7 +208,7 @@ bool PagePool::give_up_space() {
       continue;
     }
     counts_.released += page->backed;
-    page->backed = false;
+    page->backed = page->broken = false;
     page->dirty = {};
     counts_.committed_bytes -= kHugePageSize;
     counts_.reserved_bytes -= kHugePageSize;
@@ -220,6 +221,12 @@ bool PagePool::give_up_space() {
 // The system gave the first pages in one piece, as it does unless address space is very scarce.
 bool PagePool::is_first(const HugePage* page) const {
   return page->base == first_pages_ + (pages_made_ - 1) * kHugePageSize;
+}
+
+void PagePool::make_huge(HugePage* page) {
+  if (!want_huge_) return;
+  system_.advise_huge(page->base, kHugePageSize, true);
+  system_.collapse(page->base, kHugePageSize);
 }
 
 void PagePool::collapse_first_pages() {

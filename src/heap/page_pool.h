@@ -52,6 +52,8 @@ class PagePool {
 
   // Makes huge what had to start small, once it is time; a system call, for the worker.
   void collapse_first_pages();
+  // The same for a page that was broken.
+  void make_huge(HugePage* page);
 
   PoolCounts counts();
   // Hints, read without the lock.

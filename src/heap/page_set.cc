@@ -60,17 +60,41 @@ PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignm
   return place;
 }
 
-bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
+bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) {
   buckets_[bucket_of(page->longest_run)].remove(page);
-  page->used.clear(first, blocks.n);
-  page->used_blocks = static_cast<uint16_t>(page->used_blocks - blocks.n);
-  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
+  page->used = used;
+  page->used_blocks = static_cast<uint16_t>(used_blocks);
+  page->longest_run = static_cast<uint16_t>(used.longest_clear());
   if (page->used_blocks == 0) {
     count(-1);
     return true;
   }
   buckets_[bucket_of(page->longest_run)].insert(page);
   return false;
+}
+
+bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
+  BlockBits used = page->used;
+  used.clear(first, blocks.n);
+  return refit(page, used, page->used_blocks - blocks.n);
+}
+
+BlockBits PageSet::take_rest(HugePage* page) {
+  buckets_[bucket_of(page->longest_run)].remove(page);
+  BlockBits rest;
+  for (int w = 0; w < BlockBits::kWords; ++w) rest.words[w] = ~page->used.words[w];
+  page->used.set(0, kBlocksPerHugePage);
+  page->used_blocks = kBlocksPerHugePage;
+  page->longest_run = 0;
+  buckets_[bucket_of(0)].insert(page);
+  return rest;
+}
+
+bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
+  for (int w = 0; clean && w < BlockBits::kWords; ++w) page->dirty.words[w] &= ~rest.words[w];
+  BlockBits used = page->used;
+  for (int w = 0; w < BlockBits::kWords; ++w) used.words[w] &= ~rest.words[w];
+  return refit(page, used, used.count());
 }
 
 bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) {

@@ -32,6 +32,10 @@ class PageSet {
   bool give_back(HugePage* page, uint32_t first, Blocks blocks);
   // Extends a used run in place; false if the blocks behind it are not free.
   bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks);
+  // Takes all that is free of the page, and gives it back: meanwhile nobody else gets it. clean: it
+  // reads as zero now. The result as from give_back.
+  BlockBits take_rest(HugePage* page);
+  bool give_rest(HugePage* page, const BlockBits& rest, bool clean);
   void add(HugePage* page);
   void remove(HugePage* page);
 
@@ -64,6 +68,7 @@ class PageSet {
                  std::memory_order_relaxed);
   }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment);
+  bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks);
 
   Lock lock_;
   AddressHeap<HugePage> buckets_[kBuckets];

@@ -57,7 +57,8 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
 struct Released {
   size_t pages;
   size_t mappings;
-  bool any() const { return pages + mappings > 0; }
+  size_t broken_bytes;  // of pages that hold little
+  bool any() const { return pages + mappings + broken_bytes > 0; }
 };
 // What is empty goes back to the system now, but for `keep` bytes.
 Released release_memory(size_t keep);

@@ -42,12 +42,22 @@ void look_at_outlivers(Nanos now, Nanos since) {
   });
 }
 
+Nanos release_delay() {
+  return Nanos{static_cast<int64_t>(Options::current(process.options.release_delay))};
+}
+
+// Longer than for an empty page: one in pieces is not as easily had again.
+Nanos break_delay() {
+  return {2 * release_delay().n};
+}
+
 void keep_house(Nanos now) {
   const Nanos since = now - background.last_house;
   if (!is_due(background.last_house, kHousekeeping, now)) return;
   collect_caches(now);
   const size_t promoted = process.heap.promote_expired(now);
   process.counters.add(Stat::promotions, promoted);
+  process.heap.break_idle_pages(now - break_delay());
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
   background.contexts.queue().rest(process.system);
   if (background.symboliser != nullptr) background.symboliser->rest(process.system);
@@ -55,9 +65,8 @@ void keep_house(Nanos now) {
 
 void give_memory_back(Nanos now) {
   process.heap.collapse_first_pages();
-  const Options& options = process.options;
-  const Nanos delay{static_cast<int64_t>(Options::current(options.release_delay))};
-  process.heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
+  const Nanos delay = release_delay();
+  process.heap.release(now - delay, Options::current(process.options.retain) / kHugePageSize);
   process.heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
 }
 

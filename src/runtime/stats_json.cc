@@ -142,21 +142,24 @@ void print_page(Json& json, const HugePage& page, Nanos now) {
 void refresh_gauges() {
   Counters& counters = process.counters;
   const PoolCounts pool = process.heap.pool_counts();
-  size_t allocated = 0, active = 0, pages = 0;
+  size_t allocated = 0, active = 0, pages = 0, broken = 0, unbacked = 0;
   for (int g = 0; g < kPageGroups; ++g) {
     const GroupCounts group = process.heap.count(static_cast<PageGroup>(g));
     allocated += group.allocated;
     active += group.allocated + group.free_slots;
     pages += group.pages;
+    broken += group.broken;
+    unbacked += group.unbacked;
   }
   const size_t direct = process.heap.direct_bytes();
   counters.set(Stat::allocated, allocated + direct);
   counters.set(Stat::active, active + direct);
-  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize + direct +
+  counters.set(Stat::backed, (pages + pool.empty_backed) * kHugePageSize - unbacked + direct +
                                  process.heap.cached_direct_bytes());
   counters.set(Stat::reserved, pool.reserved_bytes);
   counters.set(Stat::metadata, process.arena.resident_bytes() + process.heap.map_bytes());
   counters.set(Stat::huge_pages_used, pages);
+  counters.set(Stat::huge_pages_broken, broken);
   counters.set(Stat::huge_pages_empty, pool.empty_backed);
   counters.set(Stat::huge_pages_acquired, pool.acquired);
   counters.set(Stat::huge_pages_released, pool.released);

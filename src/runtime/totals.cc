@@ -26,17 +26,18 @@ void count_slots(const Span& span, HeapTotals* totals) {
 
 HeapTotals count_heap() {
   HeapTotals totals;
-  size_t pages = 0;
+  size_t pages = 0, unbacked = 0;
   for (int g = 0; g < kPageGroups; ++g) {
     const GroupCounts group = process.heap.count(static_cast<PageGroup>(g));
     totals.allocated += group.allocated;
     pages += group.pages;
+    unbacked += group.unbacked;
   }
   process.heap.for_each_page([&](const HugePage& page) {
     process.heap.for_each_span(page, [&](const Span& span) { count_slots(span, &totals); });
   });
   const PoolCounts pool = process.heap.pool_counts();
-  totals.backed = (pages + pool.empty_backed) * kHugePageSize;
+  totals.backed = (pages + pool.empty_backed) * kHugePageSize - unbacked;
   totals.peak_backed = raise_peak(totals.backed);
   totals.direct_bytes = process.heap.direct_bytes();
   totals.direct_count = process.heap.direct_count();

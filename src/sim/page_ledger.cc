@@ -51,6 +51,24 @@ void PageLedger::discard(size_t huge_page) {
   page.small = small;
 }
 
+void PageLedger::discard_part(uint64_t offset, uint64_t bytes) {
+  const uint64_t huge_page = offset >> kHugePageShift;
+  if (!is_backed(huge_page)) return;
+  Page& page = pages_[huge_page];
+  size_t fewer = 0;
+  for (uint64_t at = offset; at < offset + bytes; at += kSmallPage) {
+    const uint64_t i = (at >> kSmallShift) & (kSmallPagesPerHuge - 1);
+    fewer += page.touched[i >> 6] >> (i & 63) & 1;
+    page.touched[i >> 6] &= ~(uint64_t{1} << (i & 63));
+  }
+  page.count = static_cast<uint16_t>(page.count - fewer);
+  touched_ -= fewer;
+  if (page.small) small_touched_ -= fewer;
+  if (page.count != 0) return;
+  --backed_;
+  small_backed_ -= page.small;
+}
+
 void PageLedger::keep_small(size_t huge_page, bool small) {
   if (huge_page >= pages_.size()) pages_.resize(huge_page + 1);
   Page& page = pages_[huge_page];

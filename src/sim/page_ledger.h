@@ -21,7 +21,6 @@ namespace llamalloc::sim {
 // Addresses in a simulation are offsets. Below: the heap's space; above: mappings of their own.
 inline constexpr uint64_t kDirectBase = uint64_t{1} << 40;
 inline constexpr uint64_t kNoAddress = ~uint64_t{0};
-inline constexpr size_t kSmallPage = 4096;
 inline constexpr size_t kSmallPagesPerHuge = kHugePageSize / kSmallPage;
 
 class PageLedger {
@@ -34,6 +33,8 @@ class PageLedger {
     touch_range(first, last);
   }
   void discard(size_t huge_page);
+  // The same for whole 4 KiB pages of one that is not empty otherwise, and kept small.
+  void discard_part(uint64_t offset, uint64_t bytes);
   // Whether the page stays on 4 KiB pages.
   void keep_small(size_t huge_page, bool small);
 

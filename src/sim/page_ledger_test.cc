@@ -34,6 +34,20 @@ TEST(PageLedgerTest, AgreesWithASetOfSmallPages) {
   EXPECT_TRUE(ledger.is_consistent());
 }
 
+TEST(PageLedgerTest, APartOfAPageGoesBack) {
+  PageLedger ledger;
+  ledger.keep_small(1, true);
+  ledger.touch(kHugePageSize, 10 * kSmallPage);
+  ledger.discard_part(kHugePageSize + 2 * kSmallPage, 4 * kSmallPage);
+  ledger.discard_part(kHugePageSize + 2 * kSmallPage, kSmallPage);
+  EXPECT_EQ(ledger.resident_bytes(), 6 * kSmallPage);
+  EXPECT_EQ(ledger.touched_bytes(), 6 * kSmallPage);
+  EXPECT_TRUE(ledger.is_consistent());
+  ledger.discard_part(kHugePageSize, 10 * kSmallPage);
+  EXPECT_EQ(ledger.backed_pages(), 0u);
+  EXPECT_TRUE(ledger.is_consistent());
+}
+
 TEST(PageLedgerTest, SmallPagesAreResidentAsTouchedUntilTheyBecomeHuge) {
   PageLedger ledger;
   ledger.keep_small(0, true);

@@ -157,6 +157,7 @@ void ProductPolicy::advance(Nanos now) {
       if (thread) thread->called_in = true;
     CHECK(heap_.drain_depots() == nullptr);
     promotions_ += heap_.promote_expired(now);
+    heap_.break_idle_pages(now - kBreakDelay);
   }
   heap_.collapse_first_pages();
   heap_.release(now - kReleaseDelay, 0);

@@ -33,6 +33,7 @@ class ProductPolicy final : public Policy {
 
  private:
   static constexpr Nanos kHousekeeping = Nanos::seconds(1);
+  static constexpr Nanos kBreakDelay = Nanos{2 * kReleaseDelay.n};
 
   ProductPolicy() = default;
   struct Thread {

@@ -31,6 +31,7 @@ bool SimPages::discard(void* address, size_t bytes) {
   if (!is_space(address)) return system_pages.discard(address, bytes);
   const uint64_t first = offset_of(address) >> kHugePageShift;
   for (uint64_t i = 0; i < bytes >> kHugePageShift; ++i) ledger.discard(first + i);
+  if (bytes < kHugePageSize) ledger.discard_part(offset_of(address), bytes);
   return true;
 }
 
