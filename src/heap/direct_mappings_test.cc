@@ -79,6 +79,20 @@ TEST_F(DirectMappingsTest, AnAlignedMappingIsReusedToo) {
   EXPECT_EQ(allocate(3 << 20, kAlignment, false)->base, base);
 }
 
+// Where one that grew lies nobody chose.
+TEST_F(DirectMappingsTest, AMappingThatGrewIsNotHadAgainWhereANewOneWouldBeAligned) {
+  constexpr size_t kBefore = size_t{3} << 19;
+  constexpr size_t kBytes = size_t{3} << 20;
+  Span* grown[4];
+  for (Span*& span : grown) span = allocate(kBefore, 1, false);
+  for (Span* span : grown) ASSERT_NE(direct_.resize(span, kBytes), nullptr);
+  for (Span* span : grown) {
+    deallocate(span);
+    Span* const next = allocate(kBytes, kBlockSize, false);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(next->base) % kHugePageSize, 0u);
+  }
+}
+
 TEST_F(DirectMappingsTest, KeepsTheNewestFreedMappingAndLittleMore) {
   std::vector<Span*> spans;
   for (int i = 0; i < 40; ++i)
