@@ -59,6 +59,27 @@ TEST_F(MagazinesTest, WhatOneThreadNeedsOnceTheNextFindsInTheDepot) {
   EXPECT_EQ(heap_.depot_bytes(), 0u);
 }
 
+// Nor with every second one: a cache goes from a thread that ends to one that starts.
+TEST_F(MagazinesTest, ACacheThatIsTakenOverIsAsNew) {
+  TestThread thread(heap_, arena_, 2);
+  for (int i = 0; i < 4; ++i) {
+    thread.deallocate(thread.allocate(3));
+    EXPECT_EQ(thread.cache().capacity_bytes, 0u) << i;
+    EXPECT_EQ(thread.flush(), nullptr);
+    thread.cache().reset();
+    EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size) << i;
+  }
+}
+
+TEST_F(MagazinesTest, ASlotIsNotDepositedTwice) {
+  TestThread first(heap_, arena_, 2), second(heap_, arena_, 2);
+  char* p = first.allocate(3);
+  EXPECT_EQ(first.deallocate(p), nullptr);
+  EXPECT_EQ(second.deallocate(p), p) << "by another thread";
+  first.cache().start_over();
+  EXPECT_EQ(first.deallocate(p), p) << "by one that started over";
+}
+
 TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
   TestThread thread(heap_, arena_);
   Magazines& cache = thread.cache();
