@@ -153,8 +153,7 @@ Span* DirectMappings::take_oldest(Nanos before) {
   return span;
 }
 
-// What was freed last has no time: it goes when it is there and nothing was freed since the call
-// before this one.
+// What was freed last has no time of its own.
 size_t DirectMappings::release(Nanos before) {
   {
     LockGuard guard(lock_);

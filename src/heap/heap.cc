@@ -220,8 +220,8 @@ PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignm
   return place;
 }
 
-// The longest-lived first; `unknown` counts as longer-lived than all. Never the other way: what
-// stays would pin what is about to become free.
+// The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
+// pin what is about to become free. What is itself unknown may lie anywhere.
 PageSet::Place Heap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
   PageSet::Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)

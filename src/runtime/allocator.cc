@@ -276,10 +276,6 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
   return allocate_large_slow(size, site);
 }
 
-}  // namespace
-
-namespace {
-
 [[gnu::noinline]] void* allocate_small(size_t size, CallSite site) {
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
