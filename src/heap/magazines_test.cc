@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <random>
 #include <thread>
@@ -264,6 +265,44 @@ TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {
   }
   EXPECT_TRUE(heap_.is_consistent());
   for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+}
+
+// Each keeps its own, while another counts the heap and gives back what is parked; under
+// -fsanitize=thread.
+TEST(Magazines, RunsAreKeptWhileOthersLookAtTheHeap) {
+  MetadataArena arena(system_pages);
+  auto tables = std::make_unique<HeapTables>();
+  Heap heap(system_pages, arena, *tables);
+  std::atomic<bool> done{false};
+  const auto work = [&](char id) {
+    TestThread thread(heap, arena, 3);
+    for (int i = 0; i < 20000; ++i) {
+      const Blocks blocks{33 + i / 8 % 3u};
+      Span* span = thread.cache().take_run(heap, blocks, PageGroup::brief);
+      if (span == nullptr) span = heap.allocate(blocks.bytes(), 1, PageGroup::brief, false);
+      ASSERT_EQ(heap.find(span->base), span);
+      span->base[0] = id;
+      if (i % 16 == 0) std::this_thread::yield();
+      ASSERT_EQ(span->base[0], id);
+      if (!thread.cache().keep_run(heap, span, 3)) heap.deallocate(span);
+    }
+    EXPECT_EQ(thread.flush(), nullptr);
+  };
+  std::thread worker([&] {
+    while (!done.load()) {
+      EXPECT_LE(heap.count(PageGroup::brief).allocated, 3 * kRunMax);
+      heap.promote_expired(Nanos::max());
+      heap.release(Nanos::max(), 0);
+      std::this_thread::yield();
+    }
+  });
+  std::thread threads[] = {std::thread(work, 'a'), std::thread(work, 'b'), std::thread(work, 'c')};
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  worker.join();
+  heap.release(Nanos::max(), 0);
+  EXPECT_EQ(heap.pages_in_use(), 0u);
+  EXPECT_TRUE(heap.is_consistent());
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ class PageSet {
   // Extends a used run in place; false if the blocks behind it are not free.
   bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks);
   void add(HugePage* page);
+  // For another set's add(), under this one's lock until then: who gives blocks of the page back
+  // meanwhile waits for it, as page->set still says.
   void remove(HugePage* page);
 
   template <typename F>
