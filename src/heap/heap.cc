@@ -277,10 +277,11 @@ void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
 
 void Heap::promote(HugePage* page, Nanos now) {
   PageSet* from = page->set.load(std::memory_order_relaxed);
-  page->group = static_cast<PageGroup>(static_cast<int>(page->group) + 1);
+  const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
+  page->group = longer;
   page->promoted = true;
   page->last_taken.store(now.n, std::memory_order_relaxed);
-  PageSet& to = set_of(page->group, PageKind::promoted);
+  PageSet& to = set_of(longer, PageKind::promoted);
   from->remove(page);
   LockGuard guard(to.lock());
   to.add(page);

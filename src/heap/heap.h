@@ -166,7 +166,7 @@ class Heap {
   // The object of a hidden run is the program's again.
   void show_again(Span* span) {
     span->fresh = false;
-    if (row(span->asked).deadline.n != 0)
+    if (row(span->page->group).deadline.n != 0)
       span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
     map_.set(span->base, {1}, span);
   }

@@ -61,7 +61,8 @@ struct HugePage {
   BlockBits dirty;
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
-  PageGroup group = PageGroup::unknown;
+  // Changed under the set's lock; read without it by who takes slots or runs that it knows.
+  std::atomic<PageGroup> group{PageGroup::unknown};
   bool promoted = false;    // outlived the deadline of the group it was opened for
   bool backed = false;      // has, or may have, memory behind it
   bool given_back = false;  // among the pool's pages without memory

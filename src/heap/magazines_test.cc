@@ -267,42 +267,64 @@ TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {
   for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
 }
 
-// Each keeps its own, while another counts the heap and gives back what is parked; under
+// Three threads, and one that counts the heap, promotes and gives back: as the worker does. Under
 // -fsanitize=thread.
-TEST(Magazines, RunsAreKeptWhileOthersLookAtTheHeap) {
-  MetadataArena arena(system_pages);
-  auto tables = std::make_unique<HeapTables>();
-  Heap heap(system_pages, arena, *tables);
-  std::atomic<bool> done{false};
-  const auto work = [&](char id) {
-    TestThread thread(heap, arena, 3);
-    for (int i = 0; i < 20000; ++i) {
-      const Blocks blocks{33 + i / 8 % 3u};
-      Span* span = thread.cache().take_run(heap, blocks, PageGroup::brief);
-      if (span == nullptr) span = heap.allocate(blocks.bytes(), 1, PageGroup::brief, false);
-      ASSERT_EQ(heap.find(span->base), span);
-      span->base[0] = id;
-      if (i % 16 == 0) std::this_thread::yield();
-      ASSERT_EQ(span->base[0], id);
-      if (!thread.cache().keep_run(heap, span, 3)) heap.deallocate(span);
-    }
-    EXPECT_EQ(thread.flush(), nullptr);
-  };
-  std::thread worker([&] {
-    while (!done.load()) {
-      EXPECT_LE(heap.count(PageGroup::brief).allocated, 3 * kRunMax);
-      heap.promote_expired(Nanos::max());
-      heap.release(Nanos::max(), 0);
-      std::this_thread::yield();
+class BesideAWorker : public testing::Test {
+ protected:
+  template <typename F>
+  void in_three_threads(F&& work) {
+    std::atomic<bool> done{false};
+    std::thread worker([&] {
+      while (!done.load()) {
+        EXPECT_LE(heap_.count(PageGroup::brief).allocated, 8 * kRunMax);
+        EXPECT_EQ(heap_.drain_depots(), nullptr);
+        heap_.promote_expired(Nanos::max());
+        heap_.release(Nanos::max(), 0);
+        std::this_thread::yield();
+      }
+    });
+    std::vector<std::thread> all;
+    for (int i = 0; i < 3; ++i)
+      all.emplace_back([&] {
+        TestThread thread(heap_, arena_, 3);
+        work(thread);
+        EXPECT_EQ(thread.flush(), nullptr);
+      });
+    for (std::thread& thread : all) thread.join();
+    done = true;
+    worker.join();
+    EXPECT_EQ(heap_.drain_depots(), nullptr);
+    heap_.release(Nanos::max(), 0);
+    EXPECT_EQ(heap_.pages_in_use(), 0u);
+    EXPECT_TRUE(heap_.is_consistent());
+  }
+
+  MetadataArena arena_{system_pages};
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  Heap heap_{system_pages, arena_, *tables_};
+};
+
+TEST_F(BesideAWorker, AThreadKeepsItsRun) {
+  in_three_threads([&](TestThread& thread) {
+    for (uint32_t i = 0; i < 20000; ++i) {
+      const Blocks blocks{33 + i / 8 % 3};
+      Span* span = thread.cache().take_run(heap_, blocks, PageGroup::brief);
+      if (span == nullptr) span = heap_.allocate(blocks.bytes(), 1, PageGroup::brief, false);
+      ASSERT_EQ(heap_.find(span->base), span);
+      if (!thread.cache().keep_run(heap_, span, 3)) heap_.deallocate(span);
     }
   });
-  std::thread threads[] = {std::thread(work, 'a'), std::thread(work, 'b'), std::thread(work, 'c')};
-  for (std::thread& thread : threads) thread.join();
-  done = true;
-  worker.join();
-  heap.release(Nanos::max(), 0);
-  EXPECT_EQ(heap.pages_in_use(), 0u);
-  EXPECT_TRUE(heap.is_consistent());
+}
+
+TEST_F(BesideAWorker, SlotsComeAndGo) {
+  in_three_threads([&](TestThread& thread) {
+    for (int i = 0; i < 2000; ++i) {
+      char* slots[40];
+      for (char*& slot : slots) slot = thread.allocate(bin_of(PageGroup::brief, 40, false));
+      for (char* slot : slots) ASSERT_EQ(thread.deallocate(slot), nullptr);
+      ASSERT_EQ(i % 8 == 0 ? thread.flush() : nullptr, nullptr);
+    }
+  });
 }
 
 }  // namespace
