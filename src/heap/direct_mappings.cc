@@ -4,6 +4,7 @@
 #include "base/check.h"
 
 namespace llamalloc {
+
 // Takes the first of the list that fits out of it; null: there is none.
 Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) {
   for (; *link != nullptr; link = &(*link)->next_direct) {
@@ -18,7 +19,7 @@ Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) 
 
 Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
   const size_t size = align_up(bytes, kSmallPage);
-  const size_t natural = size >= kHugePageSize ? kHugePageSize : kBlockSize;
+  const size_t natural = natural_alignment(size);
   Span* span = alignment <= natural ? take_last(size) : nullptr;
   if (alignment < natural) alignment = natural;
   if (span == nullptr) span = reuse(size, alignment);
@@ -152,8 +153,7 @@ Span* DirectMappings::take_oldest(Nanos before) {
   return span;
 }
 
-// What was freed last has no time: it goes when it is there and nothing was freed since the call
-// before this one.
+// What was freed last has no time of its own.
 size_t DirectMappings::release(Nanos before) {
   {
     LockGuard guard(lock_);

@@ -38,10 +38,11 @@ class DirectMappings {
   bool has_room_for(const Span* span) const {
     return span->bytes <= kKeptMappingMax && last_.load(std::memory_order_relaxed) == 0;
   }
-  // What was freed last, if it is of about so many bytes (whole pages); its address is in no map.
+  // What was freed last, if it is of about so many bytes (whole pages) and lies as a new one would;
+  // its address is in no map.
   Span* take_last(size_t bytes) {
     uintptr_t last = last_.load(std::memory_order_relaxed);
-    if (!fits(bytes_of(last), bytes)) return nullptr;
+    if (!fits(bytes_of(last), bytes) || (last & kAligned) == 0) return nullptr;
     // Pairs with the release in deallocate(): what the last owner wrote to the record.
     const bool mine = last_.compare_exchange_strong(last, 0, std::memory_order_acquire,
                                                     std::memory_order_relaxed);
@@ -51,7 +52,8 @@ class DirectMappings {
   }
   // The object's address, which may be another one; null: not possible, nothing changed.
   void* resize(Span* span, size_t bytes);
-  // Unmaps what was freed up to `before`, about the time of the last call; how many.
+  // Unmaps what was freed up to `before`, and what was freed last if nothing was since the call
+  // before this one; how many.
   size_t release(Nanos before);
 
   // Hints, read without the lock; kept: what is freed and has memory behind it.
@@ -65,15 +67,22 @@ class DirectMappings {
   bool is_consistent();
 
  private:
+  // [ small pages | span | kAligned ]
   static constexpr int kPagesShift = 48;
+  static constexpr uintptr_t kSpanMask = (uintptr_t{1} << kPagesShift) - alignof(Span);
+  static constexpr uintptr_t kAligned = 1;
   static_assert(kKeptMappingMax / kSmallPage < size_t{1} << (64 - kPagesShift));
   static uintptr_t word_of(Span* span) {
-    return reinterpret_cast<uintptr_t>(span) | span->bytes / kSmallPage << kPagesShift;
+    const auto base = reinterpret_cast<uintptr_t>(span->base);
+    return reinterpret_cast<uintptr_t>(span) | span->bytes / kSmallPage << kPagesShift |
+           (base % natural_alignment(span->bytes) == 0 ? kAligned : 0);
   }
-  static Span* span_of(uintptr_t word) {
-    return reinterpret_cast<Span*>(word & ((uintptr_t{1} << kPagesShift) - 1));
-  }
+  static Span* span_of(uintptr_t word) { return reinterpret_cast<Span*>(word & kSpanMask); }
   static size_t bytes_of(uintptr_t word) { return (word >> kPagesShift) * kSmallPage; }
+  // Of a new mapping; one that the kernel moved has that of a small page.
+  static size_t natural_alignment(size_t bytes) {
+    return bytes >= kHugePageSize ? kHugePageSize : kBlockSize;
+  }
   // Whether `have` bytes hold `want` and waste at most an eighth.
   static bool fits(size_t have, size_t want) { return have >= want && have - want <= want / 8; }
   static size_t less(const std::atomic<size_t>& counter, size_t part) {

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "os/fake/fake_pages.h"
@@ -79,6 +81,20 @@ TEST_F(DirectMappingsTest, AnAlignedMappingIsReusedToo) {
   EXPECT_EQ(allocate(3 << 20, kAlignment, false)->base, base);
 }
 
+// Where one that grew lies nobody chose.
+TEST_F(DirectMappingsTest, AMappingThatGrewIsNotHadAgainWhereANewOneWouldBeAligned) {
+  constexpr size_t kBefore = size_t{3} << 19;
+  constexpr size_t kBytes = size_t{3} << 20;
+  Span* grown[4];
+  for (Span*& span : grown) span = allocate(kBefore, 1, false);
+  for (Span* span : grown) ASSERT_NE(direct_.resize(span, kBytes), nullptr);
+  for (Span* span : grown) {
+    deallocate(span);
+    Span* const next = allocate(kBytes, kBlockSize, false);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(next->base) % kHugePageSize, 0u);
+  }
+}
+
 TEST_F(DirectMappingsTest, KeepsTheNewestFreedMappingAndLittleMore) {
   std::vector<Span*> spans;
   for (int i = 0; i < 40; ++i)
@@ -131,6 +147,45 @@ TEST_F(DirectMappingsTest, AFailedAllocationIsNotCounted) {
     EXPECT_EQ(direct_.bytes(), 0u) << allowed;
     EXPECT_TRUE(direct_.is_consistent()) << allowed;
   }
+}
+
+// What one thread freed last another takes, while a third gives it back; under -fsanitize=thread.
+TEST(DirectMappings, AMappingBelongsToOneThreadAtATime) {
+  MetadataArena arena(system_pages);
+  auto map = std::make_unique<SpanMap>();
+  PagePool pool(system_pages, arena, *map);
+  DirectMappings direct(system_pages, arena, *map, pool);
+  std::atomic<bool> done{false};
+  const auto work = [&](char id) {
+    for (int i = 0; i < 1500; ++i) {
+      const size_t bytes = size_t{2 + i % 3u} << 20;
+      Span* span = direct.take_last(bytes);
+      if (span == nullptr) span = direct.allocate(bytes, 1, false);
+      ASSERT_NE(span, nullptr);
+      ASSERT_GE(span->bytes, bytes);
+      span->base[0] = id;
+      if (i % 16 == 0) std::this_thread::yield();
+      ASSERT_EQ(span->base[0], id);
+      map->set(span->base, {1}, nullptr);
+      direct.deallocate(span);
+    }
+  };
+  std::thread worker([&] {
+    while (!done.load()) {
+      direct.release(Nanos::max());
+      EXPECT_LE(direct.bytes(), size_t{64} << 20);
+      std::this_thread::yield();
+    }
+  });
+  std::thread threads[] = {std::thread(work, 'a'), std::thread(work, 'b'), std::thread(work, 'c')};
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  worker.join();
+  EXPECT_EQ(direct.bytes(), 0u);
+  EXPECT_EQ(direct.count(), 0u);
+  EXPECT_TRUE(direct.is_consistent());
+  direct.release(Nanos::max());
+  EXPECT_EQ(direct.kept_bytes(), 0u);
 }
 
 }  // namespace

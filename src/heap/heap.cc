@@ -71,6 +71,7 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
 void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
+  if (n == 1 && bin.depot.is_newest(slots[0])) return slots[0];
   if (put_in_depot(bin, bin_index, slots, n)) return nullptr;
   return give_to_spans(bin, bin_index, slots, n);
 }
@@ -218,8 +219,8 @@ PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignm
   return place;
 }
 
-// The longest-lived first; `unknown` counts as longer-lived than all. Never the other way: what
-// stays would pin what is about to become free.
+// The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
+// pin what is about to become free. What is itself unknown may lie anywhere.
 PageSet::Place Heap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
   PageSet::Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
@@ -270,10 +271,11 @@ void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
 
 void Heap::promote(HugePage* page, Nanos now) {
   PageSet* from = page->set.load(std::memory_order_relaxed);
-  page->group = static_cast<PageGroup>(static_cast<int>(page->group) + 1);
+  const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
+  page->group = longer;
   page->promoted = true;
   page->last_taken.store(now.n, std::memory_order_relaxed);
-  PageSet& to = set_of(page->group, PageKind::promoted);
+  PageSet& to = set_of(longer, PageKind::promoted);
   from->remove(page);
   LockGuard guard(to.lock());
   to.add(page);

@@ -61,6 +61,8 @@ struct GroupCounts {
 struct Depot {
   void** slots = nullptr;  // null: not used yet
   uint32_t count = 0;
+
+  bool is_newest(const void* slot) const { return count != 0 && slots[count - 1] == slot; }
 };
 inline constexpr uint32_t kDepotSlots = 2048;
 inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
@@ -115,13 +117,13 @@ class Heap {
   // Gives back slots of the bin (starts of objects). The result is one that was free already (a
   // double free; nothing changes for it), or null.
   void* give(int bin, void* const* slots, size_t n);
-  // The same for slots of a local bin that another thread may want soon.
+  // The same for slots of a local bin that another thread may want soon. A double free among
+  // several may show only when the depot is drained.
   void* deposit(int bin, void* const* slots, size_t n);
   // Whether it was deposited last: it was freed twice.
   bool is_newest_in_depot(int bin, const void* slot) {
     LockGuard guard(bins_[bin].lock);
-    const Depot& depot = bins_[bin].depot;
-    return depot.count != 0 && depot.slots[depot.count - 1] == slot;
+    return bins_[bin].depot.is_newest(slot);
   }
   // Empties the depots into their spans; the result as from give().
   void* drain_depots();
@@ -166,7 +168,7 @@ class Heap {
   // The object of a hidden run is the program's again.
   void show_again(Span* span) {
     span->fresh = false;
-    if (row(span->asked).deadline.n != 0)
+    if (row(span->page->group).deadline.n != 0)
       span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
     map_.set(span->base, {1}, span);
   }

@@ -123,6 +123,7 @@ class Run {
       slots.push_back(it->first);
       it = live_.erase(it);
     }
+    if (slots.empty()) return;
     if (input_.flag()) std::reverse(slots.begin(), slots.end());
     const bool to_depot = bin < kLocalBins && input_.flag();
     void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size())

@@ -64,7 +64,8 @@ struct HugePage {
   BlockBits dirty;
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
-  PageGroup group = PageGroup::unknown;
+  // Changed under the set's lock; read without it by who takes slots or runs that it knows.
+  std::atomic<PageGroup> group{PageGroup::unknown};
   bool promoted = false;    // outlived the deadline of the group it was opened for
   bool broken = false;      // on small pages, of which those not `dirty` have no memory behind them
   bool backed = false;      // has, or may have, memory behind it

@@ -128,11 +128,11 @@ void* Magazines::flush(Heap& heap) {
 void Magazines::reset() {
   for (Magazine& magazine : bins) {
     DCHECK(magazine.is_empty());
-    if (magazine.array_log2 == 0) continue;  // its memory was perhaps never touched
-    free_array(magazine.base - 1, magazine.array_log2);
-    magazine.top = magazine.base = magazine.limit = nullptr;
-    magazine.array_log2 = 0;
-    magazine.ran_dry = magazine.overflowed = false;
+    if (magazine.array_log2 != 0)
+      free_array(magazine.base - 1, magazine.array_log2);
+    else if (!magazine.ran_dry && !magazine.overflowed)
+      continue;  // its memory was perhaps never touched
+    magazine = {};
   }
   capacity_bytes = 0;
   budget = kFirstBudget;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <random>
 #include <thread>
@@ -57,6 +58,27 @@ TEST_F(MagazinesTest, WhatOneThreadNeedsOnceTheNextFindsInTheDepot) {
   EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size);
   EXPECT_EQ(second.allocate(3), p);
   EXPECT_EQ(heap_.depot_bytes(), 0u);
+}
+
+// Nor with every second one: a cache goes from a thread that ends to one that starts.
+TEST_F(MagazinesTest, ACacheThatIsTakenOverIsAsNew) {
+  TestThread thread(heap_, arena_, 2);
+  for (int i = 0; i < 4; ++i) {
+    thread.deallocate(thread.allocate(3));
+    EXPECT_EQ(thread.cache().capacity_bytes, 0u) << i;
+    EXPECT_EQ(thread.flush(), nullptr);
+    thread.cache().reset();
+    EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size) << i;
+  }
+}
+
+TEST_F(MagazinesTest, ASlotIsNotDepositedTwice) {
+  TestThread first(heap_, arena_, 2), second(heap_, arena_, 2);
+  char* p = first.allocate(3);
+  EXPECT_EQ(first.deallocate(p), nullptr);
+  EXPECT_EQ(second.deallocate(p), p) << "by another thread";
+  first.cache().start_over();
+  EXPECT_EQ(first.deallocate(p), p) << "by one that started over";
 }
 
 TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
@@ -243,6 +265,66 @@ TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {
   }
   EXPECT_TRUE(heap_.is_consistent());
   for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
+}
+
+// Three threads, and one that counts the heap, promotes and gives back: as the worker does. Under
+// -fsanitize=thread.
+class BesideAWorker : public testing::Test {
+ protected:
+  template <typename F>
+  void in_three_threads(F&& work) {
+    std::atomic<bool> done{false};
+    std::thread worker([&] {
+      while (!done.load()) {
+        EXPECT_LE(heap_.count(PageGroup::brief).allocated, 8 * kRunMax);
+        EXPECT_EQ(heap_.drain_depots(), nullptr);
+        heap_.promote_expired(Nanos::max());
+        heap_.release(Nanos::max(), 0);
+        std::this_thread::yield();
+      }
+    });
+    std::vector<std::thread> all;
+    for (int i = 0; i < 3; ++i)
+      all.emplace_back([&] {
+        TestThread thread(heap_, arena_, 3);
+        work(thread);
+        EXPECT_EQ(thread.flush(), nullptr);
+      });
+    for (std::thread& thread : all) thread.join();
+    done = true;
+    worker.join();
+    EXPECT_EQ(heap_.drain_depots(), nullptr);
+    heap_.release(Nanos::max(), 0);
+    EXPECT_EQ(heap_.pages_in_use(), 0u);
+    EXPECT_TRUE(heap_.is_consistent());
+  }
+
+  MetadataArena arena_{system_pages};
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  Heap heap_{system_pages, arena_, *tables_};
+};
+
+TEST_F(BesideAWorker, AThreadKeepsItsRun) {
+  in_three_threads([&](TestThread& thread) {
+    for (uint32_t i = 0; i < 20000; ++i) {
+      const Blocks blocks{33 + i / 8 % 3};
+      Span* span = thread.cache().take_run(heap_, blocks, PageGroup::brief);
+      if (span == nullptr) span = heap_.allocate(blocks.bytes(), 1, PageGroup::brief, false);
+      ASSERT_EQ(heap_.find(span->base), span);
+      if (!thread.cache().keep_run(heap_, span, 3)) heap_.deallocate(span);
+    }
+  });
+}
+
+TEST_F(BesideAWorker, SlotsComeAndGo) {
+  in_three_threads([&](TestThread& thread) {
+    for (int i = 0; i < 2000; ++i) {
+      char* slots[40];
+      for (char*& slot : slots) slot = thread.allocate(bin_of(PageGroup::brief, 40, false));
+      for (char* slot : slots) ASSERT_EQ(thread.deallocate(slot), nullptr);
+      ASSERT_EQ(i % 8 == 0 ? thread.flush() : nullptr, nullptr);
+    }
+  });
 }
 
 }  // namespace

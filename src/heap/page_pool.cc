@@ -204,7 +204,7 @@ bool PagePool::give_up_space() {
     system_.discard(page->records, kPageRecordBytes);
     LockGuard guard(lock_);
     if (!gone) {  // the system refuses that as well: the page is what it was
-      page->backed ? add_backed(page) : given_back_.insert(page);
+      page->backed ? add_backed(page) : add_given_back(page);
       continue;
     }
     counts_.released += page->backed;

@@ -17,7 +17,6 @@ void PageSet::add(HugePage* page) {
 
 void PageSet::remove(HugePage* page) {
   buckets_[bucket_of(page->longest_run)].remove(page);
-  page->set = nullptr;
   count(-1);
 }
 

@@ -37,6 +37,8 @@ class PageSet {
   BlockBits take_rest(HugePage* page);
   bool give_rest(HugePage* page, const BlockBits& rest, bool clean);
   void add(HugePage* page);
+  // For another set's add(), under this one's lock until then: who gives blocks of the page back
+  // meanwhile waits for it, as page->set still says.
   void remove(HugePage* page);
 
   template <typename F>
