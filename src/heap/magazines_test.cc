@@ -279,6 +279,7 @@ class BesideAWorker : public testing::Test {
         EXPECT_LE(heap_.count(PageGroup::brief).allocated, 8 * kRunMax);
         EXPECT_EQ(heap_.drain_depots(), nullptr);
         heap_.promote_expired(Nanos::max());
+        heap_.break_idle_pages(Nanos::max());
         heap_.release(Nanos::max(), 0);
         std::this_thread::yield();
       }
