@@ -80,6 +80,16 @@ def test_what_is_found_without_hardened_mode(how, conf, end):
     assert how == "foreign" or "size class 112" in match["who"]
 
 
+@pytest.mark.parametrize("worker", ["worker:off", "profile:/dev/null,sample_interval:1GiB"])
+@pytest.mark.parametrize("size", [300_000, 5_000_000])
+@pytest.mark.parametrize("how", ["twice", "twice_in_thread"])
+def test_a_large_object_freed_twice_is_no_object(how, size, worker):
+    """Beside a worker it waits with its thread, or as the mapping freed last."""
+    status, _, lines = misuse(how, size, worker)
+    assert status == -6
+    assert_named(lines, "not allocated by llamalloc", "aborting")
+
+
 @pytest.mark.parametrize("conf", ["", "hardened:on"])
 @pytest.mark.parametrize("size", [0, 1, 16, 100, 5000, 300_000, 5_000_000])
 def test_right_use_is_silent(size, conf):
