@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kUnaskedBytes = 4096;  // up to here a magazine grows whatever it is used for
 constexpr size_t kUnaskedSlots = 64;
+// Slots larger than this go to their span, not to the depot, when a thread has no magazine for
+// them: what lies in the depot keeps spans from becoming free.
+constexpr size_t kMostDepositedFirst = 2048;
 constexpr size_t kLargestMagazine = size_t{128} << 10;  // bytes, but for one of a single slot
 
 size_t capacity_of(int log2) {
@@ -34,6 +37,7 @@ void Magazines::initialise() {
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
+  groups |= 1u << static_cast<int>(group_of_bin(bin));
   if (threads > 1 && magazine.capacity() == 0 && !magazine.ran_dry) {
     magazine.ran_dry = true;
     return heap.take_one(bin);
@@ -52,9 +56,10 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
+  groups |= 1u << static_cast<int>(group_of_bin(bin));
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kFirstBudget) {
+  if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
     if (first) return heap.deposit(bin, &slot, 1);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
   }
@@ -113,27 +118,26 @@ void Magazines::free_array(void** array, int log2) {
 
 void* Magazines::flush(Heap& heap) {
   void* twice = nullptr;
-  for (int b = 0; b < kLocalBins; ++b) {
+  for_each_needed([&](int b) {
     Magazine& magazine = bins[b];
-    if (magazine.is_empty()) continue;
+    if (magazine.is_empty()) return;
     void* bad = heap.give(b, magazine.base, magazine.held());
     if (bad != nullptr) twice = bad;
     magazine.top = magazine.base;
-  }
+  });
   if (run != nullptr) heap.park(run);
   run = nullptr;
   return twice;
 }
 
 void Magazines::reset() {
-  for (Magazine& magazine : bins) {
+  for_each_needed([&](int b) {
+    Magazine& magazine = bins[b];
     DCHECK(magazine.is_empty());
-    if (magazine.array_log2 != 0)
-      free_array(magazine.base - 1, magazine.array_log2);
-    else if (!magazine.ran_dry && !magazine.overflowed)
-      continue;  // its memory was perhaps never touched
+    if (magazine.array_log2 != 0) free_array(magazine.base - 1, magazine.array_log2);
     magazine = {};
-  }
+  });
+  groups = 0;
   capacity_bytes = 0;
   budget = kFirstBudget;
 }
@@ -146,7 +150,7 @@ void Magazines::start_over() {
 
 size_t Magazines::cached_bytes() const {
   size_t bytes = 0;
-  for (int b = 0; b < kLocalBins; ++b) bytes += bins[b].held() * slot_size_of(b);
+  for_each_needed([&](int b) { bytes += bins[b].held() * slot_size_of(b); });
   return bytes;
 }
 
@@ -155,9 +159,11 @@ bool Magazines::is_consistent() const {
   bool good = true;
   for (int b = 0; b < kLocalBins; ++b) {
     const Magazine& magazine = bins[b];
+    const bool needed = (groups >> static_cast<int>(group_of_bin(b)) & 1) != 0;
     bytes += magazine.capacity() * slot_size_of(b);
     good &= magazine.base <= magazine.top && magazine.top <= magazine.limit;
     good &= magazine.base == nullptr || magazine.base[-1] == nullptr;
+    good &= needed || (magazine.base == nullptr && !magazine.ran_dry && !magazine.overflowed);
   }
   return good && bytes == capacity_bytes && bytes <= kLargestBudget;
 }

@@ -78,7 +78,8 @@ inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
-  Span* run;                                 // freed last, in no map; null: none
+  Span* run;        // freed last, in no map; null: none
+  uint32_t groups;  // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
 
@@ -124,6 +125,13 @@ struct Magazines {
   bool is_consistent() const;
 
  private:
+  // Magazines of groups that were not needed are not looked at: most of their memory is never
+  // touched.
+  template <typename F>
+  void for_each_needed(F&& f) const {
+    for (int b = 0; b < kLocalBins; ++b)
+      if ((groups >> static_cast<int>(group_of_bin(b)) & 1) != 0) f(b);
+  }
   bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);
   void** new_array(int log2, MetadataArena& arena);
   void free_array(void** array, int log2);
