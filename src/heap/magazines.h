@@ -43,12 +43,6 @@ struct Magazine {
   bool is_full() const { return top == limit; }
   // Only while not empty, and not full.
   void* pop() { return *--top; }
-  // The same for a program, which will write to the slot: the one after it is on its way to the
-  // cache meanwhile. base[-1] stands for none.
-  void* pop_ahead() {
-    __builtin_prefetch(top[-2], 1);
-    return pop();
-  }
   void push(void* slot) { *top++ = slot; }
 };
 

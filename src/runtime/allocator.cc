@@ -337,7 +337,7 @@ void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int siz
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
-  return magazine->pop_ahead();
+  return magazine->pop();
 }
 
 namespace {

@@ -77,7 +77,7 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
     if (LLAMALLOC_UNLIKELY(cache->predicting))
       return predicted(size, site, cache, static_cast<int>(offset / sizeof(Magazine)));
     Magazine* magazine = cache->magazines.at_offset(offset);
-    if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop_ahead();
+    if (LLAMALLOC_LIKELY(!magazine->is_empty())) return magazine->pop();
   }
   return slow(size, site);
 }
