@@ -47,6 +47,16 @@ def after_drops(result: dict) -> str:
     return f"{sum(m['huge'] for m in drops) / live:.2f}" if live else "-"
 
 
+CAUSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
+
+
+def lost_by_cause(result: dict) -> str:
+    samples = [m for m in result["moments"] if m["kind"] == "sample"]
+    live = sum(m["live"] for m in samples)
+    shares = [100 * sum(m[cause] for m in samples) / live for cause in CAUSES]
+    return " | ".join(f"{share:.1f} %" for share in shares) + f" | {sum(shares):.0f} %"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="+", type=pathlib.Path)
@@ -68,6 +78,10 @@ def main() -> None:
     for trace in args.traces:
         counts = (found[trace, *c]["totals"]["huge_pages_acquired"] for c in COLUMNS)
         print(f"| {trace.stem} | " + " | ".join(str(n) for n in counts) + " |")
+    print("\nlost on average, of what is live, with the oracle:")
+    print("| trace | " + " | ".join(c.replace("_", " ") for c in CAUSES) + " | sum |")
+    for trace in args.traces:
+        print(f"| {trace.stem} | {lost_by_cause(found[trace, 'llamalloc', 'oracle'])} |")
     if args.out:
         args.out.write_text(json.dumps({" ".join(map(str, k)): v for k, v in found.items()}))
 
