@@ -7,9 +7,9 @@
 namespace llamalloc {
 namespace {
 
-constexpr uint32_t kLittle = kBlocksPerHugePage / 16;  // used blocks
-constexpr uint32_t kFull = kBlocksPerHugePage / 2;     // again worth a huge page
-constexpr size_t kAtOnce = 16;                         // of a set
+constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
+constexpr uint32_t kFull = kBlocksPerHugePage / 2;    // again worth a huge page
+constexpr size_t kAtOnce = 16;                        // of a set
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 

@@ -62,7 +62,7 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   system_.time = system_.time + kDelay;
   heap_.allocate(kRunMax / 4, 1, PageGroup::session, false);
   system_.time = system_.time + kDelay;
-  EXPECT_EQ(break_pages(), 0u) << "an eighth of it is used";
+  EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
 }
 
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
