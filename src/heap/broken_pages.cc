@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huge pages that a few objects keep: what is free of them goes back to the system, and they are
 // made huge again when they fill.
-#include "base/check.h"
 #include "heap/heap.h"
 
 namespace llamalloc {
@@ -25,6 +24,28 @@ struct Chosen {
   size_t broken_count = 0, mended_count = 0;
 };
 
+// in_pieces: broken pages so far, these among them.
+Chosen choose(PageSet& set, Nanos before, size_t* in_pieces) {
+  Chosen chosen;
+  LockGuard guard(set.lock());
+  set.for_each([&](HugePage* page) {
+    *in_pieces += page->broken;
+    if (page->broken && page->used_blocks >= kFull && chosen.mended_count < kAtOnce)
+      chosen.mended[chosen.mended_count++] = page;
+    if (page->broken || page->used_blocks > kLittle || chosen.broken_count == kAtOnce) return;
+    if (*in_pieces >= kMostBroken || page->last_taken.load(std::memory_order_relaxed) > before.n)
+      return;
+    ++*in_pieces;
+    chosen.broken[chosen.broken_count++].page = page;
+  });
+  for (size_t i = 0; i < chosen.mended_count; ++i) chosen.mended[i]->broken = false;
+  for (size_t i = 0; i < chosen.broken_count; ++i) {
+    chosen.broken[i].page->broken = true;
+    chosen.broken[i].rest = set.take_rest(chosen.broken[i].page);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 size_t Heap::break_idle_pages(Nanos before) {
@@ -32,26 +53,7 @@ size_t Heap::break_idle_pages(Nanos before) {
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      Chosen chosen;
-      {
-        LockGuard guard(set.lock());
-        set.for_each([&](HugePage* page) {
-          in_pieces += page->broken;
-          if (page->broken && page->used_blocks >= kFull && chosen.mended_count < kAtOnce)
-            chosen.mended[chosen.mended_count++] = page;
-          if (page->broken || page->used_blocks > kLittle || chosen.broken_count == kAtOnce) return;
-          if (in_pieces >= kMostBroken ||
-              page->last_taken.load(std::memory_order_relaxed) > before.n)
-            return;
-          ++in_pieces;
-          chosen.broken[chosen.broken_count++].page = page;
-        });
-        for (size_t i = 0; i < chosen.mended_count; ++i) chosen.mended[i]->broken = false;
-        for (size_t i = 0; i < chosen.broken_count; ++i) {
-          chosen.broken[i].page->broken = true;
-          chosen.broken[i].rest = set.take_rest(chosen.broken[i].page);
-        }
-      }
+      const Chosen chosen = choose(set, before, &in_pieces);
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
       for (size_t i = 0; i < chosen.broken_count; ++i)
         given_back += give_rest_back(chosen.broken[i].page, chosen.broken[i].rest);

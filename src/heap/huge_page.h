@@ -41,6 +41,9 @@ struct BlockBits {
   bool test(uint32_t i) const { return words[i >> 6] >> (i & 63) & 1; }
   void set(uint32_t first, uint32_t n) { change(first, n, true); }
   void clear(uint32_t first, uint32_t n) { change(first, n, false); }
+  void clear(const BlockBits& those) {
+    for (int w = 0; w < kWords; ++w) words[w] &= ~those.words[w];
+  }
   bool any(uint32_t first, uint32_t n) const;
   uint32_t count() const;
   // First index >= from whose bit equals value; 256 if there is none.

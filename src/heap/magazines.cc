@@ -37,7 +37,7 @@ void Magazines::initialise() {
 void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
-  groups |= 1u << static_cast<int>(group_of_bin(bin));
+  groups |= group_bit(bin);
   if (threads > 1 && magazine.capacity() == 0 && !magazine.ran_dry) {
     magazine.ran_dry = true;
     return heap.take_one(bin);
@@ -56,7 +56,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
-  groups |= 1u << static_cast<int>(group_of_bin(bin));
+  groups |= group_bit(bin);
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
@@ -159,7 +159,7 @@ bool Magazines::is_consistent() const {
   bool good = true;
   for (int b = 0; b < kLocalBins; ++b) {
     const Magazine& magazine = bins[b];
-    const bool needed = (groups >> static_cast<int>(group_of_bin(b)) & 1) != 0;
+    const bool needed = (groups & group_bit(b)) != 0;
     bytes += magazine.capacity() * slot_size_of(b);
     good &= magazine.base <= magazine.top && magazine.top <= magazine.limit;
     good &= magazine.base == nullptr || magazine.base[-1] == nullptr;

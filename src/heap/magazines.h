@@ -124,8 +124,9 @@ struct Magazines {
   template <typename F>
   void for_each_needed(F&& f) const {
     for (int b = 0; b < kLocalBins; ++b)
-      if ((groups >> static_cast<int>(group_of_bin(b)) & 1) != 0) f(b);
+      if ((groups & group_bit(b)) != 0) f(b);
   }
+  static uint32_t group_bit(int bin) { return 1u << static_cast<int>(group_of_bin(bin)); }
   bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);
   void** new_array(int log2, MetadataArena& arena);
   void free_array(void** array, int log2);

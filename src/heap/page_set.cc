@@ -81,7 +81,8 @@ bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
 BlockBits PageSet::take_rest(HugePage* page) {
   buckets_[bucket_of(page->longest_run)].remove(page);
   BlockBits rest;
-  for (int w = 0; w < BlockBits::kWords; ++w) rest.words[w] = ~page->used.words[w];
+  rest.set(0, kBlocksPerHugePage);
+  rest.clear(page->used);
   page->used.set(0, kBlocksPerHugePage);
   page->used_blocks = kBlocksPerHugePage;
   page->longest_run = 0;
@@ -90,9 +91,9 @@ BlockBits PageSet::take_rest(HugePage* page) {
 }
 
 bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
-  for (int w = 0; clean && w < BlockBits::kWords; ++w) page->dirty.words[w] &= ~rest.words[w];
+  if (clean) page->dirty.clear(rest);
   BlockBits used = page->used;
-  for (int w = 0; w < BlockBits::kWords; ++w) used.words[w] &= ~rest.words[w];
+  used.clear(rest);
   return refit(page, used, used.count());
 }
 
