@@ -170,7 +170,8 @@ def api_page() -> str:
     ]
     for origin, title in ORIGINS.items():
         lines += ["", f"## {title}", "| function | contract |", "|---|---|"]
-        names = [name for name in contracts.exported_names() if name.origin == origin]
+        every = contracts.exported_names() + contracts.shared_names()
+        names = [name for name in every if name.origin == origin]
         lines += [row(f"`{name.signature}`", name.contract) for name in names]
         lines += TOKENS.rstrip("\n").split("\n") if origin == "LLVM" else []
     return "\n".join(lines) + "\n" + GLIBC_MAPPING

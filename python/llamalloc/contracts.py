@@ -140,6 +140,12 @@ def exported_names() -> tuple[ExportedName, ...]:
 
 
 @cache
+def shared_names() -> tuple[ExportedName, ...]:
+    """API_SHARED rows of api.def: what the shared libraries export besides."""
+    return tuple(ExportedName(*row) for row in rows("api.def", "API_SHARED"))
+
+
+@cache
 def static_names() -> tuple[str, ...]:
     """API_STATIC rows of api.def: what the static library defines besides."""
     return tuple(row[0] for row in rows("api.def", "API_STATIC"))

@@ -37,6 +37,7 @@ def test_every_class_has_a_page_group_that_exists():
         ("stats.def", "STAT", contracts.stats),
         ("lifetime_classes.def", "PAGE_GROUP", contracts.page_groups),
         ("api.def", "API", contracts.exported_names),
+        ("api.def", "API_SHARED", contracts.shared_names),
         ("api.def", "API_STATIC", contracts.static_names),
     ],
 )

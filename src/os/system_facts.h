@@ -9,4 +9,17 @@ const char* transparent_huge_pages();
 // The process has privileges that its user has not (setuid, capabilities).
 bool has_raised_privileges();
 
+// Whether a seccomp filter may refuse system calls of the calling thread, or end the process for
+// them.
+struct SystemCallFilter {
+  bool present = false;
+  bool no_new_privileges = false;  // a program without privileges must set it before a filter
+
+  // Whether a filter has, or may have, been added since.
+  bool is_newer_than(const SystemCallFilter& before) const {
+    return present && (!before.present || no_new_privileges != before.no_new_privileges);
+  }
+};
+SystemCallFilter system_call_filter();
+
 }  // namespace llamalloc

@@ -58,26 +58,33 @@ void start_naming() {
   pthread_attr_destroy(&attributes);
 }
 
+// By the thread that forks, between prepare and the other two; only while it records.
+constinit thread_local bool holds_locks __attribute__((tls_model("initial-exec"))) = false;
+
 void prepare_fork() {
+  holds_locks = recorder.state.load(std::memory_order_acquire) == RecorderState::on;
+  if (!holds_locks) return;
   lock_stdio_list();
   recorder.lock_all();
 }
 void parent_after_fork() {
+  if (!holds_locks) return;
   recorder.unlock_all();
   unlock_stdio_list();
 }
 void child_after_fork() {
+  if (!holds_locks) return;
   recorder.restart_in_child();
   forget_stdio_list();
 }
 
 // After the allocator's own (101), which this recorder stands in front of.
 [[gnu::constructor(102)]] void start() {
+  register_recorder_fork_handlers();
   key_made = pthread_key_create(&exit_key, thread_ends) == 0;
   if (key_made && current_log != nullptr) pthread_setspecific(exit_key, current_log);
   recorder.open();
   if (recorder.state.load(std::memory_order_relaxed) != RecorderState::on) return;
-  pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
   start_naming();
 }
 
@@ -86,6 +93,12 @@ void child_after_fork() {
 }
 
 }  // namespace
+
+void register_recorder_fork_handlers() {
+  static constinit std::atomic<bool> done{false};
+  if (!done.exchange(true, std::memory_order_relaxed))
+    pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+}
 
 uint32_t thread_number() {
   return number;

@@ -10,16 +10,15 @@
 #include <cstring>
 
 #include "base/errno_keeper.h"
-#include "os/sleeper.h"
 #include "os/unwind.h"
 #include "policy/hint.h"
 #include "profile/sampler.h"
 #include "runtime/background.h"
 #include "runtime/foreign.h"
 #include "runtime/hardened.h"
+#include "runtime/idle_caches.h"
 #include "runtime/misuse.h"
 #include "runtime/own_cache.h"
-#include "runtime/sleepers.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -98,22 +97,22 @@ uint32_t current_cpu() {
   return cpu;
 }
 
-// What was offered or emptied while the thread slept (runtime/sleepers.h); null: it is being
-// emptied at this moment.
+// The worker had a look at it, and may have emptied it (runtime/idle_caches.h); null: it is at it.
 [[gnu::cold, gnu::noinline]] ThreadCache* take_back(ThreadCache* cache) {
   Custody now = cache->custody.load(std::memory_order_relaxed);
-  if (now != Custody::offered && now != Custody::emptied) return nullptr;
-  // Acquire pairs with the release after the flush.
-  if (!cache->custody.compare_exchange_strong(now, Custody::own, std::memory_order_acquire))
+  // Acquire pairs with the release in end_claim.
+  if (now == Custody::claimed ||
+      !cache->custody.compare_exchange_strong(now, Custody::own, std::memory_order_acquire))
     return nullptr;
-  current_cache.store(cache, std::memory_order_relaxed);
+  cache_slot.cache.store(cache, std::memory_order_relaxed);
   return cache;
 }
 
 }  // namespace
 
 ThreadCache* own_cache() {
-  ThreadCache* const current = current_cache.load(std::memory_order_relaxed);
+  DCHECK(cache_slot.depth.load(std::memory_order_relaxed) != 0);
+  ThreadCache* const current = cache_slot.cache.load(std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(current != &empty_cache)) return current;
   if (adopted_cache != nullptr) return take_back(adopted_cache);
   if (thread_is_past_exit()) return nullptr;
@@ -124,13 +123,12 @@ ThreadCache* own_cache() {
   cache->stack_high = current_stack_window(here).high;
   cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
                cache->thread_id;
-  cache->stack_end = own_stack_end();
   cache->busy = 1;
   cache->tag = 0;
   adopted_cache = cache;
-  current_cache.store(cache, std::memory_order_relaxed);
+  cache_slot.cache.store(cache, std::memory_order_relaxed);
   start_countdown(cache);
-  if (call_at_thread_exit()) process.threads.open_slot(cache, &current_cache);
+  if (call_at_thread_exit()) process.threads.open_slot(cache, &cache_slot);
   cache->busy = 0;
   return cache;
 }
@@ -243,6 +241,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
 }
 
 [[gnu::noinline]] void* allocate_large_slow(size_t size, CallSite site) {
+  const SlowPath slow;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
@@ -261,7 +260,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
 // empty cache fails the test of the countdown.
 [[gnu::noinline]] void* allocate_large(size_t size, CallSite site) {
   if (LLAMALLOC_UNLIKELY(size > kKeptMappingMax)) return allocate_large_slow(size, site);
-  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  ThreadCache* cache = cache_slot.begin_call();
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !process.hardened)) {
@@ -270,6 +269,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
                                                             PageGroup::unknown);
     if (LLAMALLOC_LIKELY(span != nullptr)) {
       cache->countdown.store(left, std::memory_order_relaxed);
+      cache_slot.end_call();
       return span->base;
     }
   }
@@ -277,6 +277,7 @@ Due count_whole_and_tick(ThreadCache* cache, size_t size) {
 }
 
 [[gnu::noinline]] void* allocate_small(size_t size, CallSite site) {
+  const SlowPath slow;
   ThreadCache* cache = own_cache();
   start_worker_if_wanted(site.return_address);
   const Due due = count_and_tick(cache, size);
@@ -296,6 +297,7 @@ void* allocate_slow(size_t size, CallSite site) {
 }
 
 void* allocate_growing(size_t size, CallSite site) {
+  const SlowPath slow;
   ThreadCache* cache = own_cache();
   if (cache == nullptr || cache->busy || process.hardened) return allocate(size, site);
   const Due due = count_whole_and_tick(cache, size);
@@ -309,6 +311,7 @@ void* allocate_growing(size_t size, CallSite site) {
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site) {
   if (!is_cold(hotness) || alignment > 16 || size > kSmallMax || process.hardened)
     return allocate_aligned(size, alignment, site);
+  const SlowPath slow;
   ThreadCache* cache = own_cache();
   if (cache == nullptr || cache->busy) return allocate(size, site);
   const Due due = count_whole_and_tick(cache, size);
@@ -326,7 +329,7 @@ namespace {
   const Prediction p = prediction_cache.find(key);
   Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
   if (LLAMALLOC_UNLIKELY(!p.found || magazine.is_empty())) return allocate_slow(size, site);
-  return magazine.pop();
+  return pop_and_end_call(&magazine);
 }
 
 }  // namespace
@@ -337,7 +340,7 @@ void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int siz
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
-  return magazine->pop();
+  return pop_and_end_call(magazine);
 }
 
 namespace {
@@ -376,7 +379,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (span->kind == SpanKind::slots || span->sampled) return false;
   if (given != kUnknownSize && given > span->object_size()) return false;
   if (span->kind == SpanKind::direct) return worker_is_awake() && process.heap.keep_direct(span);
-  ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+  ThreadCache* cache = cache_slot.cache.load(std::memory_order_relaxed);
   return cache != &empty_cache && worker_is_running() &&
          cache->magazines.keep_run(process.heap, span, process.threads.in_use());
 }
@@ -388,6 +391,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
     if (p != nullptr) report_bad_free(p, "not allocated by llamalloc", nullptr);
     return;
   }
+  const SlowPath slow;
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
   if (keep_large(span, given)) return;
@@ -403,7 +407,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (process.heap.has_empty_pages())
     want_worker();
   else if (process.heap.pages_in_use() >= kFewPages)
-    want_sleepers_looked_at();
+    want_idle_caches_emptied();
   start_worker_if_wanted(return_address);
 }
 
@@ -418,6 +422,7 @@ void deallocate_slow(void* p, size_t given, uintptr_t return_address) {
 }
 
 void report_double_free(const void* p, const char* what) {
+  cache_slot.end_call();
   report_bad_free(p, what, process.heap.find(p));
 }
 
@@ -432,8 +437,11 @@ void collect_caches(Nanos now) {
 }
 
 Released release_memory(size_t keep) {
-  ThreadCache* const cache = current_cache.load(std::memory_order_relaxed);
-  if (cache != &empty_cache) flush_cache(cache);
+  {
+    const SlowPath slow;
+    ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
+    if (cache != &empty_cache) flush_cache(cache);
+  }
   const Nanos now = process.system.now();
   collect_caches(now);
   return {process.heap.release(now, keep / kHugePageSize),

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/background.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
 #include "os/module_range.h"
+#include "os/static_tls.h"
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
-#include "runtime/sleepers.h"
+
+// Absent from a program linked statically.
+#pragma weak dlsym
 
 namespace llamalloc {
 
@@ -26,6 +31,7 @@ constexpr Nanos kLongSleep = Nanos::seconds(10);
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 constexpr size_t kWorkerStack = 512 * 1024;
+constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say; 18 KiB in 2.36
 
 bool is_due(Nanos& last, Nanos interval, Nanos now) {
   if (now - last < interval) return false;
@@ -76,11 +82,11 @@ bool has_standing_work() {
 
 // Threads that were asked after a long sleep are asleep if they did not answer after another, which
 // therefore is no longer than it has to be.
-Nanos next_sleep(Nanos last, Nanos now, bool threads_to_look_at) {
+Nanos next_sleep(Nanos last, Nanos now, bool idle_threads) {
   const Nanos delay{static_cast<int64_t>(process.options.sleeper_delay)};
-  if (threads_to_look_at && delay < kShortSleep) return delay;
+  if (idle_threads && delay < kShortSleep) return delay;
   if (has_standing_work() || now - background.last_busy < kStayAwake) return kShortSleep;
-  return threads_to_look_at && last == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
+  return idle_threads && last == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
 }
 
 void* worker_main(void*) {
@@ -88,14 +94,14 @@ void* worker_main(void*) {
   Nanos sleep = kShortSleep;
   while (true) {
     const Nanos now = process.system.now();
-    bool threads_to_look_at = false;
+    bool idle_threads = false;
     {
       LockGuard guard(background.work_lock);
       do_background_work(now);
-      threads_to_look_at = empty_sleeping_caches(now);
+      idle_threads = empty_idle_caches(now);
     }
     if (process.heap.has_empty_pages()) background.last_busy = now;
-    sleep = next_sleep(sleep, now, threads_to_look_at);
+    sleep = next_sleep(sleep, now, idle_threads);
     background.dozing.store(sleep > kShortSleep, std::memory_order_relaxed);
     background.waiter.wait(sleep);
   }
@@ -104,16 +110,31 @@ void* worker_main(void*) {
 
 }  // namespace
 
-bool start_thread(void* (*main)(void*), size_t stack_bytes, pthread_t* joined) {
+namespace {
+
+// What the C library and static thread-local variables take of a thread's stack. glibc tells it to
+// runtimes that make threads with stacks of their own size (OpenJDK and Rust's library ask in the
+// same way); in a program linked statically it cannot be asked.
+size_t least_stack(const pthread_attr_t& attributes) {
+  using GetLeast = size_t(const pthread_attr_t*);
+  if (&dlsym != nullptr)
+    if (void* get = dlsym(RTLD_DEFAULT, "__pthread_get_minstack"))
+      return reinterpret_cast<GetLeast*>(get)(&attributes);
+  return thread_local_bytes() + kLibraryStack;
+}
+
+}  // namespace
+
+bool start_thread(void* (*main)(void*), size_t stack_bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
-  if (joined == nullptr) pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, stack_bytes + least_stack(attributes));
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t detached;
-  const bool made = pthread_create(joined ? joined : &detached, &attributes, main, nullptr) == 0;
+  pthread_t thread;
+  const bool made = pthread_create(&thread, &attributes, main, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return made;
@@ -153,7 +174,7 @@ bool worker_is_awake() {
   return worker_is_running() && !background.dozing.load(std::memory_order_relaxed);
 }
 
-void want_sleepers_looked_at() {
+void want_idle_caches_emptied() {
   if (!background.running.load(std::memory_order_relaxed) && process.options.release_sleepers)
     want_started_worker();
 }
@@ -163,14 +184,14 @@ bool start_worker() {
   worker_start_due.store(false, std::memory_order_relaxed);
   if (!process.options.worker) return false;
   if (!background.running.compare_exchange_strong(expected, true)) return true;
-  if (start_thread(worker_main, kWorkerStack, nullptr)) return true;
+  if (start_thread(worker_main, kWorkerStack)) return true;
   background.running.store(false);
   background.failed = true;  // not again: the limit on threads is not likely to change
   return false;
 }
 
 void start_worker_at_safe_point(uintptr_t return_address) {
-  ThreadCache* const cache = current_cache.load(std::memory_order_relaxed);
+  ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
   if (cache == &empty_cache || cache->busy) return;
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;

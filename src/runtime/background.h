@@ -27,7 +27,7 @@ bool worker_is_running();
 // Running, and it comes within a tenth of a second by itself.
 bool worker_is_awake();
 // The worker comes within ten seconds, by itself; this starts one if there is none.
-void want_sleepers_looked_at();
+void want_idle_caches_emptied();
 extern std::atomic<bool> worker_start_due;
 [[gnu::noinline]] void start_worker_at_safe_point(uintptr_t return_address);
 inline void start_worker_if_wanted(uintptr_t return_address) {
@@ -36,8 +36,9 @@ inline void start_worker_if_wanted(uintptr_t return_address) {
 }
 // From the constructor. False: no thread could be made.
 bool start_worker();
-// With all signals blocked. joined: where its handle goes; null: it is detached.
-bool start_thread(void* (*main)(void*), size_t stack_bytes, pthread_t* joined);
+// Detached, with all signals blocked, and a stack of that size beside the thread-local variables of
+// the whole program, which lie on it too.
+bool start_thread(void* (*main)(void*), size_t stack_bytes);
 void worker_after_fork_in_child();
 
 // A context that has no prediction yet, or whose prediction is due for another look.

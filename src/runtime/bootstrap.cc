@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the process, and how they start and end. Memory works before any of this ran.
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cstring>
-
 #include "os/foreign.h"
 #include "os/module_range.h"
-#include "os/stdio_lock.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"
 #include "runtime/control.h"
+#include "runtime/fork.h"
 #include "runtime/hardened.h"
+#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -36,70 +31,17 @@ bool load_model() {
   return false;
 }
 
-// Forks in signal handlers that interrupted this thread while it held locks of ours, nested. Such a
-// fork takes none: it would wait for itself. Its child may call what is safe in a signal handler
-// only, and if it returns from the handler, to a process of one thread, then to malloc's own code
-// that the locks were for.
-constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
-
-// Handlers that others registered before us run while we hold the locks: after prepare_fork, and
-// before the other two. What they allocate passes the locks.
-void prepare_fork() {
-  if (forks_inside != 0 || locks_of_this_thread != 0) {
-    ++forks_inside;
-    return;
-  }
-  lock_stdio_list();
-  background.work_lock.lock();
-  process.threads.lock().lock();
-  process.profiler.lock_all();
-  process.heap.lock_all();
-  Lock::this_thread_holds_all(true);
-}
-
-void parent_after_fork() {
-  if (forks_inside != 0) {
-    --forks_inside;
-    return;
-  }
-  Lock::this_thread_holds_all(false);
-  process.heap.unlock_all();
-  process.profiler.unlock_all();
-  process.threads.lock().unlock();
-  background.work_lock.unlock();
-  unlock_stdio_list();
-}
-
-void child_after_fork() {
-  const bool inside = forks_inside != 0;
-  if (inside) {
-    --forks_inside;
-  } else {
-    Lock::this_thread_holds_all(false);
-    Lock::this_thread_holds_none();
-    forget_stdio_list();
-  }
-  process.heap.reset_locks_after_fork();
-  process.profiler.reset_locks_after_fork();
-  process.profiler.forget_all(process.system.now());
-  if (adopted_cache != nullptr)
-    adopted_cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
-  process.threads.forget_others(adopted_cache);
-  control_after_fork_in_child();
-  output_after_fork_in_child();
-  worker_after_fork_in_child();
-}
-
 [[gnu::constructor(101)]] void start() {
+  register_fork_handlers();
   process.started = process.system.now();
   find_system_libraries();
   read_options();
   check_output_paths();
   process.heap.use_huge_pages(process.options.hugepages);
   process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
+  prepare_idle_caches();
   prepare_thread_exit();
   prepare_foreign();
-  pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
   if (process.options.hardened) start_hardened_mode();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

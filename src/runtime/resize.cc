@@ -112,14 +112,13 @@ constexpr size_t kZeroedInline = 8 * kUnit;
 // The fast path of allocate() again, but only if it goes through: then nothing is left to call.
 void* allocate_zeroed(size_t size, CallSite site) {
   if (LLAMALLOC_LIKELY(size <= kZeroedInline)) {
-    ThreadCache* cache = current_cache.load(std::memory_order_relaxed);
+    ThreadCache* cache = cache_slot.begin_call();
     Magazine* magazine = &cache->magazines.bins[table_class_of(size)];
     const int64_t left =
         cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
     if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !magazine->is_empty())) {
-      void* p = magazine->pop();
       cache->countdown.store(left, std::memory_order_relaxed);
-      return zero_small(p, size);
+      return zero_small(pop_and_end_call(magazine), size);
     }
   }
   return allocate_zeroed_slow(size, site);

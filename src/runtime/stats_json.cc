@@ -8,6 +8,7 @@
 
 #include "os/system_facts.h"
 #include "runtime/background_state.h"
+#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 
 namespace llamalloc {
@@ -178,7 +179,9 @@ void write_stats_json(ByteSink& sink) {
   json.raw(", \"seconds\": %.3f,\n \"model\": ",
            static_cast<double>((now - process.started).n) * 1e-9);
   json.string(process.model_state);
-  json.raw(", \"hugepages\": \"%s\",\n", transparent_huge_pages());
+  json.raw(", \"hugepages\": \"%s\", \"idle_caches\": ", transparent_huge_pages());
+  json.string(idle_caches_state());
+  json.raw(",\n");
   print_stats(json);
   print_tags(json);
   print_predicted(json);

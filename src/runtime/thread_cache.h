@@ -15,17 +15,17 @@ namespace llamalloc {
 // thread's own plain update may swallow it: then it is called in the next time.
 inline constexpr int64_t kCallIn = int64_t{1} << 60;
 
-// Whose the magazines of a thread's cache are at the moment (runtime/sleepers.h).
+// Who may use the magazines of a thread's cache (runtime/idle_caches.h).
 enum class Custody : uint8_t {
-  own,        // the thread's
-  offered,    // of who comes first: the thread back to them, or the worker that saw it asleep
-  taken,      // the worker's, which gives their slots back to the heap
-  emptied,    // the thread's when it comes back; nothing is in them
-  abandoned,  // the thread ended while they were taken: the worker retires them
+  own,      // its thread
+  claimed,  // the worker; the thread goes to the shared heap meanwhile
+  emptied,  // its thread, which has not been back since the worker emptied them
 };
 
-// Each look in vain doubles the time to the next, up to so many; from then on they are rare.
-inline constexpr uint8_t kMostLooks = 6;
+struct CacheSlot;
+
+// Each claim in vain doubles the time to the next, up to so many times.
+inline constexpr uint8_t kMostVainClaims = 6;
 
 struct alignas(kSmallPage) ThreadCache {
   // Bytes until the thread has to look up from its work (tick): sampling, re-evaluation,
@@ -43,13 +43,13 @@ struct alignas(kSmallPage) ThreadCache {
   uintptr_t stack_high;
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
-  // The thread's current_cache, for the worker; null: the thread ends, or would do so without
-  // telling. Guarded by the registry's lock.
-  std::atomic<ThreadCache*>* slot;
-  Nanos asked;    // when housekeeping became due; under the registry's lock
-  uint8_t looks;  // of the worker, in vain since `asked`; as is next_look, its own
-  Nanos next_look;
-  uintptr_t stack_end;
+  // Where the thread finds this cache, for the worker; null: the thread ends, or would do so
+  // without telling. As the next two, guarded by the registry's lock.
+  CacheSlot* slot;
+  bool abandoned;       // the thread ended while the cache was claimed: the worker retires it
+  Nanos asked;          // when housekeeping became due
+  uint8_t vain_claims;  // since `asked`; as next_claim, the worker's
+  Nanos next_claim;
   uint32_t tag;       // of what the thread does, in the profiler's TagTable; 0: none
   ThreadCache* next;  // all caches ever made, under the registry's lock
   Magazines magazines;

@@ -16,14 +16,10 @@ constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))
 void thread_ends(void* value) {
   ThreadCache* cache = static_cast<ThreadCache*>(value);
   ++exit_rounds;
-  process.threads.close_slot(cache);
-  current_cache.store(&empty_cache, std::memory_order_relaxed);
+  const bool mine = process.threads.close_slot(cache);
+  cache_slot.cache.store(&empty_cache, std::memory_order_relaxed);
   adopted_cache = nullptr;
-  // Whether the worker has it (runtime/sleepers.h), which then sees `abandoned` after its flush.
-  if (cache->custody.exchange(Custody::abandoned, std::memory_order_acq_rel) == Custody::taken)
-    return;
-  cache->custody.store(Custody::own, std::memory_order_relaxed);
-  process.threads.retire(cache, process.heap);
+  if (mine) process.threads.retire(cache, process.heap);
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 namespace llamalloc {
 
 constinit ThreadCache empty_cache{};
-constinit thread_local std::atomic<ThreadCache*> current_cache
-    __attribute__((tls_model("initial-exec"))) = &empty_cache;
+constinit thread_local CacheSlot cache_slot __attribute__((tls_model("initial-exec"))){};
 constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
@@ -51,8 +50,8 @@ void ThreadRegistry::request_housekeeping(Nanos now) {
     if (!cache->in_use) continue;
     if (!cache->housekeeping_due.exchange(true, std::memory_order_relaxed)) {
       cache->asked = now;
-      cache->looks = 0;
-      cache->next_look = {};
+      cache->vain_claims = 0;
+      cache->next_claim = {};
     }
     call_in(cache);
   }
@@ -60,25 +59,45 @@ void ThreadRegistry::request_housekeeping(Nanos now) {
 
 namespace {
 
-bool has_something(const ThreadCache* cache) {
-  const Custody custody = cache->custody.load(std::memory_order_relaxed);
+bool waits_for_its_thread(const ThreadCache* cache) {
   return cache->in_use && cache->slot != nullptr &&
-         (custody == Custody::own || custody == Custody::offered) &&
+         cache->custody.load(std::memory_order_relaxed) == Custody::own &&
          cache->housekeeping_due.load(std::memory_order_relaxed);
+}
+
+// Custody first: who finds the empty cache finds that its own is claimed (own_cache).
+void claim(ThreadCache* cache) {
+  cache->custody.store(Custody::claimed, std::memory_order_relaxed);
+  cache->slot->cache.store(&empty_cache, std::memory_order_release);
 }
 
 }  // namespace
 
-size_t ThreadRegistry::find_idle(Nanos before, Nanos now, Idle* out, size_t room, bool* more) {
+void ThreadRegistry::open_slot(ThreadCache* cache, CacheSlot* slot) {
+  LockGuard guard(lock_);
+  cache->slot = slot;
+}
+
+bool ThreadRegistry::close_slot(ThreadCache* cache) {
+  LockGuard guard(lock_);
+  cache->slot = nullptr;
+  cache->abandoned = cache->custody.load(std::memory_order_relaxed) == Custody::claimed;
+  if (cache->abandoned) return false;
+  cache->custody.store(Custody::own, std::memory_order_relaxed);
+  return true;
+}
+
+size_t ThreadRegistry::claim_idle(Nanos before, Nanos now, ThreadCache** out, size_t room,
+                                  bool* more) {
   LockGuard guard(lock_);
   size_t n = 0;
   *more = false;
   ThreadCache* cache = next_idle_ ? next_idle_ : all_;
   ThreadCache* const first = cache;
   while (cache != nullptr && n < room) {
-    const bool waits = has_something(cache);
-    if (waits && cache->asked <= before && cache->next_look <= now)
-      out[n++] = {cache, cache->thread_id, cache->stack_end};
+    const bool waits = waits_for_its_thread(cache);
+    if (waits && cache->asked <= before && cache->next_claim <= now)
+      claim(out[n++] = cache);
     else
       *more |= waits;
     cache = cache->next ? cache->next : all_;
@@ -89,27 +108,24 @@ size_t ThreadRegistry::find_idle(Nanos before, Nanos now, Idle* out, size_t room
   return n;
 }
 
-void ThreadRegistry::open_slot(ThreadCache* cache, std::atomic<ThreadCache*>* slot) {
+bool ThreadRegistry::confirm_claim(ThreadCache* cache, bool fenced) {
   LockGuard guard(lock_);
-  cache->slot = slot;
+  if (cache->abandoned) return true;
+  const CacheSlot& slot = *cache->slot;
+  // The marks before the slot: what the owner did before it cleared them is then seen.
+  if (fenced && !slot.is_used() && slot.cache.load(std::memory_order_relaxed) == &empty_cache)
+    return true;
+  cache->custody.store(Custody::own, std::memory_order_relaxed);
+  return false;
 }
 
-void ThreadRegistry::close_slot(ThreadCache* cache) {
+bool ThreadRegistry::end_claim(ThreadCache* cache, Custody next) {
   LockGuard guard(lock_);
-  cache->slot = nullptr;
-}
-
-bool ThreadRegistry::offer(const Idle& idle) {
-  LockGuard guard(lock_);
-  ThreadCache* cache = idle.cache;
-  if (!cache->in_use || cache->slot == nullptr || cache->thread_id != idle.thread_id) return false;
-  if (cache->custody.load(std::memory_order_relaxed) == Custody::offered) return true;
-  // Only here does the slot of a live thread lose its cache, so from here on it cannot change.
-  if (cache->slot->load(std::memory_order_acquire) != cache) return false;
-  cache->custody.store(Custody::offered, std::memory_order_relaxed);
-  // Who sees the empty cache sees that its own is offered (take_back).
-  cache->slot->store(&empty_cache, std::memory_order_seq_cst);
-  return true;
+  const bool goes_on = !cache->abandoned;
+  cache->abandoned = false;
+  // Release pairs with the acquire in own_cache: the thread sees the empty magazines.
+  cache->custody.store(goes_on ? next : Custody::own, std::memory_order_release);
+  return goes_on;
 }
 
 void ThreadRegistry::wake_all() {

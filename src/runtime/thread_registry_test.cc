@@ -59,34 +59,48 @@ class Idle : public testing::Test {
   ThreadCache* adopt(uint32_t id) {
     ThreadCache* cache = registry_.adopt(arena_);
     cache->thread_id = id;
-    slots_[id] = cache;
+    slots_[id].cache = cache;
     registry_.open_slot(cache, &slots_[id]);
     return cache;
   }
-  size_t find(int before, int now) {
-    return registry_.find_idle(Nanos::seconds(before), Nanos::seconds(now), found_, 2, &more_);
+  size_t claim(int before, int now) {
+    return registry_.claim_idle(Nanos::seconds(before), Nanos::seconds(now), claimed_, 2, &more_);
+  }
+  ThreadCache* claimed_one() {
+    ThreadCache* one = adopt(1);
+    registry_.request_housekeeping(Nanos::seconds(1));
+    EXPECT_EQ(claim(1, 2), 1u);
+    return one;
   }
 
   FakePages system_;
   MetadataArena arena_{system_};
   ThreadRegistry registry_;
-  std::atomic<ThreadCache*> slots_[8]{};
-  ThreadRegistry::Idle found_[2];
+  CacheSlot slots_[8];
+  ThreadCache* claimed_[2];
   bool more_ = false;
 };
 
 TEST_F(Idle, AreThreadsThatDidNotAnswer) {
   ThreadCache* one = adopt(1);
-  EXPECT_EQ(find(9, 9), 0u);
+  EXPECT_EQ(claim(9, 9), 0u);
   registry_.request_housekeeping(Nanos::seconds(5));
-  EXPECT_EQ(find(4, 5), 0u) << "not asked long enough ago";
+  EXPECT_EQ(claim(4, 5), 0u) << "not asked long enough ago";
   EXPECT_TRUE(more_);
-  ASSERT_EQ(find(5, 6), 1u);
-  EXPECT_EQ(found_[0].cache, one);
-  registry_.request_housekeeping(Nanos::seconds(6));
-  EXPECT_EQ(find(5, 6), 1u) << "asked twice, for one thing";
+  EXPECT_EQ(slots_[1].cache.load(), one);
+  ASSERT_EQ(claim(5, 6), 1u);
+  EXPECT_EQ(claimed_[0], one);
+  EXPECT_EQ(slots_[1].cache.load(), &empty_cache);
+  EXPECT_EQ(one->custody.load(), Custody::claimed);
+  EXPECT_EQ(claim(5, 6), 0u) << "claimed already";
+}
+
+TEST_F(Idle, AreNotThoseWhoAnsweredMeanwhile) {
+  ThreadCache* one = adopt(1);
+  registry_.request_housekeeping(Nanos::seconds(5));
   one->housekeeping_due = false;
-  EXPECT_EQ(find(5, 6), 0u) << "it answered";
+  EXPECT_EQ(claim(5, 6), 0u);
+  EXPECT_FALSE(more_);
 }
 
 TEST_F(Idle, AreFoundInTurn) {
@@ -94,35 +108,66 @@ TEST_F(Idle, AreFoundInTurn) {
   registry_.request_housekeeping(Nanos::seconds(1));
   int seen[8] = {};
   for (int round = 0; round < 5; ++round) {
-    ASSERT_EQ(find(2, 2), 2u);
+    ASSERT_EQ(claim(2, 2), 2u);
     EXPECT_TRUE(more_);
-    for (const ThreadRegistry::Idle& idle : found_) ++seen[idle.thread_id];
+    for (ThreadCache* cache : claimed_) {
+      ++seen[cache->thread_id];
+      EXPECT_FALSE(registry_.confirm_claim(cache, false));
+    }
   }
   for (uint32_t id = 1; id <= 5; ++id) EXPECT_EQ(seen[id], 2) << id;
 }
 
-TEST_F(Idle, AreOfferedOnceAndOnlyWhileTheyAreTheSame) {
-  ThreadCache* one = adopt(1);
-  ThreadRegistry::Idle idle{one, 1, 0};
-  EXPECT_TRUE(registry_.offer(idle));
-  EXPECT_EQ(slots_[1].load(), &empty_cache);
-  EXPECT_EQ(one->custody.load(), Custody::offered);
-  EXPECT_TRUE(registry_.offer(idle)) << "still";
-  one->custody = Custody::own;
-  EXPECT_FALSE(registry_.offer(idle)) << "taken back, but not yet written down";
-  slots_[1] = one;
-  EXPECT_FALSE(registry_.offer({one, 2, 0})) << "of another thread by now";
-  registry_.close_slot(one);
-  EXPECT_FALSE(registry_.offer(idle));
-  EXPECT_EQ(slots_[1].load(), one);
+TEST_F(Idle, AreTakenOnlyWhileTheyDoNotUseTheirCache) {
+  ThreadCache* one = claimed_one();
+  slots_[1].in_call = true;
+  EXPECT_FALSE(registry_.confirm_claim(one, true));
+  EXPECT_EQ(one->custody.load(), Custody::own);
+  EXPECT_EQ(slots_[1].cache.load(), &empty_cache) << "its next call takes it back";
+
+  slots_[1].in_call = false;
+  slots_[1].depth = 1;
+  ASSERT_EQ(claim(1, 2), 1u);
+  EXPECT_FALSE(registry_.confirm_claim(one, true)) << "in a slow path";
+
+  slots_[1].depth = 0;
+  ASSERT_EQ(claim(1, 2), 1u);
+  EXPECT_TRUE(registry_.confirm_claim(one, true));
 }
 
-TEST_F(Idle, AreNotTheEmptied) {
-  ThreadCache* one = adopt(1);
-  registry_.request_housekeeping(Nanos::seconds(1));
-  one->custody = Custody::emptied;
-  EXPECT_EQ(find(2, 2), 0u);
+TEST_F(Idle, AreNotTakenWithoutABarrier) {
+  EXPECT_FALSE(registry_.confirm_claim(claimed_one(), false));
+}
+
+// It had asked for the custody before the claim, and wrote to its slot after it.
+TEST_F(Idle, AreNotTakenIfTheyTookTheirCacheBackMeanwhile) {
+  ThreadCache* one = claimed_one();
+  slots_[1].cache = one;
+  EXPECT_FALSE(registry_.confirm_claim(one, true));
+}
+
+TEST_F(Idle, AreEmptyUntilTheyComeBack) {
+  ThreadCache* one = claimed_one();
+  ASSERT_TRUE(registry_.confirm_claim(one, true));
+  EXPECT_TRUE(registry_.end_claim(one, Custody::emptied));
+  EXPECT_EQ(claim(1, 2), 0u) << "nothing is in it";
   EXPECT_FALSE(more_);
+}
+
+TEST_F(Idle, LeaveTheirCacheToTheWorkerIfTheyEndWhileItIsClaimed) {
+  ThreadCache* one = claimed_one();
+  EXPECT_FALSE(registry_.close_slot(one));
+  EXPECT_TRUE(registry_.confirm_claim(one, true)) << "nobody else has it";
+  EXPECT_FALSE(registry_.end_claim(one, Custody::emptied)) << "the caller retires it";
+  EXPECT_EQ(one->custody.load(), Custody::own) << "of the next thread";
+  EXPECT_TRUE(registry_.end_claim(one, Custody::own));
+}
+
+TEST_F(Idle, EndAsOthersWhenTheirCacheWasEmptied) {
+  ThreadCache* one = claimed_one();
+  registry_.end_claim(one, Custody::emptied);
+  EXPECT_TRUE(registry_.close_slot(one));
+  EXPECT_EQ(one->custody.load(), Custody::own);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
 
@@ -47,6 +48,7 @@ bool read_statistic(const char* name, Options::Value* out) {
 bool read_value(const char* name, Options::Value* out) {
   *out = {};
   if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
+  if (strcmp(name, "idle_caches") == 0) return out->text = idle_caches_state(), true;
   if (strcmp(name, "tag") == 0)
     return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
   // `stats` and `profile` are options; no statistic has the name of one.
@@ -80,6 +82,7 @@ int act(const char* name, const char* argument) {
 
 const char* exchange_tag(const char* tag) {
   TagTable& tags = process.profiler.tags();
+  const SlowPath slow;
   own_cache();
   ThreadCache* cache = adopted_cache;
   if (cache == nullptr) return tags.text(0);  // past its exit handlers: samples nothing any more

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static library only: the other names that glibc's malloc.o defines (API_STATIC of
-// contracts/api.def). With all of them here, no reference pulls that object in, and nothing is
-// defined twice.
+// The static library only: an early start, and the other names that glibc's malloc.o defines
+// (API_STATIC of contracts/api.def). With all of them here, no reference pulls that object in, and
+// nothing is defined twice.
 #include <malloc.h>
 
 #include <cstdio>
 #include <cstdlib>
 
+#include "runtime/fork.h"
 #include "shim/call_site.h"
+
+namespace {
+
+// Before the constructors of all libraries, which may register fork handlers.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const register_early)() = llamalloc::register_fork_handlers;
+
+}  // namespace
 
 extern "C" {
 

@@ -3,8 +3,10 @@
 // through the recorder. The product is compiled without it and pays nothing.
 #pragma once
 
+#include "recorder/process_life.h"
 #include "recorder/recorder.h"
 #include "runtime/allocator.h"
+#include "runtime/fork.h"
 
 namespace llamalloc {
 
@@ -79,8 +81,14 @@ template <typename... Given>
   deallocate(p, site, given...);
 }
 
+inline void traced_register_fork_handlers() {
+  register_fork_handlers();
+  register_recorder_fork_handlers();
+}
+
 }  // namespace llamalloc
 
+#define register_fork_handlers traced_register_fork_handlers
 #define allocate traced_allocate
 #define allocate_zeroed traced_zeroed
 #define allocate_aligned traced_aligned

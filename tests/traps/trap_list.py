@@ -52,6 +52,11 @@ def _idle(sizes: str, order: str, threads: str) -> Trap:
     )
 
 
+def _idle_seccomp(when: str, what: str) -> Trap:
+    short = {"LLAMALLOC_CONF": "sleeper_delay:10ms"}
+    return Trap(f"idle: seccomp, {when}", what, f"seccomp_sleep {when}", environment=short)
+
+
 TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
     Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers"),
@@ -104,12 +109,8 @@ TRAPS = (
     _idle("small", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "main"),
-    Trap(
-        "seccomp: openat, late",
-        "the process ends if a file is opened, after a burst",
-        "seccomp_sleep",
-        environment={"LLAMALLOC_CONF": "sleeper_delay:10ms"},
-    ),
+    _idle_seccomp("late", "openat and membarrier end the process, after a burst"),
+    _idle_seccomp("early", "membarrier is refused from the start, then a burst"),
 )
 
 

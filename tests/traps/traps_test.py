@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every trap under the library; `run.py` beside this file runs them under other allocators."""
 
+import json
 import os
 import re
 import subprocess
@@ -45,8 +46,8 @@ def test_memory_comes_back_with_no_call(trap: Trap, idle_results):
 
 
 @pytest.mark.parametrize("build", ["release", "debug"])
-def test_caches_are_taken_from_threads_that_sleep_and_from_no_others(build: str):
-    """At each of three turns of runtime/sleepers.h: taken, not asleep, woken in time."""
+def test_caches_are_taken_from_idle_threads_and_from_no_others(build: str):
+    """At both ends of a claim (runtime/idle_caches.h): taken, and in use at that moment."""
     path = library() if build == "release" else ROOT / "build/debug/libllamalloc.so"
     if not path.is_file():
         pytest.skip(f"{path} is not built; run: cmake --build --preset debug")
@@ -56,11 +57,33 @@ def test_caches_are_taken_from_threads_that_sleep_and_from_no_others(build: str)
     counts = dict(re.findall(r"(sleepers_\w+) +(\d+)", result.stderr))
     print(result.text, counts)
     assert int(counts["sleepers_emptied"]) > 100
-    assert int(counts["sleepers_unproven"]) > 100
-    assert "sleepers_woke" in counts
+    assert int(counts["sleepers_busy"]) > 100
 
 
-def test_sleeping_threads_keep_what_they_have_if_asked_to():
+@pytest.mark.parametrize(
+    ("when", "state"),
+    [
+        ("early", "off: the system has or allows no membarrier"),
+        ("late", "off"),
+        ("allow", "on"),
+    ],
+)
+def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: str, tmp_path: Path):
+    path = tmp_path / "stats.json"
+    conf = {"LLAMALLOC_CONF": f"sleeper_delay:10ms,stats:{path}"}
+    if when == "late":  # the filter ends the process for opening a file: ask on stderr
+        conf = {"LLAMALLOC_CONF": "sleeper_delay:10ms,stats_print:on"}
+    result = spring(Trap("seccomp", "", f"seccomp_sleep {when}", 30, conf), library())
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    if when == "late":
+        assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
+        return
+    stats = json.loads(path.read_text())
+    assert stats["idle_caches"].startswith(state)
+    assert (stats["stats"]["sleepers_emptied"] > 0) == (state == "on")
+
+
+def test_idle_threads_keep_what_they_have_if_asked_to():
     conf = {"LLAMALLOC_CONF": "release_sleepers:off,sleeper_delay:1us,stats_print:on"}
     result = spring(Trap("sleepers", "", "sleepers 1", 30, conf), library())
     assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"

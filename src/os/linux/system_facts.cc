@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -30,6 +31,11 @@ const char* transparent_huge_pages() {
 
 bool has_raised_privileges() {
   return getauxval(AT_SECURE) != 0;
+}
+
+SystemCallFilter system_call_filter() {
+  const ErrnoKeeper keep;
+  return {prctl(PR_GET_SECCOMP) > 0, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) > 0};
 }
 
 }  // namespace llamalloc

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A memory barrier that one thread issues for all: membarrier(2), private and expedited,
+// Linux 4.14. When it returns, every thread that shares this process's memory has passed a full
+// memory barrier since the call: those on a processor by an interrupt, the others when they were
+// switched out. So a thread that stores A and then loads B, with a compiler barrier only in
+// between, and a caller that stores B, issues the barrier and loads A, cannot both miss the other's
+// store.
+#pragma once
+
+namespace llamalloc {
+
+// Once, early. True: the kernel knows the barrier. Where a seccomp filter ends processes for it,
+// this is where they end.
+bool has_thread_barrier();
+// False: the kernel, or a seccomp filter, refuses.
+bool issue_thread_barrier();
+
+}  // namespace llamalloc

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/fork.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/stdio_lock.h"
+#include "runtime/background.h"
+#include "runtime/background_state.h"
+#include "runtime/control.h"
+#include "runtime/output.h"
+
+// Absent from a program linked statically.
+#pragma weak dlsym
+
+extern "C" void* __dso_handle;
+
+namespace llamalloc {
+namespace {
+
+// Forks in signal handlers that interrupted this thread while it held locks of ours, nested. Such a
+// fork takes none: it would wait for itself. Its child may call what is safe in a signal handler
+// only, and if it returns from the handler, to a process of one thread, then to malloc's own code
+// that the locks were for.
+constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
+
+void prepare_fork() {
+  if (forks_inside != 0 || locks_of_this_thread != 0) {
+    ++forks_inside;
+    return;
+  }
+  lock_stdio_list();
+  background.work_lock.lock();
+  process.threads.lock().lock();
+  process.profiler.lock_all();
+  process.heap.lock_all();
+  Lock::this_thread_holds_all(true);
+}
+
+void parent_after_fork() {
+  if (forks_inside != 0) {
+    --forks_inside;
+    return;
+  }
+  Lock::this_thread_holds_all(false);
+  process.heap.unlock_all();
+  process.profiler.unlock_all();
+  process.threads.lock().unlock();
+  background.work_lock.unlock();
+  unlock_stdio_list();
+}
+
+void child_after_fork() {
+  const bool inside = forks_inside != 0;
+  if (inside) {
+    --forks_inside;
+  } else {
+    Lock::this_thread_holds_all(false);
+    Lock::this_thread_holds_none();
+    forget_stdio_list();
+  }
+  process.heap.reset_locks_after_fork();
+  process.profiler.reset_locks_after_fork();
+  process.profiler.forget_all(process.system.now());
+  if (adopted_cache != nullptr)
+    adopted_cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  process.threads.forget_others(adopted_cache);
+  control_after_fork_in_child();
+  output_after_fork_in_child();
+  worker_after_fork_in_child();
+}
+
+}  // namespace
+
+RegisterAtfork* real_register_atfork() {
+  if (&dlsym == nullptr) return nullptr;
+  return reinterpret_cast<RegisterAtfork*>(dlsym(RTLD_NEXT, "__register_atfork"));
+}
+
+void register_fork_handlers() {
+  static constinit std::atomic<bool> done{false};
+  if (done.exchange(true, std::memory_order_relaxed)) return;
+  if (RegisterAtfork* real = real_register_atfork())
+    real(prepare_fork, parent_after_fork, child_after_fork, &__dso_handle);
+  else
+    pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What threads cached before they went idle goes back to the heap: the worker empties the caches of
+// threads that have not allocated for a while, as each slot in there pins a huge page.
+//
+//            claim                  barrier on all threads, then: not in use
+//     own ----------> claimed ----------------------------------------------> flush --> emptied
+//      ^                 |  in use after all                                              |
+//      |-----------------+                                                                |
+//      +--------------------------- the thread's next slow path --------------------------+
+//
+// claim: under the registry's lock the worker writes `claimed`, then puts the empty cache into the
+// thread's slot. The thread may be anywhere then, also between reading its slot and using the
+// cache. confirm: after the barrier the worker takes the cache only if the marks of the slot are
+// clear and the slot still holds the empty cache. Then it is the worker's alone:
+//   - a call that began before the barrier and is not over would show its mark (cache_slot.h);
+//   - a call that is over left the slot as the worker sees it: one that took the cache back put it
+//     into the slot before it cleared its mark;
+//   - a call that begins later finds the empty cache, goes the slow way, finds `claimed` there and
+//     does without. Only the worker ends `claimed`.
+// Nothing is assumed about where the thread is: asleep, running, stopped, on another stack, in a
+// signal handler, or in a child that shares its memory.
+//
+// A thread that ends closes its slot under the registry's lock and retires its cache or, if that is
+// claimed, leaves it to the worker as `abandoned`. A fork waits for the end of a round (work_lock),
+// so a child finds no cache claimed.
+//
+// Needs membarrier (os/thread_barrier.h). A filter of system calls that was there when the program
+// started is its deployer's and knows membarrier, or refuses it with an error: container managers
+// and service managers do. A program that installs a filter itself may have it end the process: the
+// worker then leaves idle caches alone, unless an option says that membarrier is allowed.
+#pragma once
+
+#include "base/units.h"
+
+namespace llamalloc {
+
+// Huge pages in use below which idle threads keep what they have: they pin no more than these.
+inline constexpr size_t kFewPages = 4;
+
+// From the constructor.
+void prepare_idle_caches();
+// One round; by the worker, under its lock. True: threads that may be idle are left.
+bool empty_idle_caches(Nanos now);
+// "on", or "off: REASON".
+const char* idle_caches_state();
+
+}  // namespace llamalloc
