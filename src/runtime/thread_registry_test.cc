@@ -120,12 +120,12 @@ TEST_F(Idle, AreFoundInTurn) {
 
 TEST_F(Idle, AreTakenOnlyWhileTheyDoNotUseTheirCache) {
   ThreadCache* one = claimed_one();
-  slots_[1].in_call = true;
+  slots_[1].in_call = 1;
   EXPECT_FALSE(registry_.confirm_claim(one, true));
   EXPECT_EQ(one->custody.load(), Custody::own);
   EXPECT_EQ(slots_[1].cache.load(), &empty_cache) << "its next call takes it back";
 
-  slots_[1].in_call = false;
+  slots_[1].in_call = 0;
   slots_[1].depth = 1;
   ASSERT_EQ(claim(1, 2), 1u);
   EXPECT_FALSE(registry_.confirm_claim(one, true)) << "in a slow path";
