@@ -68,7 +68,7 @@ SYSTEM_HEADERS = {
         r"|dlfcn\.h"  # the C library's free, for an object that it allocated
     ),
     "recorder": re.compile(
-        r"(fcntl|linux/membarrier|pthread|sched|signal|unistd|sys/(prctl|resource|stat|syscall))\.h"
+        r"(fcntl|pthread|sched|signal|unistd|sys/(prctl|resource|stat|syscall))\.h"
     ),
     "trace_file": re.compile(r"(fcntl|unistd|zstd|sys/(mman|stat))\.h"),  # for tools, not preloaded
     "shim": re.compile(

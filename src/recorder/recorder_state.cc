@@ -2,9 +2,7 @@
 #include "recorder/recorder_state.h"
 
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 
 #include "base/check.h"
 #include "os/system_facts.h"
+#include "os/thread_barrier.h"
 #include "recorder/process_life.h"
 
 namespace llamalloc {
@@ -148,7 +147,6 @@ void Recorder::open() {
     }
   }
   const bool on = late_log != nullptr && begin_file();
-  if (on) syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   state.store(on ? RecorderState::on : RecorderState::closed, std::memory_order_release);
 }
 
@@ -170,7 +168,7 @@ void Recorder::close() {
   if (state.exchange(RecorderState::closed) != RecorderState::on) return;
   if (output.is_open()) tables.write_names();
   // Every other thread now either is seen busy, or sees that we are closed.
-  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  issue_thread_barrier();
   for (ThreadLog* log = first_log(); log != nullptr; log = log->next) {
     wait_until_idle(*log);
     if (log->busy.load(std::memory_order_acquire) == 0 || log == current_log) flush(*log);

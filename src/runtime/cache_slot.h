@@ -46,7 +46,8 @@ struct alignas(16) CacheSlot {
   [[gnu::always_inline]] void end_call() { in_call.store(0, std::memory_order_release); }
   // By the worker, after its barrier.
   bool is_used() const {
-    return in_call.load(std::memory_order_acquire) != 0 || depth.load(std::memory_order_acquire) != 0;
+    return in_call.load(std::memory_order_acquire) != 0 ||
+           depth.load(std::memory_order_acquire) != 0;
   }
 };
 
