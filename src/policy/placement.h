@@ -29,9 +29,9 @@ class Placement {
     bool known = false;  // the context has a prediction of its own
     bool miss = false;   // the caller hands the context to the worker
   };
-  Choice choose(CallSite site, uintptr_t stack_high, int size_class) const {
+  Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     Choice choice;
-    choice.key = cache_.context_key(site, stack_high, size_class);
+    choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
     if (__builtin_expect(p.found, 1)) {
       choice.lifetime = p.lifetime;

@@ -18,6 +18,8 @@
 #include <cstdint>
 
 #include "base/lifetime_class.h"
+#include "base/units.h"
+#include "os/own_stack.h"
 
 namespace llamalloc {
 
@@ -75,15 +77,16 @@ class PredictionCache {
     return mix(mix(0x5bd1e995, site.return_address), static_cast<uint64_t>(size_class) + 1) | kUsed;
   }
 
-  // stack_high: an address above the thread's stack, so that heights agree between threads.
-  // size_class: below 256. Reads up to three words of the caller's stack, all above stack_pointer
-  // and below stack_high.
-  uint64_t context_key(CallSite site, uintptr_t stack_high, int size_class) const {
+  // own: the thread's own stack. Its high end makes heights agree between threads.
+  // size_class: below 256. Reads up to three words of the caller's stack above stack_pointer: in
+  // own or, where the caller runs elsewhere, in the page of its stack pointer.
+  uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
-    uint64_t key = shallow_key(hash, site, stack_high, size_class);
+    uint64_t key = shallow_key(hash, site, own.high, size_class);
     uint32_t bytes = sites.frame_bytes(site.return_address, hash);
+    const uintptr_t limit = readable_limit(site.stack_pointer, own);
     for (int depth = 0; bytes != 0 && depth < SiteTable::kDepth; ++depth) {
-      if (site.stack_pointer + bytes > stack_high) break;
+      if (bytes > limit - site.stack_pointer) break;
       site.stack_pointer += bytes;
       site.return_address = reinterpret_cast<const uintptr_t*>(site.stack_pointer)[-1];
       key = mix(key, site.return_address);
@@ -140,6 +143,10 @@ class PredictionCache {
     const uint64_t shape =
         (stack_high - site.stack_pointer) << 8 | static_cast<uint64_t>(size_class);
     return site_hash ^ shape * 0xD6E8FEB86659FD93ull;
+  }
+  // A call has just returned to the stack pointer: what lies right below it is there.
+  static uintptr_t readable_limit(uintptr_t stack_pointer, const StackBounds& own) {
+    return own.contains(stack_pointer) ? own.high : align_up(stack_pointer, kSmallPage);
   }
   static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }
   static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }

@@ -15,6 +15,7 @@
 #include "base/units.h"
 #include "os/linux/futex.h"
 #include "os/linux/unwind_stack.h"
+#include "os/own_stack.h"
 
 namespace llamalloc {
 namespace {
