@@ -43,8 +43,14 @@ class Placement {
     return choice;
   }
 
+  // Of which modules the return addresses are that went into the keys (os/module_watch.h).
+  struct Marks {
+    uint8_t context = 0;
+    uint8_t site = 0;
+  };
   // The worker's verdict on a context. recheck: it had a class already.
-  void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck);
+  void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
+               Marks marks = {0, 0});
   // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
   // is longer than its predicted class.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);

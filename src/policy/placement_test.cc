@@ -31,6 +31,16 @@ TEST_F(PlacementTest, AFirstSeenContextIsAMissOnceAndTakesTheSitesClass) {
   EXPECT_EQ(other.group, PageGroup::brief);
 }
 
+TEST_F(PlacementTest, WhatAModuleTaughtCanBeForgottenEvenIfOutliversChangedIt) {
+  const auto choice = placement_.choose(kSite, kStack, 3);
+  const uint64_t site = PredictionCache::site_key(kSite, 3);
+  placement_.publish(choice.key, site, LifetimeClass::le_10ms, false, {2 | 4, 4});
+  placement_.observe(choice.key, LifetimeClass::le_10ms, Nanos::seconds(5));
+  EXPECT_EQ(cache_->forget_marked(2), 1u);
+  EXPECT_TRUE(cache_->find(site).found);
+  EXPECT_TRUE(placement_.choose(kSite, kStack, 3).miss);
+}
+
 TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
   const auto choice = placement_.choose(kSite, kStack, 3);
   placement_.publish(choice.key, 0, LifetimeClass::le_10s, false);

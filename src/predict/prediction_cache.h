@@ -2,7 +2,7 @@
 // From a context key to a lifetime class: what an allocation asks, in a few loads.
 //
 //   key  = hash of (return address, stack height, size class), deepened through wrappers
-//   slot = [ tag: 48 bits of the key | spare | pending:1 | group:3 | class:4 ]    2 slots a set
+//   slot = [ tag: 48 bits of the key | marks:8 | pending:1 | group:3 | class:4 ]    2 slots a set
 //
 // One table for the process, written by the worker, read by everybody: a first-seen context costs
 // one miss for the process and not one a thread. A slot is one atomic word, so a reader sees an old
@@ -11,6 +11,9 @@
 // `sites` knows which return addresses belong to wrappers (zmalloc, operator new) and how far above
 // the stack pointer their own return address lies, so that the key can look past them: one load for
 // each level. A site becomes a wrapper when the worker has seen two callers of it.
+//
+// The marks say of which modules the key's return addresses are (os/module_watch.h): what a module
+// taught is forgotten with it, as another may come to lie in its place.
 #pragma once
 
 #include <atomic>
@@ -51,6 +54,15 @@ class SiteTable {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
                                                         std::memory_order_relaxed);
   }
+  // Drops each site of which is_gone(return address) is true.
+  template <typename F>
+  void forget_if(F&& is_gone) {
+    for (auto& slot : slots_) {
+      uint64_t value = slot.load(std::memory_order_relaxed);
+      if (value != 0 && is_gone(static_cast<uintptr_t>(value << 16 >> 16)))
+        slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+    }
+  }
 
  private:
   std::atomic<uint64_t> slots_[size_t{1} << kShift]{};
@@ -61,6 +73,7 @@ struct Prediction {
   bool pending = false;
   LifetimeClass lifetime = LifetimeClass::mixed;
   PageGroup group = PageGroup::unknown;
+  uint8_t marks = 0;
 };
 
 class PredictionCache {
@@ -109,18 +122,24 @@ class PredictionCache {
     for (size_t way = 0; way < 2; ++way) {
       const uint64_t slot = slots_[set_of(key) + way].load(std::memory_order_relaxed);
       if (((slot ^ key) & kTag) == 0)
-        return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15),
-                group_in(slot)};
+        return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15), group_in(slot),
+                static_cast<uint8_t>(slot >> kMarksShift)};
     }
     return {};
   }
   static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
 
   // Marks a first-seen key as under way, with the prior's class; false if somebody else just did.
-  bool begin(uint64_t key, LifetimeClass prior) { return write(key, prior, true, false); }
-  void publish(uint64_t key, LifetimeClass lifetime) { write(key, lifetime, false, true); }
+  bool begin(uint64_t key, LifetimeClass prior) {
+    return write(key, slot_of(key, prior, 0) | kPending, false);
+  }
+  void publish(uint64_t key, LifetimeClass lifetime, uint8_t marks = 0) {
+    write(key, slot_of(key, lifetime, marks), true);
+  }
   // Makes a key unseen again.
   void forget(uint64_t key);
+  // Makes all keys unseen that have one of the marks; returns how many.
+  size_t forget_marked(uint8_t marks);
 
   // f(class) for every slot with a prediction.
   template <typename F>
@@ -137,6 +156,7 @@ class PredictionCache {
   static constexpr uint64_t kTag = ~uint64_t{0xffff};
   static constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no tag is zero
   static constexpr uint64_t kPending = uint64_t{1} << 7;
+  static constexpr int kMarksShift = 8;
 
   static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
                               int size_class) {
@@ -150,7 +170,11 @@ class PredictionCache {
   }
   static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }
   static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }
-  bool write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite);
+  static uint64_t slot_of(uint64_t key, LifetimeClass lifetime, uint8_t marks) {
+    return (key & kTag) | uint64_t{marks} << kMarksShift |
+           static_cast<uint64_t>(group_of(lifetime)) << 4 | static_cast<uint64_t>(lifetime);
+  }
+  bool write(uint64_t key, uint64_t value, bool overwrite);
 
   std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
 };

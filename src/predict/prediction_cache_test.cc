@@ -89,6 +89,33 @@ TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
   EXPECT_FALSE(cache_->find(key).found);
 }
 
+TEST_F(PredictionCacheTest, KeysAreForgottenByTheirMarks) {
+  const auto key = [&](uintptr_t site) { return cache_->context_key({site, 2}, {0, 10}, 3); };
+  cache_->publish(key(1), LifetimeClass::le_1s);
+  cache_->publish(key(2), LifetimeClass::le_1s, 2);
+  cache_->publish(key(3), LifetimeClass::le_1s, 2 | 128);
+  cache_->begin(key(4), LifetimeClass::le_1s);
+  EXPECT_EQ(cache_->find(key(3)).marks, 2 | 128);
+  EXPECT_EQ(cache_->find(key(3)).group, PageGroup::transient);
+  EXPECT_EQ(cache_->find_quickly({3, 2}, 10, 3) & 0xff, cache_->find_quickly({1, 2}, 10, 3) & 0xff);
+  EXPECT_NE(cache_->find_quickly({3, 2}, 10, 3), 0u);
+  EXPECT_EQ(cache_->forget_marked(4), 0u);
+  EXPECT_EQ(cache_->forget_marked(128), 1u);
+  EXPECT_FALSE(cache_->find(key(3)).found);
+  EXPECT_TRUE(cache_->find(key(2)).found);
+  EXPECT_EQ(cache_->forget_marked(255), 1u);
+  EXPECT_TRUE(cache_->find(key(1)).found);
+  EXPECT_TRUE(cache_->find(key(4)).pending);
+}
+
+TEST_F(PredictionCacheTest, SitesAreForgottenByTheirAddress) {
+  cache_->sites.add(0x7fff'1234'5678, 64);
+  cache_->sites.add(0x5555'0000'1111, 512 * 1024 - 8);
+  cache_->sites.forget_if([](uintptr_t site) { return site == 0x5555'0000'1111; });
+  EXPECT_EQ(cache_->sites.frame_bytes(0x7fff'1234'5678), 64u);
+  EXPECT_EQ(cache_->sites.frame_bytes(0x5555'0000'1111), 0u);
+}
+
 // Whatever the load, a find returns what was last published for that very key, or nothing.
 TEST_F(PredictionCacheTest, NeverAnswersForAnotherKey) {
   std::mt19937_64 random(1);

@@ -51,7 +51,9 @@ static char* make_stack(char* near, size_t size) {
   if (mprotect(all + kPage, size, PROT_READ | PROT_WRITE) != 0) die("mprotect");
   return all + kPage;
 }
-static void drop_stack(char* stack, size_t size) { munmap(stack - kPage, size + 2 * kPage); }
+static void drop_stack(char* stack, size_t size) {
+  munmap(stack - kPage, size + 2 * kPage);
+}
 
 static void on_fiber(char* near) {
   char* stack = make_stack(near, kFiberStack);
