@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/stack_trace.h"
+#include "os/own_stack.h"
 
 namespace llamalloc {
 
@@ -44,8 +45,9 @@ struct StackSnapshot {
 // frames[0] = start.pc, then outward.
 void unwind(const Registers& start, const StackWindow& window, StackTrace* out);
 
-// The calling thread's stack from sp to its end. Where sp lies on no stack we know (signal stack,
-// fiber), only the rest of sp's page: enough for a few frames, never a fault.
+// The calling thread's stack from sp to its end (os/own_stack.h). Where sp lies elsewhere (signal
+// stack, fiber, a stack given to clone), only the rest of sp's page: enough for a few frames, never
+// a fault.
 StackWindow current_stack_window(uintptr_t sp);
 
 // The context whose innermost frame is `return_address`, a function that called (by however many

@@ -14,7 +14,8 @@ void Placement::choose_by_site(CallSite site, int size_class, Choice* choice) co
   choice->miss = cache_.begin(choice->key, choice->lifetime);
 }
 
-void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck) {
+void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
+                        Marks marks) {
   if (recheck) {
     counters_.add(Stat::predict_rechecks);
     const Prediction old = cache_.find(key);
@@ -23,8 +24,8 @@ void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime,
       lifetime = longer(old.lifetime, lifetime);
     }
   }
-  cache_.publish(key, lifetime);
-  if (site_key != 0) cache_.publish(site_key, lifetime);
+  cache_.publish(key, lifetime, marks.context);
+  if (site_key != 0) cache_.publish(site_key, lifetime, marks.site);
 }
 
 bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime) {
@@ -37,7 +38,7 @@ bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime) {
   if (!now.found || now.pending) return true;
   const bool again = now.lifetime != predicted && group_of(now.lifetime) != group_of(predicted);
   counters_.add(Stat::demotions);
-  cache_.publish(key, again ? LifetimeClass::mixed : longer(now.lifetime, seen));
+  cache_.publish(key, again ? LifetimeClass::mixed : longer(now.lifetime, seen), now.marks);
   return true;
 }
 

@@ -29,9 +29,9 @@ class Placement {
     bool known = false;  // the context has a prediction of its own
     bool miss = false;   // the caller hands the context to the worker
   };
-  Choice choose(CallSite site, uintptr_t stack_high, int size_class) const {
+  Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     Choice choice;
-    choice.key = cache_.context_key(site, stack_high, size_class);
+    choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
     if (__builtin_expect(p.found, 1)) {
       choice.lifetime = p.lifetime;
@@ -43,8 +43,14 @@ class Placement {
     return choice;
   }
 
+  // Of which modules the return addresses are that went into the keys (os/module_watch.h).
+  struct Marks {
+    uint8_t context = 0;
+    uint8_t site = 0;
+  };
   // The worker's verdict on a context. recheck: it had a class already.
-  void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck);
+  void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
+               Marks marks = {0, 0});
   // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
   // is longer than its predicted class.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);

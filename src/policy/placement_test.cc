@@ -11,7 +11,7 @@ namespace {
 class PlacementTest : public testing::Test {
  protected:
   static constexpr CallSite kSite{0x1000, 0x2000};
-  static constexpr uintptr_t kHigh = 0x9000;
+  static constexpr StackBounds kStack{0x1000, 0x9000};
 
   std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
   Counters counters_;
@@ -19,36 +19,46 @@ class PlacementTest : public testing::Test {
 };
 
 TEST_F(PlacementTest, AFirstSeenContextIsAMissOnceAndTakesTheSitesClass) {
-  auto first = placement_.choose(kSite, kHigh, 3);
+  auto first = placement_.choose(kSite, kStack, 3);
   EXPECT_TRUE(first.miss);
   EXPECT_EQ(first.group, PageGroup::unknown);
-  EXPECT_FALSE(placement_.choose(kSite, kHigh, 3).miss);
+  EXPECT_FALSE(placement_.choose(kSite, kStack, 3).miss);
   placement_.publish(first.key, PredictionCache::site_key(kSite, 3), LifetimeClass::le_10s, false);
-  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).group, PageGroup::brief);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).group, PageGroup::brief);
   // The same site from another depth of the stack starts with what the site was.
-  const auto other = placement_.choose({kSite.return_address, 0x3000}, kHigh, 3);
+  const auto other = placement_.choose({kSite.return_address, 0x3000}, kStack, 3);
   EXPECT_TRUE(other.miss);
   EXPECT_EQ(other.group, PageGroup::brief);
 }
 
+TEST_F(PlacementTest, WhatAModuleTaughtCanBeForgottenEvenIfOutliversChangedIt) {
+  const auto choice = placement_.choose(kSite, kStack, 3);
+  const uint64_t site = PredictionCache::site_key(kSite, 3);
+  placement_.publish(choice.key, site, LifetimeClass::le_10ms, false, {2 | 4, 4});
+  placement_.observe(choice.key, LifetimeClass::le_10ms, Nanos::seconds(5));
+  EXPECT_EQ(cache_->forget_marked(2), 1u);
+  EXPECT_TRUE(cache_->find(site).found);
+  EXPECT_TRUE(placement_.choose(kSite, kStack, 3).miss);
+}
+
 TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
-  const auto choice = placement_.choose(kSite, kHigh, 3);
+  const auto choice = placement_.choose(kSite, kStack, 3);
   placement_.publish(choice.key, 0, LifetimeClass::le_10s, false);
   placement_.publish(choice.key, 0, LifetimeClass::le_10ms, true);
-  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).lifetime, LifetimeClass::le_10s);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::le_10s);
   placement_.publish(choice.key, 0, LifetimeClass::never, true);
-  EXPECT_EQ(placement_.choose(kSite, kHigh, 3).lifetime, LifetimeClass::never);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::never);
   EXPECT_EQ(counters_.get(Stat::predict_rechecks), 2u);
   EXPECT_EQ(counters_.get(Stat::predict_disagreements), 2u);
 }
 
 TEST_F(PlacementTest, OutliversLengthenTheClassAndThenCostTheTrust) {
-  const auto choice = placement_.choose(kSite, kHigh, 3);
+  const auto choice = placement_.choose(kSite, kStack, 3);
   placement_.publish(choice.key, 0, LifetimeClass::le_10ms, false);
   const auto observe = [&](Nanos lifetime) {
     return placement_.observe(choice.key, LifetimeClass::le_10ms, lifetime);
   };
-  const auto now = [&] { return placement_.choose(kSite, kHigh, 3).lifetime; };
+  const auto now = [&] { return placement_.choose(kSite, kStack, 3).lifetime; };
   EXPECT_FALSE(observe(Nanos::millis(9)));
   EXPECT_TRUE(observe(Nanos::millis(500)));
   EXPECT_EQ(now(), LifetimeClass::le_10ms) << "the same page group: nothing to repair";

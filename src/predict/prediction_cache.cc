@@ -5,10 +5,7 @@ namespace llamalloc {
 
 // The slot of the key if it has one, else the first free one, else the one that a bit of the key
 // names.
-bool PredictionCache::write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite) {
-  const uint64_t value = (key & kTag) | (pending ? kPending : 0) |
-                         static_cast<uint64_t>(group_of(lifetime)) << 4 |
-                         static_cast<uint64_t>(lifetime);
+bool PredictionCache::write(uint64_t key, uint64_t value, bool overwrite) {
   const size_t set = set_of(key);
   size_t victim = set + (key >> kShift & 1);
   for (size_t way : {1, 0}) {
@@ -34,6 +31,16 @@ void PredictionCache::forget(uint64_t key) {
     if (((value ^ key) & kTag) == 0)
       slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
   }
+}
+
+size_t PredictionCache::forget_marked(uint8_t marks) {
+  size_t forgotten = 0;
+  for (auto& slot : slots_) {
+    uint64_t value = slot.load(std::memory_order_relaxed);
+    if ((value & uint64_t{marks} << kMarksShift) == 0) continue;
+    forgotten += slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+  }
+  return forgotten;
 }
 
 }  // namespace llamalloc

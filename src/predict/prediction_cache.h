@@ -2,7 +2,7 @@
 // From a context key to a lifetime class: what an allocation asks, in a few loads.
 //
 //   key  = hash of (return address, stack height, size class), deepened through wrappers
-//   slot = [ tag: 48 bits of the key | spare | pending:1 | group:3 | class:4 ]    2 slots a set
+//   slot = [ tag: 48 bits of the key | marks:8 | pending:1 | group:3 | class:4 ]    2 slots a set
 //
 // One table for the process, written by the worker, read by everybody: a first-seen context costs
 // one miss for the process and not one a thread. A slot is one atomic word, so a reader sees an old
@@ -11,6 +11,9 @@
 // `sites` knows which return addresses belong to wrappers (zmalloc, operator new) and how far above
 // the stack pointer their own return address lies, so that the key can look past them: one load for
 // each level. A site becomes a wrapper when the worker has seen two callers of it.
+//
+// The marks say of which modules the key's return addresses are (os/module_watch.h): what a module
+// taught is forgotten with it, as another may come to lie in its place.
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,8 @@
 #include <cstdint>
 
 #include "base/lifetime_class.h"
+#include "base/units.h"
+#include "os/own_stack.h"
 
 namespace llamalloc {
 
@@ -49,6 +54,15 @@ class SiteTable {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
                                                         std::memory_order_relaxed);
   }
+  // Drops each site of which is_gone(return address) is true.
+  template <typename F>
+  void forget_if(F&& is_gone) {
+    for (auto& slot : slots_) {
+      uint64_t value = slot.load(std::memory_order_relaxed);
+      if (value != 0 && is_gone(static_cast<uintptr_t>(value << 16 >> 16)))
+        slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+    }
+  }
 
  private:
   std::atomic<uint64_t> slots_[size_t{1} << kShift]{};
@@ -59,6 +73,7 @@ struct Prediction {
   bool pending = false;
   LifetimeClass lifetime = LifetimeClass::mixed;
   PageGroup group = PageGroup::unknown;
+  uint8_t marks = 0;
 };
 
 class PredictionCache {
@@ -75,15 +90,16 @@ class PredictionCache {
     return mix(mix(0x5bd1e995, site.return_address), static_cast<uint64_t>(size_class) + 1) | kUsed;
   }
 
-  // stack_high: an address above the thread's stack, so that heights agree between threads.
-  // size_class: below 256. Reads up to three words of the caller's stack, all above stack_pointer
-  // and below stack_high.
-  uint64_t context_key(CallSite site, uintptr_t stack_high, int size_class) const {
+  // own: the thread's own stack. Its high end makes heights agree between threads.
+  // size_class: below 256. Reads up to three words of the caller's stack above stack_pointer: in
+  // own or, where the caller runs elsewhere, in the page of its stack pointer.
+  uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
-    uint64_t key = shallow_key(hash, site, stack_high, size_class);
+    uint64_t key = shallow_key(hash, site, own.high, size_class);
     uint32_t bytes = sites.frame_bytes(site.return_address, hash);
+    const uintptr_t limit = readable_limit(site.stack_pointer, own);
     for (int depth = 0; bytes != 0 && depth < SiteTable::kDepth; ++depth) {
-      if (site.stack_pointer + bytes > stack_high) break;
+      if (bytes > limit - site.stack_pointer) break;
       site.stack_pointer += bytes;
       site.return_address = reinterpret_cast<const uintptr_t*>(site.stack_pointer)[-1];
       key = mix(key, site.return_address);
@@ -106,18 +122,24 @@ class PredictionCache {
     for (size_t way = 0; way < 2; ++way) {
       const uint64_t slot = slots_[set_of(key) + way].load(std::memory_order_relaxed);
       if (((slot ^ key) & kTag) == 0)
-        return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15),
-                group_in(slot)};
+        return {true, (slot & kPending) != 0, static_cast<LifetimeClass>(slot & 15), group_in(slot),
+                static_cast<uint8_t>(slot >> kMarksShift)};
     }
     return {};
   }
   static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
 
   // Marks a first-seen key as under way, with the prior's class; false if somebody else just did.
-  bool begin(uint64_t key, LifetimeClass prior) { return write(key, prior, true, false); }
-  void publish(uint64_t key, LifetimeClass lifetime) { write(key, lifetime, false, true); }
+  bool begin(uint64_t key, LifetimeClass prior) {
+    return write(key, slot_of(key, prior, 0) | kPending, false);
+  }
+  void publish(uint64_t key, LifetimeClass lifetime, uint8_t marks = 0) {
+    write(key, slot_of(key, lifetime, marks), true);
+  }
   // Makes a key unseen again.
   void forget(uint64_t key);
+  // Makes all keys unseen that have one of the marks; returns how many.
+  size_t forget_marked(uint8_t marks);
 
   // f(class) for every slot with a prediction.
   template <typename F>
@@ -134,6 +156,7 @@ class PredictionCache {
   static constexpr uint64_t kTag = ~uint64_t{0xffff};
   static constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no tag is zero
   static constexpr uint64_t kPending = uint64_t{1} << 7;
+  static constexpr int kMarksShift = 8;
 
   static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
                               int size_class) {
@@ -141,9 +164,17 @@ class PredictionCache {
         (stack_high - site.stack_pointer) << 8 | static_cast<uint64_t>(size_class);
     return site_hash ^ shape * 0xD6E8FEB86659FD93ull;
   }
+  // A call has just returned to the stack pointer: what lies right below it is there.
+  static uintptr_t readable_limit(uintptr_t stack_pointer, const StackBounds& own) {
+    return own.contains(stack_pointer) ? own.high : align_up(stack_pointer, kSmallPage);
+  }
   static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }
   static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }
-  bool write(uint64_t key, LifetimeClass lifetime, bool pending, bool overwrite);
+  static uint64_t slot_of(uint64_t key, LifetimeClass lifetime, uint8_t marks) {
+    return (key & kTag) | uint64_t{marks} << kMarksShift |
+           static_cast<uint64_t>(group_of(lifetime)) << 4 | static_cast<uint64_t>(lifetime);
+  }
+  bool write(uint64_t key, uint64_t value, bool overwrite);
 
   std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
 };

@@ -2,6 +2,7 @@
 #include "predict/prediction_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <memory>
 #include <random>
@@ -15,7 +16,7 @@ namespace {
 struct FakeStack {
   uintptr_t words[64] = {};
   uintptr_t pointer() const { return reinterpret_cast<uintptr_t>(&words[0]); }
-  uintptr_t high() const { return reinterpret_cast<uintptr_t>(&words[64]); }
+  StackBounds bounds() const { return {pointer(), reinterpret_cast<uintptr_t>(&words[64])}; }
 };
 
 class PredictionCacheTest : public testing::Test {
@@ -26,31 +27,55 @@ class PredictionCacheTest : public testing::Test {
 TEST_F(PredictionCacheTest, KeysTellSiteHeightAndSizeApart) {
   FakeStack stack;
   const CallSite site{0x1234, stack.pointer()};
-  const uint64_t key = cache_->context_key(site, stack.high(), 3);
-  EXPECT_EQ(key, cache_->context_key(site, stack.high(), 3));
-  EXPECT_NE(key, cache_->context_key(site, stack.high(), 4));
-  EXPECT_NE(key, cache_->context_key({0x1235, stack.pointer()}, stack.high(), 3));
-  EXPECT_NE(key, cache_->context_key({0x1234, stack.pointer() + 16}, stack.high(), 3));
+  const uint64_t key = cache_->context_key(site, stack.bounds(), 3);
+  EXPECT_EQ(key, cache_->context_key(site, stack.bounds(), 3));
+  EXPECT_NE(key, cache_->context_key(site, stack.bounds(), 4));
+  EXPECT_NE(key, cache_->context_key({0x1235, stack.pointer()}, stack.bounds(), 3));
+  EXPECT_NE(key, cache_->context_key({0x1234, stack.pointer() + 16}, stack.bounds(), 3));
 }
 
 TEST_F(PredictionCacheTest, KeysLookThroughWrappers) {
   FakeStack stack;
   const CallSite site{0x1234, stack.pointer()};
   stack.words[3] = 0xaaaa;
-  const uint64_t shallow = cache_->context_key(site, stack.high(), 3);
+  const uint64_t shallow = cache_->context_key(site, stack.bounds(), 3);
   stack.words[3] = 0xbbbb;
-  EXPECT_EQ(shallow, cache_->context_key(site, stack.high(), 3)) << "not known as a wrapper yet";
+  EXPECT_EQ(shallow, cache_->context_key(site, stack.bounds(), 3)) << "not known as a wrapper yet";
   cache_->sites.add(0x1234, 32);
-  const uint64_t from_b = cache_->context_key(site, stack.high(), 3);
+  const uint64_t from_b = cache_->context_key(site, stack.bounds(), 3);
   stack.words[3] = 0xaaaa;
-  EXPECT_NE(from_b, cache_->context_key(site, stack.high(), 3));
+  EXPECT_NE(from_b, cache_->context_key(site, stack.bounds(), 3));
   // A frame that would end above the stack is not read.
   cache_->sites.add(0x1234, 64 * 8 + 8);
-  EXPECT_EQ(shallow, cache_->context_key(site, stack.high(), 3));
+  EXPECT_EQ(shallow, cache_->context_key(site, stack.bounds(), 3));
+}
+
+// On a fiber a frame may reach to the end of the page and no further, even if that is what was
+// learned of the wrapper.
+TEST_F(PredictionCacheTest, KeysReadOnePageOfAStackThatIsNotTheThreads) {
+  char* const memory = static_cast<char*>(
+      mmap(nullptr, 2 * kSmallPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(mprotect(memory + kSmallPage, kSmallPage, PROT_NONE), 0);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(memory) + kSmallPage;
+  const StackBounds own{end + (size_t{1} << 20), end + (size_t{2} << 20)};
+  uintptr_t& last = reinterpret_cast<uintptr_t*>(end)[-1];
+  const auto key = [&](uintptr_t below) {
+    return cache_->context_key({0x1234, end - below}, own, 3);
+  };
+  cache_->sites.add(0x1234, 64);
+  last = 0xaaaa;
+  const uint64_t from_a = key(64);
+  last = 0xbbbb;
+  EXPECT_NE(from_a, key(64)) << "the last word of the page is read";
+  cache_->sites.add(0x1234, 72);
+  EXPECT_EQ(key(64), key(64));
+  cache_->sites.add(0x1234, 16 * kSmallPage);
+  for (uintptr_t below : {0, 8, 64, 4088, 4096}) EXPECT_EQ(key(below), key(below));
+  munmap(memory, 2 * kSmallPage);
 }
 
 TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
-  const uint64_t key = cache_->context_key({1, 2}, 10, 3);
+  const uint64_t key = cache_->context_key({1, 2}, {0, 10}, 3);
   EXPECT_FALSE(cache_->find(key).found);
   EXPECT_TRUE(cache_->begin(key, LifetimeClass::le_1s));
   EXPECT_FALSE(cache_->begin(key, LifetimeClass::le_1s));
@@ -64,13 +89,40 @@ TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
   EXPECT_FALSE(cache_->find(key).found);
 }
 
+TEST_F(PredictionCacheTest, KeysAreForgottenByTheirMarks) {
+  const auto key = [&](uintptr_t site) { return cache_->context_key({site, 2}, {0, 10}, 3); };
+  cache_->publish(key(1), LifetimeClass::le_1s);
+  cache_->publish(key(2), LifetimeClass::le_1s, 2);
+  cache_->publish(key(3), LifetimeClass::le_1s, 2 | 128);
+  cache_->begin(key(4), LifetimeClass::le_1s);
+  EXPECT_EQ(cache_->find(key(3)).marks, 2 | 128);
+  EXPECT_EQ(cache_->find(key(3)).group, PageGroup::transient);
+  EXPECT_EQ(cache_->find_quickly({3, 2}, 10, 3) & 0xff, cache_->find_quickly({1, 2}, 10, 3) & 0xff);
+  EXPECT_NE(cache_->find_quickly({3, 2}, 10, 3), 0u);
+  EXPECT_EQ(cache_->forget_marked(4), 0u);
+  EXPECT_EQ(cache_->forget_marked(128), 1u);
+  EXPECT_FALSE(cache_->find(key(3)).found);
+  EXPECT_TRUE(cache_->find(key(2)).found);
+  EXPECT_EQ(cache_->forget_marked(255), 1u);
+  EXPECT_TRUE(cache_->find(key(1)).found);
+  EXPECT_TRUE(cache_->find(key(4)).pending);
+}
+
+TEST_F(PredictionCacheTest, SitesAreForgottenByTheirAddress) {
+  cache_->sites.add(0x7fff'1234'5678, 64);
+  cache_->sites.add(0x5555'0000'1111, 512 * 1024 - 8);
+  cache_->sites.forget_if([](uintptr_t site) { return site == 0x5555'0000'1111; });
+  EXPECT_EQ(cache_->sites.frame_bytes(0x7fff'1234'5678), 64u);
+  EXPECT_EQ(cache_->sites.frame_bytes(0x5555'0000'1111), 0u);
+}
+
 // Whatever the load, a find returns what was last published for that very key, or nothing.
 TEST_F(PredictionCacheTest, NeverAnswersForAnotherKey) {
   std::mt19937_64 random(1);
   std::unordered_map<uint64_t, LifetimeClass> published;
   int found = 0;
   for (int i = 0; i < 30000; ++i) {
-    const uint64_t key = cache_->context_key({random(), 0}, 1 << 20, 5);
+    const uint64_t key = cache_->context_key({random(), 0}, {0, 1 << 20}, 5);
     const auto lifetime = static_cast<LifetimeClass>(random() % kLifetimeClasses);
     cache_->publish(key, lifetime);
     published[key] = lifetime;

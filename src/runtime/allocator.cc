@@ -120,7 +120,7 @@ ThreadCache* own_cache() {
   if (cache == nullptr) return nullptr;
   cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
   const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  cache->stack_high = current_stack_window(here).high;
+  cache->own_stack = own_stack();
   cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
                cache->thread_id;
   cache->busy = 1;
@@ -139,7 +139,9 @@ namespace {
                                                   bool recheck) {
   const int size_class =
       size <= kSmallMax ? size_class_of(size) : kSizeClasses + std::bit_width(size);
-  Placement::Choice choice = process.placement.choose(site, cache->stack_high, size_class);
+  if (LLAMALLOC_UNLIKELY(!cache->own_stack.contains(site.stack_pointer)))
+    cache->own_stack = own_stack_down_to(site.stack_pointer);
+  Placement::Choice choice = process.placement.choose(site, cache->own_stack, size_class);
   if (choice.miss || recheck) {
     cache->busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), size, site,
@@ -325,7 +327,7 @@ namespace {
 
 [[gnu::noinline]] void* allocate_looked_up(ThreadCache* cache, size_t size, CallSite site,
                                            int size_class) {
-  const uint64_t key = prediction_cache.context_key(site, cache->stack_high, size_class);
+  const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
   const Prediction p = prediction_cache.find(key);
   Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
   if (LLAMALLOC_UNLIKELY(!p.found || magazine.is_empty())) return allocate_slow(size, site);
@@ -335,7 +337,7 @@ namespace {
 }  // namespace
 
 void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int size_class) {
-  const uint64_t slot = prediction_cache.find_quickly(site, cache->stack_high, size_class);
+  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];

@@ -13,7 +13,8 @@ bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, si
   callers_ = arena.make_array<Caller>(kCallers);
   verdicts_ = arena.make_array<Verdict>(kVerdicts);
   names_ = static_cast<char(*)[kNameRoom]>(arena.allocate(kNamedFrames * kNameRoom));
-  if (callers_ == nullptr || verdicts_ == nullptr || names_ == nullptr || !queue_.open(arena)) {
+  if (callers_ == nullptr || verdicts_ == nullptr || names_ == nullptr || !queue_.open(arena) ||
+      !modules_.open(arena)) {
     snprintf(error, room, "model %s: no memory for the tables of the worker", path);
     return false;
   }
@@ -23,6 +24,7 @@ bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, si
 
 int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& counters,
                         PageSource& clock) {
+  forget_unloaded(placement, counters);
   return queue_.for_each_ready([&](Miss& miss) {
     const Nanos start = clock.now();
     StackTrace trace;
@@ -30,10 +32,38 @@ int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& 
     if (trace.truncated) counters.add(Stat::stacks_truncated);
     find_wrappers(trace, placement.cache().sites);
     const LifetimeClass lifetime = evaluate(trace, miss.size, symboliser);
-    placement.publish(miss.key, miss.site_key, lifetime, miss.recheck);
+    placement.publish(miss.key, miss.site_key, lifetime, miss.recheck, marks_of(trace));
     counters.add(Stat::predict_evaluated);
     counters.add(Stat::predict_nanos, static_cast<uint64_t>((clock.now() - start).n));
   });
+}
+
+// The contexts that wait may be of a module that is gone: they are asked for again if not.
+void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
+  const uint8_t gone = modules_.look();
+  if (gone == 0) return;
+  queue_.for_each_ready([&](Miss& miss) {
+    if (!miss.recheck) placement.abandon(miss.key);
+  });
+  const auto is_gone = [this](uintptr_t address) { return !modules_.stayed(address); };
+  placement.cache().sites.forget_if(is_gone);
+  for (Caller* seen = callers_; seen != callers_ + kCallers; ++seen)
+    if (seen->site != 0 && (is_gone(seen->site) || is_gone(seen->first_caller))) *seen = {};
+  for (Verdict* known = verdicts_; known != verdicts_ + kVerdicts; ++known)
+    if (known->context != 0) *known = {};
+  counters.add(Stat::predict_forgotten, placement.cache().forget_marked(gone));
+  unwind_cache_clear();
+}
+
+// A key may be made of as many return addresses as it can look past, and one more; where the trace
+// does not show them all, of any.
+Placement::Marks ContextWorker::marks_of(const StackTrace& trace) const {
+  Placement::Marks marks;
+  for (int i = 0; i <= SiteTable::kDepth && i < trace.depth; ++i)
+    marks.context |= modules_.mark_of(trace.frames[i]);
+  if (trace.truncated && trace.depth <= SiteTable::kDepth) marks.context |= ModuleWatch::kUnknown;
+  if (trace.depth > 0) marks.site = modules_.mark_of(trace.frames[0]);
+  return marks;
 }
 
 LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part in prediction: unwind the copied stack, name the frames, ask the model, publish
-// the class, and find out which sites are wrappers.
+// the class, and find out which sites are wrappers. What it learned of a module's code it forgets
+// when the module is unloaded; until its next round, keys may be those of the module before.
 #pragma once
 
+#include "os/module_watch.h"
 #include "os/symbols.h"
 #include "policy/placement.h"
 #include "predict/evaluator.h"
@@ -26,6 +28,8 @@ class ContextWorker {
   static constexpr size_t kCallers = 4096;
   static constexpr size_t kVerdicts = 4096;
 
+  void forget_unloaded(Placement& placement, Counters& counters);
+  Placement::Marks marks_of(const StackTrace& trace) const;
   LifetimeClass evaluate(const StackTrace& trace, size_t size, Symboliser& symboliser);
   LifetimeClass ask_model(const StackTrace& trace, size_t size, Symboliser& symboliser);
   void find_wrappers(const StackTrace& trace, SiteTable& sites);
@@ -42,6 +46,7 @@ class ContextWorker {
   Evaluator* evaluator_ = nullptr;
   Verdict* verdicts_ = nullptr;
   MissQueue queue_;
+  ModuleWatch modules_;
   Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
   char (*names_)[kNameRoom] = nullptr;
 };

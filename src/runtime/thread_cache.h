@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "heap/magazines.h"
+#include "os/own_stack.h"
 
 namespace llamalloc {
 
@@ -40,7 +41,7 @@ struct alignas(kSmallPage) ThreadCache {
   int64_t countdown_start;   // value that the countdown was last set to
   int64_t bytes_to_sample;   // at the last setting
   int64_t bytes_to_recheck;  // at the last setting
-  uintptr_t stack_high;
+  StackBounds own_stack;
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
   // Where the thread finds this cache, for the worker; null: the thread ends, or would do so

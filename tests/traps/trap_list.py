@@ -23,6 +23,8 @@ PEERS = {
     "mimalloc": SYSTEM_LIBRARIES / "libmimalloc.so.2",
     "llamalloc": OURS,
 }
+SAMPLED = "profile:/dev/null,sample_interval:4096"
+PREDICTED = f"model:{ROOT / 'contracts/golden/model_v1.safetensors'},predict_recheck:64KiB"
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,11 @@ TRAPS = (
         "fibers, sigaltstack",
         "sampled on stacks in the heap",
         "fibers",
-        environment={"LLAMALLOC_CONF": "profile:/dev/null,sample_interval:4096"},
+        environment={"LLAMALLOC_CONF": SAMPLED},
     ),
+    Trap("fibers below a stack", "and other stacks, between pages of no access", "fibers_below"),
+    Trap("…, sampled", "the same", "fibers_below", environment={"LLAMALLOC_CONF": SAMPLED}),
+    Trap("…, predicted", "the same", "fibers_below", environment={"LLAMALLOC_CONF": PREDICTED}),
     Trap("threads that only free", "2 GiB pass to three consumers", "only_free", 60),
     Trap("malloc_trim", "gives back 160 MiB at once", "trim"),
     _idle("mixed", "in_order", "end"),

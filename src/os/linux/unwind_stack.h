@@ -10,7 +10,4 @@ namespace llamalloc {
 bool find_caller(const Registers& start, const StackWindow& window, uintptr_t return_address,
                  Registers* out);
 
-// The end of the main thread's stack, where the program's arguments lie.
-uintptr_t main_stack_end();
-
 }  // namespace llamalloc
