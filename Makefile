@@ -72,11 +72,11 @@ build: $(STAMPS)/build .venv/bin/python
 	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
 
 demo: $(STAMPS)/demo build
-	$(PYTHON) -m llamalloc.demo
+	$(PYTHON) -m lab.demo
 
 bench: $(STAMPS)/bench build
 	$(call cmake_build,release,--target malloc_bench count_calls)
-	@$(PYTHON) -m llamalloc.bench $(BENCH_ARGS)
+	@$(PYTHON) -m lab.bench $(BENCH_ARGS)
 
 test: $(STAMPS)/test build
 	@scripts/test.sh

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from llamalloc.bench import allocators, instructions, main, page, peers, programs, rows
-from llamalloc.bench.allocators import OURS, Allocator
-from llamalloc.bench.results import Line, Results, cell
-from llamalloc.bench.rows import Row
-from llamalloc.bench.table import cells, ratio_text, table, value_text
+from lab import allocators, peers
+from lab.allocators import OURS, Allocator
+from lab.bench import instructions, main, page, programs, rows
+from lab.bench.results import Line, Results, cell
+from lab.bench.rows import Row
+from lab.bench.table import cells, ratio_text, table, value_text
 
 PAIR = Row("pair_64", "malloc and free")
 IDLE = Row("threads_500", "threads")
