@@ -54,9 +54,9 @@ def simulate(
     `constant:le_1s`, `none`.
 
     The table gives footprint by live bytes: averaged over time (2 MiB pages, then 4 KiB), after
-    drops of the load, and at the peak; huge pages acquired count every time. The JSON is documented
-    in python/llamalloc/running/simulation.py. Exit code 1 if a run failed, or --check-against-replay found
-    no agreement.
+    drops of the load, and at the peak; huge pages acquired count every time. The head of
+    python/llamalloc/running/simulation.py documents the JSON. Exit code 1 if a run failed, or
+    --check-against-replay found no agreement.
 
     Examples:
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The account of a training: a table for the terminal and one self-contained HTML page."""
 
-import html
 import io
 from collections.abc import Iterable
 from pathlib import Path
 
 from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
 from llamalloc.reporting import train_charts
+from llamalloc.reporting.page import Page
 
 _PARTS = {
     "measured": "Not learned",
@@ -75,115 +75,79 @@ def write_html(result: TrainResult, path: Path) -> None:
 
 def page(result: TrainResult) -> str:
     """The whole HTML document."""
-    body = "\n".join(
-        [
-            f"<h1>Lifetimes of {html.escape(result.program)}</h1>",
-            f"<p>{_escaped_lines(_summary(result))}</p>",
-            section(result),
-        ]
-    )
-    return _DOCUMENT.format(title=html.escape(result.program), body=body)
+    made = Page(f"Lifetimes of {result.program}")
+    for line in _summary(result).splitlines():
+        made.paragraph(line)
+    made.heading("How right")
+    made.paragraph(f"Measured on {SPLITS[result.split]}. {_READING}")
+    _accuracy_table(made, result)
+    if len(result.measured_on):
+        made.heading("What is taken for what")
+        made.paragraph(_CONFUSION)
+        made.drawing(train_charts.confusion(result), "predicted class by true class")
+    made.heading("How long objects live")
+    made.paragraph(_LIFETIMES)
+    made.drawing(train_charts.lifetimes(result), "share of allocations by lifetime")
+    _class_table(made, result)
+    made.heading("The weightiest errors")
+    _wrong_table(made, result)
+    return made.render()
 
 
-def section(result: TrainResult) -> str:
-    """The parts below the title, for a page that holds more than this."""
-    return "\n".join(
-        [
-            f"<h2>How right</h2><p>Measured on {SPLITS[result.split]}. {_READING}</p>",
-            _accuracy_table(result),
-            *([_CONFUSION, train_charts.confusion(result)] if len(result.measured_on) else []),
-            f"<h2>How long objects live</h2><p>{_LIFETIMES}</p>",
-            train_charts.lifetimes(result),
-            _class_table(result),
-            "<h2>The weightiest errors</h2>",
-            _wrong_table(result),
-        ]
-    )
+def _accuracy_table(page: Page, result: TrainResult) -> None:
+    rows = [(part, name, *cells) for part, name, cells in _rows(result)]
+    models = [number for number, row in enumerate(rows) if row[1] == "model"]
+    page.table(("contexts", "predictor", *_COLUMNS), rows, marked=models)
 
 
-def _accuracy_table(result: TrainResult) -> str:
-    rows = [
-        f'<tr class="{"first" if part else ""} {"model" if name == "model" else ""}">'
-        f"<td>{part}</td><td>{name}</td>" + "".join(f"<td class=n>{cell}</td>" for cell in cells)
-        for part, name, cells in _rows(result)
-    ]
-    head = "".join(f"<th class=n>{column}</th>" for column in _COLUMNS)
-    return f"<table><tr><th>contexts</th><th>predictor</th>{head}</tr>{''.join(rows)}</table>"
-
-
-def _class_table(result: TrainResult) -> str:
+def _class_table(page: Page, result: TrainResult) -> None:
     shares = result.lifetimes.dead.sum(axis=1) + result.lifetimes.alive
+    counts = contexts_by_class(result.learned).items()
     rows = [
-        f"<tr><td>{train_charts.CLASS_LABELS[name]}</td><td class=n>{count:,}</td>"
-        f"<td class=n>{_percent(share)}</td></tr>"
-        for (name, count), share in zip(
-            contexts_by_class(result.learned).items(), shares, strict=True
-        )
+        (train_charts.CLASS_LABELS[name], f"{count:,}", _percent(share))
+        for (name, count), share in zip(counts, shares, strict=True)
         if count
     ]
-    head = "<tr><th>class</th><th class=n>contexts</th><th class=n>allocations</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
+    page.table(("class", "contexts", "allocations"), rows)
 
 
-def _wrong_table(result: TrainResult) -> str:
+def _wrong_table(page: Page, result: TrainResult) -> None:
     if not result.wrong:
-        return "<p>None: every context measured on is predicted as it lived.</p>"
+        page.paragraph("None: every context measured on is predicted as it lived.")
+        return
     rows = [
-        f"<tr><td class=n>{100 * wrong.share:.3g} %</td><td class=n>{wrong.samples:,}</td>"
-        f"<td class=n>{wrong.size:,}</td><td class=c>{train_charts.CLASS_LABELS[wrong.truth]}</td>"
-        f"<td class=c>{train_charts.CLASS_LABELS[wrong.predicted]} ({wrong.probability:.0%})</td>"
-        f"<td class=stack>{_stack(wrong.frames)}</td></tr>"
+        (
+            _stack(wrong.frames),
+            f"{100 * wrong.share:.3g} %",
+            f"{wrong.samples:,}",
+            f"{wrong.size:,}",
+            train_charts.CLASS_LABELS[wrong.truth],
+            f"{train_charts.CLASS_LABELS[wrong.predicted]} ({wrong.probability:.0%})",
+        )
         for wrong in result.wrong
     ]
-    head = "<tr><th class=n>allocations</th><th class=n>samples</th><th class=n>bytes</th>"
-    head += "<th>lived</th><th>predicted</th><th>stack, allocation site first</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
+    heads = ("stack, allocation site first", "allocations", "samples", "bytes", "lived")
+    page.table((*heads, "predicted"), rows, code=True)
 
 
 def _stack(frames: tuple[str, ...]) -> str:
-    shown = [html.escape(name[:80]) for name in frames[:_FRAMES_SHOWN]]
+    shown = [name[:80] for name in frames[:_FRAMES_SHOWN]]
     more = len(frames) - len(shown)
-    return " &larr; ".join(shown) + (f" &larr; {more} more" if more else "")
-
-
-def _escaped_lines(lines: str) -> str:
-    return html.escape(lines).replace("\n", "<br>")
+    return " ← ".join(shown) + (f" ← {more} more" if more else "")
 
 
 _READING = (
-    "<b>Weighted</b> counts allocations, <b>contexts</b> counts every calling context once; "
-    "<b>within one</b> lets the neighbouring class pass; <b>page group</b> asks only for the right "
-    "kind of page, which is what the heap acts on; <b>known</b> is the share of allocations whose "
-    "key the table had seen (the model answers always; a table without an entry says what is most "
-    "common)."
+    "Weighted counts allocations, contexts counts every calling context once; within one lets the "
+    "neighbouring class pass; page group asks only for the right kind of page, which is what the "
+    "heap acts on; known is the share of allocations whose key the table had seen (the model "
+    "always answers; a table without an entry gives the most common class)."
 )
 _CONFUSION = (
-    "<h2>What is taken for what</h2><p>Rows: how long the objects of a context lived. Columns: "
-    "what the model says. Each row adds up to 100 % of the row's allocations.</p>"
+    "Rows: how long the objects of a context lived. Columns: what the model says. Each row adds up "
+    "to 100 % of the row's allocations."
 )
 _LIFETIMES = (
     "Share of all allocations by lifetime, coloured by the class of the context that made them. "
-    "The scale is logarithmic both ways: most objects die young, and the few that stay are what "
-    "keeps pages from being given back."
+    "Both scales are logarithmic: most objects die young, and the few that stay keep pages from "
+    "being given back."
 )
-_DOCUMENT = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Lifetimes of {title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62em; margin: 2em auto;
-  padding: 0 1em; }}
-h1 {{ font-size: 1.6em; }} h2 {{ font-size: 1.2em; margin-top: 2em; }}
-table {{ border-collapse: collapse; margin: 1em 0; font-size: 0.93em; }}
-th, td {{ text-align: left; padding: 0.25em 0.8em; border-bottom: 1px solid #e4e4e4;
-  vertical-align: top; }}
-th {{ border-bottom: 2px solid #999; font-weight: 600; }}
-.n {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
-tr.model td {{ font-weight: 600; }} tr.first td {{ border-top: 1px solid #999; }}
-.c {{ white-space: nowrap; }}
-.stack {{ font: 0.88em/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }}
-svg, img {{ max-width: 100%; height: auto; }}
-</style>
-<body>
-{body}
-</body></html>
-"""

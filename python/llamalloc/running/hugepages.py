@@ -32,7 +32,7 @@ def borrowed(value: str, path: Path = SETTING) -> Iterator[str]:
     """Sets the setting to `value` and puts it back on the way out, an exception included.
 
     Yields the setting in force: another one than asked for if we may not write it. A signal puts
-    it back only if it becomes an exception (see `lab.demo.main`).
+    it back only if a handler turns it into an exception.
     """
     before = setting(path)
     changed = before != value and before in CHOICES and _write(path, value)
