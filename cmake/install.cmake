@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake --install: two components, both installed unless one is named.
 # runtime      the libraries to preload, and the tools that the command llamalloc calls
-# development  static library, header, contracts, and what pkg-config and find_package(llamalloc) read
+# development  static library, header, contracts, files of pkg-config and find_package(llamalloc)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

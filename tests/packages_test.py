@@ -108,11 +108,10 @@ def environment(wheel, tmp_path_factory) -> Path:
     """A fresh virtual environment with the wheel; the dependencies are those of this one."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False, symlinks=True)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", folder)
+    output(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=folder)
     site = Path(sysconfig.get_path("platlib", vars={"base": folder, "platbase": folder}))
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = (sys.executable, "-m", "pip", "--python", folder, "install")
-    output(*pip, "-q", "--disable-pip-version-check", "--no-deps", "--no-index", "--force-reinstall",
-           wheel, cwd=folder)  # fmt: skip
     return folder
 
 
