@@ -54,7 +54,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
-$(STAMPS)/python: pyproject.toml scripts/setup.sh $(STAMPS)/build
+$(STAMPS)/python: pyproject.toml setup.py VERSION scripts/setup.sh $(STAMPS)/build
 	@scripts/setup.sh python
 	@touch $@
 
