@@ -16,8 +16,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
 
-.PHONY: help setup build demo bench test test-cpp test-sanitized test-python checks lint format \
-  docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench test test-cpp test-sanitized test-python checks lint \
+  format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -27,6 +27,7 @@ help:
 	@echo "                 BENCH_ARGS=\"--quick\" a few minutes, BENCH_ARGS=\"--help\" the choices)"
 	@echo "  make test      every test and check (about 15 minutes on two cores, set-up included)"
 	@echo "  make build     build/release/libllamalloc.so and .venv/bin/llamalloc"
+	@echo "  make wheel     out/wheel/*.whl: the command with library and tools, for pip install"
 	@echo
 	@echo "  make setup     only the installation: Debian packages and .venv"
 	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
@@ -37,7 +38,8 @@ help:
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"
 	@echo
-	@echo "Needs Debian 12 and, the first time, root or sudo and a network."
+	@echo "Made for Debian 12. Root or sudo is needed only to install packages that are missing:"
+	@echo "scripts/setup.sh list build names them. The first run needs a network."
 	@echo "Try it on a server of yours:  .venv/bin/llamalloc --help"
 
 setup: $(STAMPS)/test $(STAMPS)/python
@@ -52,7 +54,7 @@ $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
-$(STAMPS)/python: pyproject.toml scripts/setup.sh $(STAMPS)/build
+$(STAMPS)/python: pyproject.toml setup.py VERSION scripts/setup.sh $(STAMPS)/build
 	@scripts/setup.sh python
 	@touch $@
 
@@ -72,29 +74,32 @@ build: $(STAMPS)/build .venv/bin/python
 	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
 
 demo: $(STAMPS)/demo build
-	$(PYTHON) -m llamalloc.demo
+	$(PYTHON) -m lab.demo
 
 bench: $(STAMPS)/bench build
 	$(call cmake_build,release,--target malloc_bench count_calls)
-	@$(PYTHON) -m llamalloc.bench $(BENCH_ARGS)
+	@$(PYTHON) -m lab.bench $(BENCH_ARGS)
 
 test: $(STAMPS)/test build
 	@scripts/test.sh
 
-test-cpp: $(STAMPS)/build
-	$(call cmake_build,debug,)
-	@ctest --preset debug
+# C++ tests of any preset; CC and CXX of the environment choose the compiler of a new build folder.
+ctest-%: $(STAMPS)/build
+	$(call cmake_build,$*,)
+	@ctest --preset $*
 
-test-sanitized: $(STAMPS)/build
-	$(call cmake_build,sanitize,)
-	@ctest --preset sanitize
+test-cpp: ctest-debug
+
+test-sanitized: ctest-sanitize
 
 test-python: $(STAMPS)/test build
 	@$(PYTHON) -m pytest python/tests tests
 
-sanitize: test-sanitized
-	$(call cmake_build,tsan,)
-	@ctest --preset tsan
+sanitize: ctest-sanitize ctest-tsan
+
+wheel: build
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps -w out/wheel .
+	@echo "wheel: $$(ls -t out/wheel/*.whl | head -1)"
 
 fuzz: $(STAMPS)/test
 	@scripts/fuzz.sh run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
@@ -116,7 +121,7 @@ docs: .venv/bin/python
 
 clean:
 	rm -rf build/release build/debug build/peers build/sanitize build/asan build/ubsan build/tsan \
-	  build/fuzz build/tests out/fuzz
+	  build/fuzz build/tests build/wheel build/native out/fuzz out/wheel
 
 distclean: clean
 	rm -rf build .venv out

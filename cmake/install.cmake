@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake --install: the libraries, the header, and what pkg-config and find_package(llamalloc) read.
+# cmake --install: two components, both installed unless one is named.
+# runtime      the libraries to preload, and the tools that the command llamalloc calls
+# development  static library, header, contracts, files of pkg-config and find_package(llamalloc)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS llamalloc llamalloc_trace_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS llamalloc llamalloc_trace_preload
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
+install(TARGETS llamalloc-trace llamalloc-simulate llamalloc-replay llamalloc-generate
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(FILES ${PROJECT_BINARY_DIR}/libllamalloc.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/llamalloc/llamalloc.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/llamalloc)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/contracts
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/llamalloc FILES_MATCHING PATTERN *.def PATTERN *.md
+  PATTERN golden EXCLUDE)
 
 # From the folder of llamalloc.pc to the prefix: the tree may be moved as a whole.
 file(RELATIVE_PATH PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

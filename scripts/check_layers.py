@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on an include or import that does not point strictly downward.
 
-CPP_LAYERS and PYTHON_ORDER below are the order. Equal layers are strangers. Invariant: a file of a
+CPP_LAYERS and PYTHON_LAYERS below are the order. Equal layers are strangers. Invariant: a file of a
 room includes only its own room and rooms of a smaller number; a `_test`, `_bench` or `_fuzz` twin
 likewise, though it may include any system header. Elsewhere system headers beyond ISO C and C++
-stay where SYSTEM_HEADERS says.
+stay where SYSTEM_HEADERS says. Python modules of one room import each other without a cycle.
 
 Usage: check_layers.py [ROOT]
 """
@@ -34,20 +34,19 @@ CPP_LAYERS = {
     "tools": 6,
 }
 
-# One string a layer, the lowest first.
-PYTHON_ORDER = [
-    "contracts",
-    "units histogram tokens pprof_proto procmem control elf",
-    "profile survival hugepages launch attach child residency",
-    "labels recording traces simulation doctor",
-    "dataset metrics lstm reporting",
-    "baselines fit model_file train_result",
-    "train train_charts",
-    "train_report demo bench",
-    "workloads",
-    "cli",
-]
-PYTHON_LAYERS = {name: n for n, names in enumerate(PYTHON_ORDER, 1) for name in names.split()}
+# Rooms of python/llamalloc, which ships, and of lab/, which does not: so nothing shipped can import
+# lab. A module belongs to the longest name here that it begins with.
+PYTHON_LAYERS = {
+    "llamalloc.formats": 1,
+    "llamalloc.learning": 2,
+    "llamalloc.running": 2,
+    "llamalloc.reporting": 3,
+    "llamalloc.cli": 4,
+    "lab": 5,
+    "lab.bench": 6,
+    "lab.demo": 6,
+    "lab.workloads": 6,
+}
 
 # ISO C++ headers carry no suffix; these are ISO C's.
 ISO_HEADER = re.compile(
@@ -127,7 +126,10 @@ def check_cpp(root: Path) -> list[str]:
 
 
 def imports_of(tree: ast.AST, package: str) -> list[tuple[int, str]]:
-    """(line, module) of everything inside llamalloc that a parsed file imports."""
+    """(line, dotted name) of everything inside llamalloc and lab that a parsed file imports.
+
+    `from a.b import c` gives a.b.c, whether c is a module or a name.
+    """
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -137,35 +139,81 @@ def imports_of(tree: ast.AST, package: str) -> list[tuple[int, str]]:
             if node.level:
                 parents = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*parents, base]).rstrip(".")
-            names = [base] if base != "llamalloc" else [f"{base}.{a.name}" for a in node.names]
+            names = [f"{base}.{alias.name}" for alias in node.names]
         else:
             continue
-        found += [(node.lineno, n.split(".")[1]) for n in names if n.startswith("llamalloc.")]
+        found += [(node.lineno, n) for n in names if n.split(".")[0] in ("llamalloc", "lab")]
     return found
 
 
+def room_of(module: str) -> str | None:
+    """The room of a dotted name; None for what is in none, as llamalloc/__init__.py."""
+    parts = module.split(".")
+    names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((name for name in names if name in PYTHON_LAYERS), None)
+
+
+def python_modules(root: Path) -> dict[str, Path]:
+    """Every module of python/llamalloc and lab by its dotted name."""
+    found = {}
+    for home, start in ((root / "python" / "llamalloc", root / "python"), (root / "lab", root)):
+        for path in sorted(home.rglob("*.py")):
+            parts = path.relative_to(start).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def check_import(module: str, target: str) -> str | None:
+    """What is wrong with the import of `target` in `module`, or None."""
+    if target.split(".")[1:2] and target.split(".")[1].startswith("_"):
+        return None  # llamalloc.__version__, llamalloc._contracts
+    own, room = room_of(module), room_of(target)
+    if own == room or (room and PYTHON_LAYERS[room] < PYTHON_LAYERS.get(own, 2)):
+        return None
+    layer = PYTHON_LAYERS.get(own, 2)
+    return (
+        f"imports {target} ({room} is layer {PYTHON_LAYERS.get(room)}); {own} is layer {layer}"
+        " and imports only smaller numbers"
+    )
+
+
+def cycle_of(graph: dict[str, list[str]]) -> list[str] | None:
+    """The modules of one cycle, the first again at the end; None if there is none."""
+    done: set[str] = set()
+
+    def visit(module: str, above: list[str]) -> list[str] | None:
+        if module in above:
+            return [*above[above.index(module) :], module]
+        if module in done:
+            return None
+        for target in graph.get(module, ()):
+            if cycle := visit(target, [*above, module]):
+                return cycle
+        done.add(module)
+        return None
+
+    return next((cycle for module in graph if (cycle := visit(module, []))), None)
+
+
 def check_python(root: Path) -> list[str]:
-    """Faults of every module under root/python/llamalloc."""
-    home = root / "python" / "llamalloc"
-    faults = []
-    for path in sorted(home.rglob("*.py")):
-        file = path.relative_to(home)
-        module = file.parts[0].removesuffix(".py")
-        if module in {"__init__", "__main__"} and len(file.parts) == 1:
+    """Faults of every module under root/python/llamalloc and root/lab."""
+    modules = python_modules(root)
+    faults, graph = [], {}
+    for module, path in modules.items():
+        file = path.relative_to(root)
+        if room_of(module) is None and module != "llamalloc":
+            faults.append(f"{file}: {module} has no layer in check_layers.py; put it into a room")
             continue
-        if module not in PYTHON_LAYERS:
-            faults.append(f"python/llamalloc/{file}: {module} has no layer in check_layers.py")
-            continue
-        package = ".".join(["llamalloc", *file.parts[:-1]])
-        for number, target in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
-            if target == module or target.startswith("_"):
-                continue
-            low, own = PYTHON_LAYERS.get(target), PYTHON_LAYERS[module]
-            if low is None or low >= own:
-                faults.append(
-                    f"python/llamalloc/{file}:{number}: imports {target} (layer {low});"
-                    f" {module} is layer {own} and imports only smaller numbers"
-                )
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        graph[module] = []
+        for number, name in imports_of(ast.parse(path.read_text(encoding="utf-8")), package):
+            if fault := check_import(module, name):
+                faults.append(f"{file}:{number}: {fault}")
+            target = name if name in modules else name.rpartition(".")[0]
+            if room_of(target) == room_of(module) and target != package:
+                graph[module].append(target)
+    if cycle := cycle_of(graph):
+        faults.append(f"{modules[cycle[0]].relative_to(root)}: a cycle: {' -> '.join(cycle)}")
     return faults
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-from llamalloc import contracts  # noqa: E402
+from llamalloc.formats import contracts  # noqa: E402
 
 ROOMS = ("base", "os", "heap", "predict", "profile", "policy")
 STRICT_ROOMS = ("heap", "predict", "profile", "policy")

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 CLANG_FORMAT=${CLANG_FORMAT:-clang-format-19}
 RUFF=.venv/bin/ruff
-PYTHON_PATHS=(python scripts tests)
+PYTHON_PATHS=(python lab scripts tests setup.py)
 
 cpp_files() {
   git ls-files -co --exclude-standard '*.h' '*.cc' '*.c' | while read -r file; do

@@ -4,7 +4,7 @@
     .venv/bin/python scripts/policy_table.py out/traces/*.trace [--out out/policy.json]
 
 Record the traces first, each by
-    .venv/bin/llamalloc workload run NAME --under "llamalloc trace -o out/traces/NAME.trace"
+    .venv/bin/python -m lab.workloads run NAME --under "llamalloc trace -o out/traces/NAME.trace"
 A cell: footprint in huge pages by live bytes, averaged over the trace, and after its drops (a `-`:
 it has none, or what stays is below 5 % of the peak, where the quotient says nothing).
 """

@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# group | package | satisfied as well by this command or file | what for
+# group | package | satisfied as well by this command, file or `import` of Python | what for
 packages() {
   cat <<'TABLE'
 build|g++|g++|compiles the library
@@ -20,7 +20,7 @@ build|ninja-build|ninja|runs the build
 build|libgtest-dev|/usr/include/gtest/gtest.h|C++ tests
 build|libzstd-dev|/usr/include/zstd.h|compresses traces
 build|python3|/usr/bin/python3|the command llamalloc
-build|python3-venv|-|its own Python environment, .venv
+build|python3-venv|import ensurepip, venv|its own Python environment, .venv
 demo|redis-server|-|the server that the demo records and runs
 demo|redis-tools|-|redis-benchmark and redis-cli
 demo|libjemalloc2|-|peer: jemalloc
@@ -69,11 +69,12 @@ workloads|libtcmalloc-minimal4|-|recipe swing: peer
 TABLE
 }
 
-installed() {  # package, command or file
+installed() {  # package, command, file or import
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] && return 0
   case $2 in
     -) return 1 ;;
     /*) [ -e "$2" ] ;;
+    import*) /usr/bin/python3 -c "$2" 2>/dev/null ;;
     *) command -v "$2" >/dev/null ;;
   esac
 }
@@ -92,12 +93,29 @@ as_root() {
   else sudo -n "$@"; fi
 }
 
-need_root() {  # package...
+can_be_root() {
   [ "$(id -u)" = 0 ] && return
-  if command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then return; fi
-  echo "setup: packages are missing and this user can neither be root nor use sudo." >&2
-  echo "setup: as root, run: apt-get install --no-install-recommends $*" >&2
+  command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }
+}
+
+# Ends with what is missing and the cure, where we cannot install it ourselves.
+need_installer() {  # lines of missing, package...
+  local lines=$1 cure
+  shift
+  if ! command -v apt-get >/dev/null; then
+    cure="This is not Debian: install the counterparts of these packages, and run make again."
+  elif ! can_be_root; then
+    cure="This user is not root and has no sudo. Run as root:"
+    cure+=" apt-get install --no-install-recommends $*"
+  else
+    return 0
+  fi
+  { echo "setup: missing:"; listed "$lines"; echo "setup: $cure"; } >&2
   exit 1
+}
+
+listed() {  # lines of missing
+  sed 's/^/  /' <<<"$1" | expand -t 28
 }
 
 # A service's package starts the service; policy-rc.d (exit 101) is Debian's way to say no.
@@ -125,13 +143,9 @@ install_packages() {  # group...
   lines=$(missing "$@")
   [ -n "$lines" ] || return 0
   mapfile -t names < <(cut -f1 <<<"$lines")
-  if ! command -v apt-get >/dev/null; then
-    echo "setup: this is not Debian; install the counterparts of: ${names[*]}" >&2
-    exit 1
-  fi
-  need_root "${names[@]}"
+  need_installer "$lines" "${names[@]}"
   echo "setup: installing ${#names[@]} Debian packages:"
-  sed 's/^/  /' <<<"$lines" | expand -t 28
+  listed "$lines"
   forbid_services
   as_root apt-get update -q >/dev/null || echo "setup: apt-get update complained; going on" >&2
   if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \

@@ -13,9 +13,9 @@ import subprocess
 
 import pytest
 
-from llamalloc.bench import instructions
-from llamalloc.bench.allocators import OURS, Allocator
-from llamalloc.bench.places import COUNT_CALLS, LIBRARY, ROOT
+from lab.allocators import OURS, Allocator
+from lab.bench import instructions
+from lab.places import COUNT_CALLS, LIBRARY, ROOT
 
 # Instructions a call at most: pattern -> call -> count.
 AT_MOST = {

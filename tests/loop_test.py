@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from preload import ROOT, compile_program
 
-from llamalloc import dataset, labels, profile
+from llamalloc.formats import profile
+from llamalloc.learning import dataset, labels
 
 COMMAND = ROOT / ".venv" / "bin" / "llamalloc"
 SECONDS = "6"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from preload import ROOT
 
-from llamalloc import hugepages, simulation
-from llamalloc.simulation import LOSSES, Setting
+from llamalloc.running import hugepages, simulation
+from llamalloc.running.simulation import LOSSES, Setting
 
 TOOL = ROOT / "build" / "release" / simulation.TOOL
 

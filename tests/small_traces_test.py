@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc.workloads.programs import ALL
+from lab.workloads.programs import ALL
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "workloads" / "traces"

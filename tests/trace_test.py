@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from preload import compile_program
 
-from llamalloc import traces
+from llamalloc.running import traces
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from llamalloc import launch
-from llamalloc.workloads import runner, swing
-from llamalloc.workloads.programs import ALL
+from lab.workloads import runner, swing
+from lab.workloads.programs import ALL
+from llamalloc.running import launch
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)

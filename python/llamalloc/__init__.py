@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llamalloc's tools: record lifetimes, train a model on them, run a server with it, report.
+"""The command llamalloc: record lifetimes, train a model on them, run a server with it, report.
 
-contracts -> profile -> labels -> dataset -> lstm/train -> model_file, train_report -> cli
+    cli ---> reporting ---> learning, running ---> formats
+
+A room imports only rooms to its right; learning and running do not know each other.
 """
 
-__version__ = "0.1.0"
+from llamalloc.formats.places import version
+
+__version__ = version()

@@ -13,7 +13,7 @@ from pathlib import Path
 from support import golden_model, golden_profile, golden_trace, profile_writer
 from support.token_cases import CASES
 
-from llamalloc import model_file, tokens
+from llamalloc.formats import model_file, tokens
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 

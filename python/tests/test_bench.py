@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from llamalloc.bench import allocators, instructions, main, page, peers, programs, rows
-from llamalloc.bench.allocators import OURS, Allocator
-from llamalloc.bench.results import Line, Results, cell
-from llamalloc.bench.rows import Row
-from llamalloc.bench.table import cells, ratio_text, table, value_text
+from lab import allocators, peers
+from lab.allocators import OURS, Allocator
+from lab.bench import instructions, main, page, programs, rows
+from lab.bench.results import Line, Results, cell
+from lab.bench.rows import Row
+from lab.bench.table import cells, ratio_text, table, value_text
+from lab.places import ROOT
 
 PAIR = Row("pair_64", "malloc and free")
 IDLE = Row("threads_500", "threads")
@@ -118,6 +120,16 @@ def test_missing_peer_is_a_line_and_the_others_go_on(tmp_path: Path):
     )
     assert [a.name for a in found] == [OURS, "glibc"]
     assert missing == ["snmalloc is left out: cargo is not installed"]
+
+
+def test_the_catalogue_has_each_peer_once_and_setup_installs_it():
+    names = [name for e in allocators.CATALOGUE for name in {e.name, e.short} if name]
+    assert len(set(names)) == len(names)
+    assert allocators.chosen(["jemalloc", OURS]) == [OURS, "jemalloc-5.3.0"]
+    table = (ROOT / "scripts" / "setup.sh").read_text()
+    for entry in allocators.CATALOGUE:
+        assert bool(entry.soname) != bool(entry.peer), entry.name
+        assert not entry.package or entry.name == "glibc" or f"bench|{entry.package}|" in table
 
 
 def test_only_the_peer_that_needs_tunables_gets_them(monkeypatch):

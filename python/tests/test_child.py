@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc import child
+from llamalloc.running import child
 
 SHELL = Path("/bin/sh")
 
@@ -64,7 +64,7 @@ def test_a_program_that_cannot_be_executed_is_an_error(tmp_path: Path) -> None:
 PARENT = textwrap.dedent("""
     import os, sys
     from pathlib import Path
-    from llamalloc import child
+    from llamalloc.running import child
     s = "trap 'echo got; exit 9' %s; echo ready; while :; do sleep 0.02; done"
     code = child.run(Path("/bin/sh"), ["sh", "-c", s % sys.argv[1]], lambda pid: dict(os.environ))
     sys.exit(os.waitstatus_to_exitcode(code))
@@ -97,7 +97,7 @@ print("got", len(seen), flush=True)
 RUNNER = """
 import os, sys
 from pathlib import Path
-from llamalloc import child
+from llamalloc.running import child
 child.run(Path(sys.executable), ["python", "-c", sys.argv[1]], lambda pid: dict(os.environ))
 """
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from support.programs import compiled
 
-from llamalloc import launch, units
 from llamalloc.cli import call
+from llamalloc.formats import places, units
+from llamalloc.running import launch
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_missing_library_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("LLAMALLOC_LIBRARY", raising=False)
-    monkeypatch.setattr(launch, "_PLACES", (Path("/none"),))
+    monkeypatch.setattr(places, "LIBRARY_FOLDERS", (Path("/none"),))
     assert call(["run", "--", "true"]) == 2
     assert "make build" in capsys.readouterr().err
 

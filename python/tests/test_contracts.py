@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc import contracts
+from llamalloc.formats import contracts
 
 ROOT = Path(__file__).resolve().parents[2]
 

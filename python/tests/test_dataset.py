@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import synthetic
 
-from llamalloc import dataset, labels, tokens
-from llamalloc.profile import Context, Profile
-from llamalloc.survival import Lives
+from llamalloc.formats import tokens
+from llamalloc.formats.profile import Context, Profile
+from llamalloc.learning import dataset, labels
+from llamalloc.learning.survival import Lives
 
 MINUTE = 60 * 10**9
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc import procmem
-from llamalloc.demo import allocators, benchmark, page, redis, results
-from llamalloc.demo.benchmark import BenchmarkError, Rate
-from llamalloc.demo.sampler import Series
+from lab import redis
+from lab import redis_benchmark as benchmark
+from lab.demo import allocators, page, results
+from lab.demo.sampler import Series
+from lab.redis_benchmark import BenchmarkError, Rate
+from llamalloc.running import procmem
 
 # What redis-benchmark 7.0.15 prints with --csv.
 CSV = """"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.programs import OWN_MALLOC, TRIVIAL, compiled
 
-from llamalloc import doctor, hugepages, launch
 from llamalloc.cli import call
-from llamalloc.doctor import NOTE, OK, PROBLEM, Finding
+from llamalloc.running import doctor, hugepages, launch
+from llamalloc.running.doctor import NOTE, OK, PROBLEM, Finding
 
 
 def about(program: Path) -> dict[str, Finding]:

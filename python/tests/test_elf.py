@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.programs import OWN_MALLOC, TRIVIAL, compiled
 
-from llamalloc import elf
+from llamalloc.formats import elf
 
 
 def test_a_dynamic_program_names_its_loader_and_libraries(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import synthetic
 
-from llamalloc import dataset, fit, labels, lstm
+from llamalloc.learning import dataset, fit, labels, lstm
 
 DATA = dataset.build([synthetic.profile(contexts=48)])
 VOCABULARY = dataset.vocabulary(DATA.tokens())

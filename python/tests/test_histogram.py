@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llamalloc import histogram
+from llamalloc.formats import histogram
 
 HISTOGRAMS = st.dictionaries(
     st.integers(0, histogram.MAX_BUCKET), st.integers(1, 10**9), max_size=30

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llamalloc import labels
-from llamalloc.histogram import bucket_of
-from llamalloc.survival import Lives
+from llamalloc.formats.histogram import bucket_of
+from llamalloc.learning import labels
+from llamalloc.learning.survival import Lives
 
 MS, S = 10**6, 10**9
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.programs import OWN_MALLOC, TRIVIAL, compiled
 
-from llamalloc import launch
-from llamalloc.launch import LaunchError
+from llamalloc.running import launch
+from llamalloc.running.launch import LaunchError
 
 LIBRARY = Path("/lib/libllamalloc.so")
 

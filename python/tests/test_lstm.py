@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llamalloc import lstm
+from llamalloc.learning import lstm
 
 CLASSES, WORDS = 9, 20
 PROBABILITIES = jax.jit(lstm.probabilities)

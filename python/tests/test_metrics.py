@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llamalloc import baselines, dataset, metrics
-from llamalloc.labels import CLASS_NAMES
-from llamalloc.survival import Lives
+from llamalloc.learning import baselines, dataset, metrics
+from llamalloc.learning.labels import CLASS_NAMES
+from llamalloc.learning.survival import Lives
 
 CODE = {name: i for i, name in enumerate(CLASS_NAMES)}
 

@@ -9,8 +9,9 @@ import pytest
 from safetensors.numpy import load, save
 from support import golden_model
 
-from llamalloc import contracts, dataset, fit, model_file
-from llamalloc.model_file import ModelError
+from llamalloc.formats import contracts, model_file
+from llamalloc.formats.model_file import ModelError
+from llamalloc.learning import dataset, fit
 
 GOLDEN = contracts.folder() / "golden" / "model_v1.safetensors"
 CASES = json.loads(GOLDEN.with_name("model_v1.json").read_text())["cases"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc import contracts, elf, model_file, profile
+from llamalloc.formats import contracts, elf, model_file, profile
 
 GOLDEN = contracts.folder() / "golden"
 MUTANTS = 300

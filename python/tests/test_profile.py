@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import golden_profile, profile_writer, synthetic
 
-from llamalloc import contracts, profile
-from llamalloc.pprof_proto import ProfileMessage
-from llamalloc.profile import ProfileError
+from llamalloc.formats import contracts, profile
+from llamalloc.formats.pprof_proto import ProfileMessage
+from llamalloc.formats.profile import ProfileError
 
 GOLDEN = contracts.folder() / "golden" / "profile_v1.pb.gz"
 RECORD = "llamalloc record -o p.pb.gz -- ./server"

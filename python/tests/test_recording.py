@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from support.programs import compiled
 
-from llamalloc import control, launch, profile, recording
-from llamalloc.profile import ProfileError
+from llamalloc.formats import profile
+from llamalloc.formats.profile import ProfileError
+from llamalloc.running import control, launch, recording
 
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli"]
 CHURN = """

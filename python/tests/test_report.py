@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.statistics import document
 
-from llamalloc import contracts, profile
 from llamalloc.cli import call
+from llamalloc.formats import contracts, profile
 from llamalloc.reporting import profile_summary, stats_summary
 from llamalloc.reporting.frames import demangled, shortened
 

@@ -4,7 +4,7 @@
 import mmap
 import os
 
-from llamalloc import residency
+from llamalloc.running import residency
 
 MAPS = """55a0-55b0 rw-p 00000000 00:00 0                          [heap]
 5600-5700 r--p 00000000 08:01 11 /usr/lib/libc.so.6

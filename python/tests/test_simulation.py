@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from support.simulated import result
 
-from llamalloc import simulation
 from llamalloc.cli import call
 from llamalloc.reporting import simulation_pictures, simulation_table
-from llamalloc.simulation import Agreement, Setting, SimulationError
+from llamalloc.running import simulation
+from llamalloc.running.simulation import Agreement, Setting, SimulationError
 
 PNG = b"\x89PNG\r\n"
 

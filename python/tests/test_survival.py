@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llamalloc.survival import Lives, survival
+from llamalloc.learning.survival import Lives, survival
 
 COUNTS = st.dictionaries(st.integers(0, 200), st.integers(1, 50), max_size=12)
 

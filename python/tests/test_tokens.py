@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.token_cases import CASES
 
-from llamalloc import contracts, tokens
+from llamalloc.formats import contracts, tokens
 
 GOLDEN = json.loads((contracts.folder() / "golden" / "tokens.json").read_text())
 NAMES = st.one_of(

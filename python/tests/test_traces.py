@@ -13,7 +13,7 @@ import pytest
 from support import golden_trace
 from support.programs import compiled
 
-from llamalloc import launch, traces
+from llamalloc.running import launch, traces
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli"]

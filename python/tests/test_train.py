@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from support import profile_writer, synthetic
 
-from llamalloc import cli, dataset, fit, model_file, profile, train_report
-from llamalloc import train as training
-from llamalloc.train import train
+from llamalloc import cli
+from llamalloc.formats import model_file, profile
+from llamalloc.learning import dataset, fit
+from llamalloc.learning import train as training
+from llamalloc.learning.train import train
+from llamalloc.reporting import train_report
 
 
 @pytest.fixture(scope="module")

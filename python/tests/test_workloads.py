@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc import cli
-from llamalloc.workloads import launcher, runner
-from llamalloc.workloads.programs import ALL, find, mariadb, redis_mixed, z3
-from llamalloc.workloads.recipe import ROOT, Recipe, Session, WorkloadError
+from lab import launcher
+from lab.launcher import LauncherError
+from lab.places import ROOT
+from lab.workloads import main as workloads
+from lab.workloads import runner
+from lab.workloads.programs import ALL, find, mariadb, redis_mixed, z3
+from lab.workloads.recipe import Recipe, Session, WorkloadError
 
 
 class Script(Recipe):
@@ -53,16 +56,16 @@ def test_every_recipe_is_in_the_readme():
 
 
 def test_the_list_names_all(capsys):
-    assert cli.call(["workload", "list"]) == 0
+    assert workloads.main(["list"]) == 0
     printed = capsys.readouterr().out
     for recipe in ALL:
         assert recipe.name in printed
 
 
 def test_an_unknown_workload_is_one_line_that_lists_them(capsys):
-    assert cli.call(["workload", "run", "nosuch"]) == 2
+    assert workloads.main(["run", "nosuch"]) == 2
     complaint = capsys.readouterr().err
-    assert complaint.startswith("llamalloc: no workload 'nosuch'; there are redis,")
+    assert complaint.startswith("workloads: no workload 'nosuch'; there are redis,")
     assert complaint.count("\n") == 1
 
 
@@ -161,19 +164,17 @@ def test_llamalloc_under_is_this_version():
 
 
 def test_a_library_that_is_not_there_is_told():
-    with pytest.raises(WorkloadError, match=r"--preload /no/lib.so: no such file"):
+    with pytest.raises(LauncherError, match=r"--preload /no/lib.so: no such file"):
         launcher.with_preload({}, "/no/lib.so")
-    with pytest.raises(WorkloadError, match=r"libnosuch\.so\.1: not installed"):
+    with pytest.raises(LauncherError, match=r"libnosuch\.so\.1: not installed"):
         launcher.with_preload({}, "libnosuch.so.1")
     assert launcher.with_preload({"A": "b"}, "glibc") == {"A": "b"}
 
 
 def test_figures_are_written_as_json(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "llamalloc.workloads.programs.ALL", (Script("import time; time.sleep(.3)"),)
-    )
+    monkeypatch.setattr("lab.workloads.programs.ALL", (Script("import time; time.sleep(.3)"),))
     file = tmp_path / "figures.json"
-    assert cli.call(["workload", "run", "script", "--json", str(file)]) == 0
+    assert workloads.main(["run", "script", "--json", str(file)]) == 0
     assert json.loads(file.read_text())["name"] == "script"
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulation's result as JSON; python/llamalloc/simulation.py documents the fields.
+// A simulation's result as JSON; python/llamalloc/running/simulation.py documents the fields.
 #pragma once
 
 #include <string>

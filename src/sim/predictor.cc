@@ -226,7 +226,7 @@ bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* 
   return false;
 }
 
-// The cases of python/llamalloc/labels.py, by class.
+// The cases of python/llamalloc/learning/labels.py, by class.
 LifetimeClass label(const Lives& lives, double quantile) {
   uint64_t freed = 0, young = 0;
   int oldest = 0;

@@ -3,7 +3,7 @@
 
 from tree import run_check
 
-from llamalloc import contracts
+from llamalloc.formats import contracts
 
 
 def test_generated_pages_are_current_until_edited(tmp_path):

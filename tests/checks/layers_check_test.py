@@ -9,7 +9,13 @@ GOOD = {
     "src/heap/span.cc": '#include "base/units.h"\n#include "os/pages.h"\n#include "heap/span.h"\n',
     "src/heap/span_test.cc": '#include <pthread.h>\n#include "base/units.h"\n',
     "src/os/linux/pages.cc": "#include <sys/mman.h>\n",
-    "python/llamalloc/cli/train.py": "from llamalloc.lstm import Model\nimport llamalloc.train\n",
+    "python/llamalloc/__init__.py": "from llamalloc.formats.places import version\n",
+    "python/llamalloc/formats/places.py": "from llamalloc import __version__\n",
+    "python/llamalloc/learning/lstm.py": "from llamalloc.formats import model_file\n",
+    "python/llamalloc/learning/train.py": "from llamalloc.learning.lstm import Model\n",
+    "python/llamalloc/cli/train.py": "import llamalloc.learning.train\n",
+    "lab/redis.py": "from llamalloc.running import procmem\n",
+    "lab/demo/main.py": "from lab import redis\nfrom lab.demo import page\n",
 }
 
 
@@ -27,15 +33,38 @@ def test_downward_edges_pass(tmp_path):
         ("src/os/bad.cc", "#include <linux/futex.h>\n", "only os/linux may know the platform"),
         ("src/heap/bad.cc", '#include "span.h"\n', "not a room"),
         ("src/attic/bad.cc", "#include <cstdint>\n", "room attic has no layer"),
-        ("python/llamalloc/tokens.py", "from llamalloc import train\n", "imports train"),
-        ("python/llamalloc/tokens.py", "import llamalloc.cli.record\n", "imports cli"),
-        ("python/llamalloc/labels.py", "from .lstm import Model\n", "imports lstm"),
         (
-            "python/llamalloc/train.py",
-            "def f():\n    from llamalloc.cli import app\n",
-            "imports cli",
+            "python/llamalloc/formats/tokens.py",
+            "from llamalloc import learning\n",
+            "imports llamalloc.learning (llamalloc.learning is layer 2)",
         ),
-        ("python/llamalloc/attic.py", "", "attic has no layer"),
+        (
+            "python/llamalloc/formats/tokens.py",
+            "import llamalloc.cli.record\n",
+            "imports llamalloc.cli",
+        ),
+        ("python/llamalloc/learning/x.py", "from llamalloc.running import launch\n", "is layer 2"),
+        (
+            "python/llamalloc/formats/x.py",
+            "from ..learning import lstm\n",
+            "imports llamalloc.learn",
+        ),
+        (
+            "python/llamalloc/learning/train.py",
+            "def f():\n    from llamalloc.cli import app\n",
+            "imports llamalloc.cli",
+        ),
+        (
+            "python/llamalloc/learning/lstm.py",
+            "from . import train\n",
+            "a cycle: llamalloc.learning.",
+        ),
+        ("python/llamalloc/attic.py", "", "llamalloc.attic has no layer"),
+        ("python/llamalloc/attic/x.py", "", "llamalloc.attic.x has no layer"),
+        ("python/llamalloc/cli/demo.py", "from lab import redis\n", "imports lab.redis"),
+        ("python/llamalloc/cli/demo.py", "import lab.demo.main\n", "imports lab.demo.main"),
+        ("lab/redis.py", "from lab.demo import main\n", "lab.demo is layer 6"),
+        ("lab/bench/x.py", "from lab.demo import main\n", "lab.bench is layer 6"),
     ],
 )
 def test_other_edges_fail(tmp_path, name, text, message):

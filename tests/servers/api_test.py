@@ -8,7 +8,8 @@ import subprocess
 import pytest
 from preload import ROOT, compile_program, environment, run
 
-from llamalloc import contracts, control, profile
+from llamalloc.formats import contracts, profile
+from llamalloc.running import control
 
 PARTS = (
     "sizes", "alignments", "refusals", "realloc", "errno", "sized", "glibc", "hints", "tokens",

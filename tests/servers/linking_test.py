@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from preload import ROOT, environment
 
-VERSION = "0.1.0"
+VERSION = (ROOT / "VERSION").read_text().strip()
 SOURCE = ROOT / "tests" / "servers" / "linked.cc"
 WAYS = ("", "-static", "-static-pie")
 
@@ -81,7 +81,7 @@ def test_shared_link_by_pkg_config(installed, tmp_path):
 def test_find_package_gives_all_three_targets(installed, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.25)\nproject(user CXX)\nset(CMAKE_CXX_STANDARD 20)\n"
-        "find_package(llamalloc 0.1 REQUIRED)\n"
+        f"find_package(llamalloc {VERSION} REQUIRED)\n"
         f"add_executable(shared {SOURCE})\ntarget_link_libraries(shared llamalloc::llamalloc)\n"
         f"add_executable(fixed {SOURCE})\ntarget_link_libraries(fixed llamalloc::static -static)\n"
         'file(WRITE ${CMAKE_BINARY_DIR}/h.cc "#include <llamalloc/llamalloc.h>\\n'

@@ -8,12 +8,12 @@ write a line to stderr fails its test.
 
 import os
 import re
-import socket
 import subprocess
-import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
+
+from lab import server
+from lab.server import free_port as free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPLAINT = re.compile(r"^(llamalloc: .*|ERROR: ld\.so: .*)$", re.MULTILINE)
@@ -76,14 +76,7 @@ def compile_program(name: str, folder: Path | None = None) -> Path:
     return program
 
 
-def free_port() -> int:
-    """A loopback TCP port that nothing listens on at this moment."""
-    with closing(socket.socket()) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
+class Server(server.Server):
     """A server process under the library: `with Server(command, port, folder) as server:`.
 
     Leaving the block asks it to end by SIGTERM and asserts exit 0 and a quiet stderr.
@@ -93,54 +86,29 @@ class Server:
     def __init__(
         self, command: Sequence[str | Path], port: int, folder: Path, *, preloaded: bool = True
     ):
-        self.command = [str(word) for word in command]
-        self.port, self.folder, self.preloaded = port, folder, preloaded
-        self.stderr = folder / "stderr.txt"
+        self.port, self.preloaded, self.stderr = port, preloaded, folder / "stderr.txt"
+        env = environment() if preloaded else None
+        super().__init__(command, env, folder / "stdout.txt", self.stderr)
 
     def __enter__(self) -> "Server":
-        with self.stderr.open("w") as errors, (self.folder / "stdout.txt").open("w") as output:
-            self.process = subprocess.Popen(
-                self.command,
-                env=environment() if self.preloaded else None,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-            )
         try:
-            self.wait_until_listening(20)
+            self.wait_until(lambda: server.listens(self.port), 20)
             if self.preloaded:
                 self.assert_preloaded()
         except BaseException:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             raise
         return self
-
-    def wait_until_listening(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            assert self.process.poll() is None, f"ended at once: {self.output()}"
-            with closing(socket.socket()) as s:
-                if s.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise TimeoutError(f"nothing listens on {self.port} after {seconds} s: {self.output()}")
 
     def assert_preloaded(self) -> None:
         maps = Path(f"/proc/{self.process.pid}/maps").read_text(encoding="utf-8")
         assert library().resolve().name in maps
 
-    def output(self) -> str:
-        return (self.folder / "stdout.txt").read_text() + self.stderr.read_text()
-
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self.process.terminate()
-        try:
-            status = self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
+        self.terminate()
+        if (status := self.wait(30)) is None:
+            self.kill()
+            raise TimeoutError(f"{self.words[0]} did not end within 30 s of SIGTERM")
         if kind is None:
             assert status == 0, f"exit {status}: {self.output()[-2000:]}"
             assert_quiet(self.stderr.read_text())

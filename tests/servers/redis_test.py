@@ -8,11 +8,12 @@ from pathlib import Path
 
 from preload import Server, free_port
 
+from lab import redis
+
 
 def server(folder: Path, port: int, *, preloaded: bool = True) -> Server:
-    options = ["--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    options += ["--dir", folder, "--enable-debug-command", "local", "--activerehashing", "yes"]
-    return Server(["redis-server", *options], port, folder, preloaded=preloaded)
+    options = ["--enable-debug-command", "local", "--activerehashing", "yes"]
+    return Server([*redis.command(port, folder), *options], port, folder, preloaded=preloaded)
 
 
 def cli(port: int, *words: str, text_in: str | None = None, seconds: float = 60) -> str:

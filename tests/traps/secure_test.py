@@ -16,7 +16,7 @@ import pytest
 from preload import environment, library
 from trap_list import PROGRAMS, ROOT
 
-from llamalloc import control
+from llamalloc.running import control
 
 HERE = Path(__file__).parent
 NOBODY = 65534

@@ -8,21 +8,19 @@ A trap is a program of this folder with a time limit. Its result is ok, fails (i
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from lab.allocators import debian_libraries  # noqa: E402
+
 PROGRAMS = ROOT / "build/release/traps"
 OURS = ROOT / "build/release/libllamalloc.so"
-SYSTEM_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-PEERS = {
-    "glibc": None,
-    "jemalloc": SYSTEM_LIBRARIES / "libjemalloc.so.2",
-    "tcmalloc": SYSTEM_LIBRARIES / "libtcmalloc_minimal.so.4",
-    "mimalloc": SYSTEM_LIBRARIES / "libmimalloc.so.2",
-    "llamalloc": OURS,
-}
+PEERS = {**debian_libraries(), "llamalloc": OURS}
 SAMPLED = "profile:/dev/null,sample_interval:4096"
 PREDICTED = f"model:{ROOT / 'contracts/golden/model_v1.safetensors'},predict_recheck:64KiB"
 

@@ -13,7 +13,6 @@ import sys
 import typer
 
 from llamalloc import __version__
-from llamalloc.cli.demo import demo
 from llamalloc.cli.doctor import doctor
 from llamalloc.cli.record import record
 from llamalloc.cli.report import report
@@ -21,8 +20,7 @@ from llamalloc.cli.run import run
 from llamalloc.cli.simulate import simulate
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
-from llamalloc.cli.workload import app as workload
-from llamalloc.launch import LaunchError
+from llamalloc.running.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
@@ -42,12 +40,6 @@ app.command()(report)
 app.command()(doctor)
 app.command()(simulate)
 app.add_typer(trace, name="trace")
-app.add_typer(workload, name="workload")
-app.command(
-    hidden=True,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)(demo)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from llamalloc.doctor import Finding
+    from llamalloc.running.doctor import Finding
 
 _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "problem": "[bold red]problem[/]"}
 
@@ -31,7 +31,7 @@ def doctor(
 
         llamalloc doctor --json ./server
     """
-    from llamalloc.doctor import PROBLEM, examine
+    from llamalloc.running.doctor import PROBLEM, examine
 
     findings = examine(program)
     (_print_json if json else _print_page)(findings)

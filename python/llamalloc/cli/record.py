@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from llamalloc import launch, units
+from llamalloc.formats import units
+from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc record -o p.pb.gz -- ./server"
 
@@ -76,7 +77,7 @@ def record(
 
 
 def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
-    from llamalloc import child
+    from llamalloc.running import child
 
     library = launch.find_library()
     program = launch.checked(command[0])
@@ -95,7 +96,7 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
 def _attached(
     control: Path, profile: Path, seconds: float | None, interval: int, has_command: bool
 ) -> int:
-    from llamalloc import attach
+    from llamalloc.running import attach
 
     if has_command:
         raise launch.LaunchError("--control samples a running program: give no program beside it")
@@ -110,8 +111,8 @@ def _attached(
 
 
 def _finish(profile: Path) -> bool:
-    from llamalloc import recording
-    from llamalloc.profile import ProfileError
+    from llamalloc.formats.profile import ProfileError
+    from llamalloc.running import recording
 
     if not profile.exists():
         _say(f"{profile}: nothing was recorded; see the messages above, or llamalloc doctor")

@@ -53,7 +53,7 @@ def _summary(file: Path) -> Any:
 
     if _looks_like_json(file):
         return stats_summary.summarise(stats_summary.read(file), str(file))
-    from llamalloc import profile
+    from llamalloc.formats import profile
     from llamalloc.reporting import profile_summary
 
     return profile_summary.summarise(profile.read(file))

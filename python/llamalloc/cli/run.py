@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from llamalloc import launch
+from llamalloc.running import launch
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
 _READ = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from llamalloc.simulation import Result, Setting
+    from llamalloc.running.simulation import Result, Setting
 
 
 def simulate(
@@ -54,9 +54,9 @@ def simulate(
     `constant:le_1s`, `none`.
 
     The table gives footprint by live bytes: averaged over time (2 MiB pages, then 4 KiB), after
-    drops of the load, and at the peak; huge pages acquired count every time. The JSON is documented
-    in python/llamalloc/simulation.py. Exit code 1 if a run failed, or --check-against-replay found
-    no agreement.
+    drops of the load, and at the peak; huge pages acquired count every time. The head of
+    python/llamalloc/running/simulation.py documents the JSON. Exit code 1 if a run failed, or
+    --check-against-replay found no agreement.
 
     Examples:
 
@@ -68,7 +68,7 @@ def simulate(
 
         llamalloc simulate t.trace --check-against-replay
     """
-    from llamalloc import simulation
+    from llamalloc.running import simulation
 
     setting = simulation.Setting(trace, learn, error, error_of == "objects", seed, samples)
     try:
@@ -107,7 +107,7 @@ def _run(setting: Setting, runs: list[tuple[str, str]]) -> list[Result]:
     from rich.console import Console
     from rich.progress import Progress
 
-    from llamalloc import simulation
+    from llamalloc.running import simulation
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -139,8 +139,8 @@ def _write_pictures(results: list[Result], folder: Path) -> None:
 def _check(setting: Setting) -> int:
     from rich.console import Console
 
-    from llamalloc import simulation
     from llamalloc.reporting import simulation_table
+    from llamalloc.running import simulation
 
     print("llamalloc: replaying, for as long as the trace lasts", file=sys.stderr, flush=True)
     agreement = simulation.compare_with_replay(setting)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from llamalloc import launch
+from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc trace -o t.trace -- ./server"
 _LARGE = 100_000_000  # bytes, packed in some seconds
@@ -74,7 +74,7 @@ def record(
         raise launch.LaunchError("-o FILE is missing; options come first, the program behind --")
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
-    from llamalloc import child, traces
+    from llamalloc.running import child, traces
 
     path = _writable(output.absolute())
     traces.find_tool()
@@ -105,7 +105,7 @@ def info(
 
         llamalloc trace info --json --top 100 t.trace | jq .peak_bytes
     """
-    from llamalloc import traces
+    from llamalloc.running import traces
 
     def work() -> None:
         found = traces.info(file, top)
@@ -142,7 +142,7 @@ def cut(
 
         llamalloc trace cut t.trace -o load.trace --from 10 --to 20
     """
-    from llamalloc import traces
+    from llamalloc.running import traces
 
     def work() -> None:
         target = _writable(output)
@@ -162,7 +162,7 @@ def export(file: TraceFile, output: Output) -> int:
 
         llamalloc trace export t.trace -o t.parquet
     """
-    from llamalloc import traces
+    from llamalloc.running import traces
 
     def work() -> None:
         count = traces.export(file, _writable(output))
@@ -172,7 +172,7 @@ def export(file: TraceFile, output: Output) -> int:
 
 
 def _guarded(work: Any) -> int:
-    from llamalloc.traces import TraceError
+    from llamalloc.running.traces import TraceError
 
     try:
         work()
@@ -183,7 +183,7 @@ def _guarded(work: Any) -> int:
 
 
 def _writable(path: Path) -> Path:
-    from llamalloc.traces import LONGEST_PATH
+    from llamalloc.running.traces import LONGEST_PATH
 
     if len(os.fsencode(path.absolute())) > LONGEST_PATH:
         raise launch.LaunchError(f"{path}: longer than the {LONGEST_PATH} bytes that fit")
@@ -195,8 +195,8 @@ def _writable(path: Path) -> Path:
 
 
 def _finish(path: Path, pack: bool) -> bool:
-    from llamalloc import traces
-    from llamalloc.units import bytes_text
+    from llamalloc.formats.units import bytes_text
+    from llamalloc.running import traces
 
     children = traces.of_children(path)
     if len(children) > 8:

@@ -61,8 +61,9 @@ def train(
 
     Then: llamalloc run --model redis.model -- ./server
     """
-    from llamalloc import model_file, profile, train_report
-    from llamalloc import train as training
+    from llamalloc.formats import model_file, profile
+    from llamalloc.learning import train as training
+    from llamalloc.reporting import train_report
 
     try:
         with _progress() as progress:

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from llamalloc.contracts import stats as stat_rows
+from llamalloc.formats.contracts import stats as stat_rows
+from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.reporting import pictures
 from llamalloc.reporting.frames import demangled, shortened
 from llamalloc.reporting.page import Page
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
 from llamalloc.reporting.text import life, number, without_huge_pages
-from llamalloc.units import bytes_text, seconds_text
 
 
 def add_profile(page: Page, summary: ProfileSummary) -> None:

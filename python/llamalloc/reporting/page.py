@@ -25,8 +25,9 @@ th, td { padding: .32rem .7rem; border-bottom: 1px solid var(--line); text-align
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
 tr.mark td { background: var(--mark); font-weight: 600; }
 td.code { font: .82rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; word-break: break-word; }
-figure { margin: 1rem 0; } figure img { width: 100%; height: auto; background: #fff;
-  border-radius: 6px; } figcaption { font-size: .88rem; max-width: 46rem; }
+figure { margin: 1rem 0; } figure img { width: 100%; } figure svg { max-width: 100%; }
+figure img, figure svg { height: auto; background: #fff; border-radius: 6px; }
+figcaption { font-size: .88rem; max-width: 46rem; }
 .scroll { overflow-x: auto; } code { font-size: .9em; }
 .note { border-left: 3px solid var(--accent); padding: .1rem 0 .1rem .9rem; }
 """
@@ -83,6 +84,10 @@ class Page:
             f'<figure><img alt="{text(alternative)}" src="data:image/png;base64,{data}">'
             f"{below}</figure>"
         )
+
+    def drawing(self, svg: str, alternative: str) -> None:
+        """An <svg> element, as it is."""
+        self.parts.append(f'<figure role="img" aria-label="{text(alternative)}">{svg}</figure>')
 
     def render(self) -> str:
         """The document."""

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from llamalloc.contracts import lifetime_classes
+from llamalloc.formats.contracts import lifetime_classes
 from llamalloc.reporting.profile_summary import ALIVE, ProfileSummary
 from llamalloc.reporting.stats_summary import StatsSummary
 

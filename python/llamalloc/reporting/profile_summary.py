@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llamalloc import histogram
-from llamalloc.contracts import lifetime_classes
-from llamalloc.profile import Context, Profile
+from llamalloc.formats import histogram
+from llamalloc.formats.contracts import lifetime_classes
+from llamalloc.formats.profile import Context, Profile
 
 TOP = 15
 ALIVE = "alive"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
-from llamalloc.contracts import lifetime_classes
+from llamalloc.formats.contracts import lifetime_classes
 from llamalloc.reporting.pictures import ACCENT, INK, LINE, SOFT, drawing, png
 from llamalloc.reporting.simulation_table import last_low, name_of
 

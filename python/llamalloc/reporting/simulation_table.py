@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from llamalloc.simulation import BLIND, LOSSES, Agreement
-from llamalloc.units import bytes_text, seconds_text
+from llamalloc.formats.units import bytes_text, seconds_text
+from llamalloc.running.simulation import BLIND, LOSSES, Agreement
 
 _HEADS = ("average", "4 KiB", "drops", "worst", "peak", "huge", "pages", "outlived")
 _CAUSES = ("rounding", "slots", "blocks", "empty", "caches", "metadata", "pinned")

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from llamalloc.contracts import stats as stat_rows
+from llamalloc.formats.contracts import stats as stat_rows
+from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.reporting.frames import demangled, shortened
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
-from llamalloc.units import bytes_text, seconds_text
 
 NO_HUGE_PAGES = (
     "Huge pages were {setting}, so the heap ran on small ones: see `llamalloc doctor` for the cure."

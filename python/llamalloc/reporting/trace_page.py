@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from llamalloc.units import bytes_text, seconds_text
+from llamalloc.formats.units import bytes_text, seconds_text
 
 _FRAMES = 6  # of a stack that are shown
 

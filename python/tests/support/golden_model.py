@@ -4,10 +4,10 @@
 import jax.numpy as jnp
 import numpy as np
 
-from llamalloc import dataset, lstm
-from llamalloc.labels import CLASS_NAMES
-from llamalloc.lstm import Weights
-from llamalloc.model_file import Model
+from llamalloc.formats.model_file import Model
+from llamalloc.learning import dataset, lstm
+from llamalloc.learning.labels import CLASS_NAMES
+from llamalloc.learning.lstm import Weights
 
 EMBEDDING, HIDDEN = 8, 12
 _WORDS = "zmalloc sds newlen create raw string object process buffer call main db add dict set list"

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from llamalloc.profile import Context, Profile
+from llamalloc.formats.profile import Context, Profile
 
 _REQUEST = Context(
     frames=("zmalloc", "sdsnewlen", "createRawStringObject", "processInlineBuffer", "main"),

@@ -8,9 +8,9 @@ and the histogram text are common.
 import gzip
 from pathlib import Path
 
-from llamalloc import histogram
-from llamalloc.pprof_proto import ProfileMessage
-from llamalloc.profile import NUMBER_LABELS, SAMPLE_TYPES, Context, Profile
+from llamalloc.formats import histogram
+from llamalloc.formats.pprof_proto import ProfileMessage
+from llamalloc.formats.profile import NUMBER_LABELS, SAMPLE_TYPES, Context, Profile
 
 _UNITS = {"bytes": "bytes", "sampled": "count", "same_thread": "count", "same_cpu": "count"}
 

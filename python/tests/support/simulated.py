@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from llamalloc.contracts import lifetime_classes
-from llamalloc.simulation import LOSSES
+from llamalloc.formats.contracts import lifetime_classes
+from llamalloc.running.simulation import LOSSES
 
 
 def moment(time_ns: int, kind: str, live: int, huge: int) -> dict[str, Any]:

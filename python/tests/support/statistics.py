@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from llamalloc import contracts
+from llamalloc.formats import contracts
 
 MIB = 1 << 20
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from llamalloc import histogram, tokens
-from llamalloc.profile import Context, Profile
+from llamalloc.formats import histogram, tokens
+from llamalloc.formats.profile import Context, Profile
 
 SECOND = 10**9
 DURATION_NS = 60 * SECOND

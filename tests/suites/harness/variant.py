@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +13,12 @@ from pathlib import Path
 from .suite import SuiteError
 
 ROOT = Path(__file__).resolve().parents[3]
-SYSTEM_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-OURS = "llamalloc"
-LIBRARIES = {
-    "glibc": None,
-    "llamalloc": ROOT / "build/release/libllamalloc.so",
-    "jemalloc": SYSTEM_LIBRARIES / "libjemalloc.so.2",
-    "mimalloc": SYSTEM_LIBRARIES / "libmimalloc.so.2",
-    "tcmalloc": SYSTEM_LIBRARIES / "libtcmalloc_minimal.so.4",
-}
+sys.path.insert(0, str(ROOT))
+
+from lab.allocators import OURS, debian_libraries  # noqa: E402
+from lab.places import LIBRARY  # noqa: E402
+
+LIBRARIES = {**debian_libraries(), OURS: LIBRARY}
 # Short names of --conf; {folder} is the folder of the run.
 CONFIGURATIONS = {
     "sampled": "profile:{folder}/profiles/profile,sample_interval:64KiB",

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of a call of malloc, free and their siblings, counted by callgrind.
+
+Patterns: `pair`, 64 bytes allocated and freed at once; `churn`, 2,000 objects of 16..1000 bytes
+replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`, pairs of 64 zeroed
+bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
+part of it); `remote`, 64 bytes that another thread frees. A figure is the mean of a steady state:
+the difference of a long and a short run, so that starting up and growing fall out. Counts are
+deterministic, but for those with two threads; the harness' own instructions are not part of them.
+Not the same as time, yet no neighbour disturbs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from lab import allocators, peers
+from lab.allocators import Allocator
+from lab.places import COUNT_CALLS, LIBRARY, ROOT
+
+# Pattern of count_calls -> the calls that it makes.
+PATTERNS = {
+    "pair": ("malloc", "free", "new", "delete"),
+    "churn": ("malloc", "free", "new", "delete"),
+    "medium": ("malloc", "free"),
+    "large": ("malloc", "free"),
+    "calloc": ("calloc", "free"),
+    "growth": ("realloc",),
+    "remote": ("malloc", "free"),
+}
+# What cannot be counted under valgrind, and why.
+NOT_HERE = {
+    "snmalloc": "it cannot reserve its address space under valgrind",
+    "tcmalloc": "valgrind has no restartable sequences, so its fast path would not run",
+}
+SHORT, LONG = 20_000, 60_000
+
+_NAME = re.compile(r"(c?fn)=\((\d+)\)(?: (.*))?$")
+_CALLS = re.compile(r"calls=(\d+)")
+
+
+class CountError(RuntimeError):
+    """callgrind is missing or failed; the message says which."""
+
+
+def inclusive(text: str) -> dict[str, tuple[int, int]]:
+    """{function of the harness: (calls it made, instructions in what it called)}.
+
+    `text` is a callgrind.out file (format version 1, one event): a `calls=N` line is followed by
+    one that ends with the inclusive cost of those calls.
+    """
+    names: dict[str, str] = {}
+    found: dict[str, tuple[int, int]] = {}
+    current, calls = "", None
+    for line in text.splitlines():
+        if match := _NAME.match(line):
+            name = names.setdefault(match[2], match[3] or "")
+            current = name if match[1] == "fn" else current
+        elif match := _CALLS.match(line):
+            calls = int(match[1])
+        elif calls is not None:
+            if current.startswith("bench_"):
+                before = found.get(current, (0, 0))
+                found[current] = (before[0] + calls, before[1] + int(line.split()[1]))
+            calls = None
+    return found
+
+
+def steady(
+    short: dict[str, tuple[int, int]], long: dict[str, tuple[int, int]], which: tuple[str, ...]
+) -> dict[str, float]:
+    """Instructions a call between the two runs, by call. Raises CountError if one is missing."""
+    figures = {}
+    for call in which:
+        name = f"bench_{call}"
+        if name not in long or name not in short or long[name][0] == short[name][0]:
+            raise CountError(f"callgrind saw no calls from {name}; was count_calls stripped?")
+        calls, cost = (long[name][i] - short[name][i] for i in (0, 1))
+        figures[call] = cost / calls
+    return figures
+
+
+def count(allocator: Allocator, pattern: str) -> dict[str, float]:
+    """Instructions a call, by call, in the steady state of a pattern."""
+    runs = [inclusive(_callgrind(allocator, pattern, n)) for n in (SHORT, LONG)]
+    return steady(*runs, PATTERNS[pattern])
+
+
+def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
+    if not COUNT_CALLS.exists():
+        raise CountError(f"{COUNT_CALLS} is not there; `make bench` builds it")
+    with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
+        out = Path(folder) / "out"
+        command = ["valgrind", "--tool=callgrind", "-q", "--separate-threads=no", "--branch-sim=no",
+                   "--compress-strings=yes", "--compress-pos=no", f"--callgrind-out-file={out}",
+                   str(COUNT_CALLS), pattern, str(operations)]  # fmt: skip
+        environment = allocator.environment()
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False, timeout=300
+            )
+        except FileNotFoundError:
+            raise CountError("valgrind is missing: apt-get install valgrind") from None
+        if done.returncode != 0 or not out.exists():
+            said = (done.stderr.strip().splitlines() or ["nothing said"])[-1]
+            raise CountError(f"valgrind ended with {done.returncode} on {allocator.name}: {said}")
+        return out.read_text()
+
+
+def table(figures: dict[str, dict[str, dict[str, float]]]) -> Table:
+    """{pattern: {allocator: {call: instructions}}} as a table."""
+    view = Table(title="instructions a call", title_justify="left", box=box.SIMPLE, pad_edge=False)
+    view.add_column("allocator", no_wrap=True)
+    columns = [(pattern, call) for pattern, calls in PATTERNS.items() for call in calls]
+    for pattern, call in columns:
+        view.add_column(f"{pattern} {call}", justify="right")
+    for name in figures["pair"]:
+        counts = [figures[pattern].get(name, {}).get(call) for pattern, call in columns]
+        view.add_row(name, *("-" if n is None else f"{n:.1f}" for n in counts))
+    return view
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/instructions", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--allocators", default="", help=f"of {','.join(allocators.NAMES)}")
+    parser.add_argument("--lib", type=Path, default=LIBRARY, help="our library (this build's)")
+    default = ROOT / "out" / "bench" / "instructions.json"
+    parser.add_argument("--json", type=Path, default=default, help="file to write")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """0 if every count was taken, 1 if some failed, 2 if nothing could run."""
+    options = arguments(argv)
+    try:
+        names = allocators.chosen([n for n in options.allocators.split(",") if n])
+        for name in NOT_HERE.keys() & set(names):
+            print(f"instructions: {name} is left out: {NOT_HERE[name]}")
+        names = [name for name in names if name not in NOT_HERE]
+        built = {allocators.BUILT[name] for name in names if name in allocators.BUILT}
+        failed = peers.ensure(built, lambda text: print(f"instructions: {text}", flush=True))
+        found, missing = allocators.present(names, options.lib, failed)
+    except ValueError as error:
+        print(f"instructions: {error}", file=sys.stderr)
+        return 2
+    faults = list(missing)
+    figures: dict[str, dict[str, dict[str, float]]] = {pattern: {} for pattern in PATTERNS}
+    for allocator in found:
+        for pattern in PATTERNS:
+            print(f"instructions: {pattern} on {allocator.name}", file=sys.stderr, flush=True)
+            try:
+                figures[pattern][allocator.name] = count(allocator, pattern)
+            except CountError as error:
+                faults.append(str(error))
+    Console(width=None if sys.stdout.isatty() else 160).print(table(figures))
+    for fault in faults:
+        print(f"instructions: {fault}")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

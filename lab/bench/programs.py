@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs end to end: a fixed piece of work, its time, and its peak of resident memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import redis_benchmark
+from lab.places import BENCH_INPUTS as INPUTS
+from lab.places import ROOT
+from lab.redis import RedisServer
+from lab.redis_benchmark import Workload
+from lab.server import ServerError
+
+
+class ProgramError(RuntimeError):
+    """A program is missing or failed; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A row. `command` runs in the root of the checkout; Redis, a server, has its own way."""
+
+    name: str
+    title: str
+    package: str
+    command: tuple[str, ...]
+    quick: tuple[str, ...] = ()  # its arguments of a quick run, instead of the last of `command`
+    metric: str = "cpu_s"
+    unit: str = "s"
+    higher: bool = False
+
+
+CLANG = ("clang++-19", "-std=c++20", "-O1", "-I.", "-Isrc", "-Iinclude", "-w", "-c", "-o")
+PROGRAMS = (
+    Program("redis", "redis-server, four tests of redis-benchmark", "redis-server redis-tools",
+            ("redis-server",), metric="requests_per_second", unit="/s", higher=True),
+    Program("clang", "clang++ -O1 of src/heap/heap_test.cc", "clang-19",
+            (*CLANG, "/dev/null", "src/heap/heap_test.cc"), ("src/base/options.cc",)),
+    Program("z3", "z3 on a bit-vector multiplication", "z3",
+            ("z3", "-T:300", str(INPUTS / "multiply.smt2")), (str(INPUTS / "small.smt2"),)),
+    Program("sqlite3", "sqlite3, inserts and sorts in memory", "sqlite3",
+            ("sqlite3", ":memory:", "-init", str(INPUTS / "rows.sql"), ".quit")),
+    Program("python3", "python3, strings, lists and dictionaries", "python3",
+            ("/usr/bin/python3", "-S", "-I", str(INPUTS / "objects.py"), "10"), ("1",)),
+)  # fmt: skip
+
+# Runs its arguments and says what they cost. A process of its own, and a small one: a child's peak
+# of memory begins at its parent's.
+_TIMED = """
+import json, os, sys, time
+begin = time.monotonic()
+null = os.open(os.devnull, os.O_RDWR)
+preload = sys.argv[1]
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], dict(os.environ, LD_PRELOAD=preload),
+    file_actions=[(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)])
+_, status, use = os.wait4(child, 0)
+print(json.dumps({"wall_s": time.monotonic() - begin, "cpu_s": use.ru_utime + use.ru_stime,
+    "peak_rss": use.ru_maxrss << 10, "status": os.waitstatus_to_exitcode(status)}))
+"""
+
+
+def run(name: str, environment: dict[str, str], quick: bool) -> dict[str, float]:
+    """One run; figures by name. Raises ProgramError."""
+    program = next(p for p in PROGRAMS if p.name == name)
+    if shutil.which(program.command[0]) is None:
+        raise ProgramError(f"{program.command[0]} is missing: apt-get install {program.package}")
+    if name == "redis":
+        return _redis(environment, 5_000 if quick else 100_000)
+    command = program.command
+    if quick and program.quick:
+        command = (*command[: -len(program.quick)], *program.quick)
+    return _timed(command, environment)
+
+
+def _timed(command: tuple[str, ...], environment: dict[str, str]) -> dict[str, float]:
+    clean = {k: v for k, v in environment.items() if k != "LD_PRELOAD"} | {"PYTHONMALLOC": "malloc"}
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-S", "-c", _TIMED, environment["LD_PRELOAD"], *command],
+        cwd=ROOT, env=clean, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    said = done.stderr.strip().splitlines() or [""]
+    if done.returncode != 0:
+        raise ProgramError(f"cannot run {command[0]}: {said[-1]}")
+    figures = json.loads(done.stdout.splitlines()[-1])
+    if (status := figures.pop("status")) != 0:
+        raise ProgramError(f"{command[0]} ended with {status}: {said[-1]}")
+    return figures
+
+
+def _redis(environment: dict[str, str], operations: int) -> dict[str, float]:
+    """Through a Unix socket; Redis switches huge pages off for itself, as it does by default."""
+    load = Workload(clients=50, operations=operations)
+    with tempfile.TemporaryDirectory(prefix="llamalloc-bench-") as folder:
+        address = Path(folder) / "redis.sock"
+        options = ("--disable-thp", "yes")
+        try:
+            server = RedisServer([], environment, Path(folder), "redis", address, options)
+        except ServerError as error:
+            raise ProgramError(str(error)) from error
+        try:
+            rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
+            used = _used(server.pid)
+        except redis_benchmark.BenchmarkError as error:
+            raise ProgramError(str(error)) from error
+        finally:
+            server.kill(patience=5)
+    inverse = sum(1 / rate.requests_per_second for rate in rates)
+    return {"requests_per_second": len(rates) / inverse} | used
+
+
+def _used(pid: int) -> dict[str, float]:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])  # utime and stime: fields 14 and 15 of proc(5)
+    status = Path(f"/proc/{pid}/status").read_text()
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return {"cpu_s": ticks / os.sysconf("SC_CLK_TCK"), "peak_rss": int(peak) << 10}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of the demo: which allocator serves malloc in the same redis-server binary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.allocators import Entry, find
+
+OURS = "libllamalloc.so"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. `peer` is None for ours, which runs by `llamalloc run`."""
+
+    name: str
+    title: str
+    colour: str
+    peer: Entry | None = None
+    shipped: bool = False  # the binary's own allocator: nothing is preloaded
+    learned: bool = False
+
+    @property
+    def ours(self) -> bool:
+        return self.peer is None
+
+    @property
+    def mapped(self) -> str:
+        """A part of the file name of the library that must be in the process."""
+        return self.peer.soname if self.peer else OURS
+
+    @property
+    def preload(self) -> str:
+        """A soname, or nothing."""
+        return self.peer.soname if self.peer and not self.shipped else ""
+
+    def available(self) -> bool:
+        """Whether the loader finds the library (ours is checked by `llamalloc run`)."""
+        return self.peer is None or self.shipped or self.peer.is_installed()
+
+
+def _peer(name: str, colour: str) -> Row:
+    entry = find(name)
+    assert entry is not None, name
+    return Row(name, entry.title, colour, entry)
+
+
+ROWS = (
+    Row("jemalloc", "jemalloc (as shipped)", "#7a6fb0", find("jemalloc"), shipped=True),
+    _peer("glibc", "#8a8a8a"),
+    _peer("gperftools", "#c98b2b"),
+    _peer("mimalloc", "#4f9d8f"),
+    Row("plain", "llamalloc, no model", "#e58a86"),
+    Row("learned", "llamalloc, learned", "#c0272d", learned=True),
+)
+# Debian 12 packages that the rows and the workload need; `make demo` installs them.
+PACKAGES = (
+    "redis-server",
+    "redis-tools",
+    *(row.peer.package for row in ROWS if row.peer and row.name != "glibc"),
+)
+
+
+def chosen(names: list[str]) -> list[Row]:
+    """Rows by name, in table order; all for an empty list. Raises ValueError for an unknown one."""
+    known = [row.name for row in ROWS]
+    if unknown := sorted(set(names) - set(known)):
+        raise ValueError(f"no allocator named {', '.join(unknown)}; there are {', '.join(known)}")
+    return [row for row in ROWS if not names or row.name in names]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run measured, what follows from it, and its JSON. Bytes, seconds, requests per second."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.demo.sampler import Series
+from lab.redis_benchmark import PAPER, Rate, Workload
+
+LIVE_MEANS = (
+    "Live is Redis's own used_memory after the drop, which counts slot sizes and so differs a "
+    "little by allocator; every row is divided by the smallest of them, since all rows store "
+    "the very same data."
+)
+
+
+@dataclass
+class Run:
+    """One server, one benchmark. rss, anonymous, anon_huge_pages, used_memory: after the drop."""
+
+    allocator: str
+    title: str
+    rss: int
+    anon_huge_pages: int
+    used_memory: int
+    dropped_at: float
+    tests: list[Rate]
+    series: Series
+    peak_rss: int
+    faults: list[str] = field(default_factory=list)
+    statistics: dict[str, Any] | None = None
+    anonymous: int = 0  # of rss; 0: not measured
+
+    @property
+    def coverage(self) -> float:
+        """AnonHugePages / RSS after the drop, 0..1."""
+        return self.anon_huge_pages / self.rss if self.rss else 0.0
+
+    @property
+    def anonymous_coverage(self) -> float:
+        """AnonHugePages / anonymous memory: the program's and its libraries' files cannot be."""
+        return self.anon_huge_pages / self.anonymous if self.anonymous else 0.0
+
+    @property
+    def requests_per_second(self) -> float:
+        """Harmonic mean over the tests: all requests divided by all their time."""
+        return statistics.harmonic_mean([test.requests_per_second for test in self.tests])
+
+
+@dataclass
+class Figures:
+    """One row of the table: medians over the runs of one allocator."""
+
+    allocator: str
+    title: str
+    runs: int
+    rss: float
+    peak_rss: float
+    ratio: float
+    coverage: float
+    anonymous_coverage: float
+    requests_per_second: float
+    by_test: dict[str, float]
+    faults: int
+
+
+@dataclass
+class Results:
+    """Everything that the page and the table show. `hugepages`: the setting during the runs."""
+
+    hugepages: str
+    machine: str
+    workload: Workload = PAPER
+    runs: list[Run] = field(default_factory=list)
+    recorded: list[Run] = field(default_factory=list)
+    training: dict[str, Any] | None = None
+
+    def live(self) -> int:
+        """The live bytes that every row is divided by (see LIVE_MEANS)."""
+        return min(run.used_memory for run in self.runs)
+
+    def rows(self) -> list[Figures]:
+        """Medians by allocator, in the order of first runs."""
+        names = dict.fromkeys(run.allocator for run in self.runs)
+        return [self._figures([r for r in self.runs if r.allocator == name]) for name in names]
+
+    def sampling(self) -> tuple[float, float] | None:
+        """Median requests/s on llamalloc without a model: (sampler off, on); None without both."""
+        off = [r.requests_per_second for r in self.runs if r.allocator == "plain"]
+        on = [r.requests_per_second for r in self.recorded]
+        return (statistics.median(off), statistics.median(on)) if off and on else None
+
+    def one_run(self, allocator: str) -> Run | None:
+        """The run of an allocator whose RSS after the drop is the median: for the pictures."""
+        runs = sorted((r for r in self.runs if r.allocator == allocator), key=lambda r: r.rss)
+        return runs[(len(runs) - 1) // 2] if runs else None
+
+    def _figures(self, runs: list[Run]) -> Figures:
+        median = statistics.median
+        by_name = {
+            name: median(t.requests_per_second for r in runs for t in r.tests if t.name == name)
+            for name in dict.fromkeys(test.name for test in runs[0].tests)
+        }
+        return Figures(
+            allocator=runs[0].allocator,
+            title=runs[0].title,
+            runs=len(runs),
+            rss=median(r.rss for r in runs),
+            peak_rss=median(r.peak_rss for r in runs),
+            ratio=median(r.rss for r in runs) / self.live(),
+            coverage=median(r.coverage for r in runs),
+            anonymous_coverage=median(r.anonymous_coverage for r in runs),
+            requests_per_second=median(r.requests_per_second for r in runs),
+            by_test=by_name,
+            faults=sum(len(r.faults) for r in runs),
+        )
+
+    def write(self, path: Path) -> None:
+        """Rows and runs as JSON."""
+        document = {
+            "version": 1,
+            "live": self.live() if self.runs else None,
+            "live_means": LIVE_MEANS,
+            "rows": [asdict(row) for row in self.rows()],
+            **asdict(self),
+        }
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read(path: Path) -> Results:
+    """The results in a file that `Results.write` wrote."""
+    document = json.loads(path.read_text())
+    return Results(
+        hugepages=document["hugepages"],
+        machine=document["machine"],
+        workload=Workload(**document["workload"]),
+        runs=[_run(r) for r in document["runs"]],
+        recorded=[_run(r) for r in document["recorded"]],
+        training=document["training"],
+    )
+
+
+def _run(fields: dict[str, Any]) -> Run:
+    tests = [Rate(**test) for test in fields["tests"]]
+    return Run(**{**fields, "tests": tests, "series": Series(**fields["series"])})

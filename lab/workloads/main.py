@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists and runs recipes of real programs (workloads/README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from lab.workloads import programs, recipe, runner
+
+EXAMPLES = """examples:
+  python -m lab.workloads list
+  python -m lab.workloads run rocksdb
+  python -m lab.workloads run images --preload jemalloc
+  python -m lab.workloads run redis --under "llamalloc record -o redis.pb.gz"
+  python -m lab.workloads run mariadb --scale 0.1 --under "llamalloc trace -o mariadb.trace"
+  python -m lab.workloads run clang --under "llamalloc run --model clang.model"
+"""
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    """`list`, or `run` with its options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.workloads",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("list", help="the workloads, how long each takes, and what is missing here")
+    run = verbs.add_parser("run", help="one program, plainly, on an allocator or under a recorder")
+    run.add_argument("name", help="of `list`")
+    run.add_argument(
+        "--under",
+        default="",
+        metavar="COMMAND",
+        help="words before the program, in quotes; `llamalloc` is this very version",
+    )
+    run.add_argument(
+        "--preload",
+        default="",
+        metavar="LIB",
+        help="glibc, jemalloc, gperftools, mimalloc, or a library",
+    )
+    run.add_argument("--scale", type=float, default=1.0, help="size of the load (default 1)")
+    run.add_argument("--seed", type=int, default=1, help="of the load's random choices (default 1)")
+    run.add_argument("--json", type=Path, help="write figures and memory over time here")
+    options = parser.parse_args(argv)
+    if options.verb == "run" and options.scale <= 0:
+        parser.error("--scale must be more than nothing")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """0, or 2 if the workload could not run or failed."""
+    options = arguments(argv)
+    if options.verb == "list":
+        return _list()
+    try:
+        return _run(options)
+    except recipe.WorkloadError as error:
+        print(f"workloads: {error}", file=sys.stderr)
+        return 2
+
+
+def _list() -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for head in ("name", "seconds", "ready", "what runs, and what it does to memory"):
+        table.add_column(head, justify="right" if head == "seconds" else "left")
+    for one in programs.ALL:
+        about = f"{one.title}\n[dim]{one.memory}[/dim]"
+        table.add_row(one.name, str(one.seconds), "no" if one.missing() else "yes", about)
+    console = Console()
+    console.print(table)
+    console.print("\nPackages that are missing: scripts/setup.sh packages workloads", style="dim")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    name, start = options.name, time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - start:4.0f} s] {name}: {text}", file=sys.stderr, flush=True)
+
+    how = runner.Options(options.under, options.preload, options.scale, options.seed)
+    outcome = runner.run(programs.find(name), how, say)
+    if options.json:
+        options.json.write_text(json.dumps(asdict(outcome)) + "\n")
+    print(
+        f"{name}: {outcome.seconds:.1f} s, {outcome.cpu:.1f} s of processor, "
+        f"peak {outcome.peak_rss >> 20} MiB, at the end {outcome.rss >> 20} MiB"
+    )
+    return 0

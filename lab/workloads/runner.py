@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one recipe under one launcher, and measures its program.
+
+prepare -> start -> (server: ready -> load -> settle -> stop) -> end
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab import launcher
+from lab.server import Server, ServerError, free_port, program_pid
+from lab.workloads.recipe import Recipe, Session, WorkloadError
+from llamalloc.running import procmem
+
+_START = 120.0  # seconds that a server may take to start, under a tracer too
+_STOP = 120.0
+_FILES = 20_000  # descriptors: two ends of 5,000 connections, with room
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: words before the program, a library to preload, the load's size."""
+
+    under: str = ""
+    preload: str = ""
+    scale: float = 1.0
+    seed: int = 1
+    settle: float = 2.0
+    output: Path | None = None  # of the program; None: a file that is shown if it fails
+
+
+@dataclass
+class Outcome:
+    """Seconds and bytes. `rss`: of a server after its load and `settle`; else the last seen."""
+
+    name: str
+    seconds: float = 0.0
+    cpu: float = 0.0
+    peak_rss: int = 0
+    rss: int = 0
+    huge: int = 0
+    series: list[tuple[float, int]] = field(default_factory=list)
+
+
+def run(recipe: Recipe, options: Options, say: Callable[[str], None]) -> Outcome:
+    """Runs it to its end. Raises WorkloadError: a lack, a crash, a wrong exit code."""
+    check(recipe)
+    prefix, environment = launcher.under(options.under), _environment(options)
+    _raise_file_limit()
+    with tempfile.TemporaryDirectory(prefix=f"llamalloc-{recipe.name}-") as folder:
+        session = Session(Path(folder), free_port(), options.scale, options.seed, say)
+        say("preparing")
+        recipe.prepare(session)
+        output = options.output or Path(folder) / "output"
+        say("running" + (f" under {options.under}" if prefix else ""))
+        server = Server(
+            [*prefix, *recipe.command(session)],
+            {**environment, **recipe.environment},
+            output,
+            inherit_stderr=bool(prefix),
+        )
+        return _attend(recipe, session, server, options)
+
+
+def check(recipe: Recipe) -> None:
+    """Raises WorkloadError where a program of the recipe is not installed."""
+    if missing := recipe.missing():
+        raise WorkloadError(
+            f"{recipe.name}: {', '.join(missing)} not found; install: "
+            + (recipe.install or f"apt-get install {' '.join(recipe.packages)}")
+        )
+
+
+def _environment(options: Options) -> dict[str, str]:
+    try:
+        return launcher.with_preload(launcher.clean_environment(), options.preload)
+    except launcher.LauncherError as error:
+        raise WorkloadError(str(error)) from error
+
+
+def _attend(recipe: Recipe, session: Session, server: Server, options: Options) -> Outcome:
+    outcome, start = Outcome(recipe.name), time.monotonic()
+    try:
+        with _Watch(server.process, outcome, start):
+            if recipe.is_server():
+                _serve(recipe, session, server, options)
+            status = server.wait(_STOP if recipe.is_server() else None)
+        if status is None:
+            raise WorkloadError(f"it did not end within {_STOP:.0f} s of SIGTERM")
+    except BaseException as error:
+        server.kill(patience=5)
+        if isinstance(error, ServerError):
+            raise WorkloadError(str(error)) from error
+        if isinstance(error, OSError):
+            raise WorkloadError(f"{recipe.name}: {error}; {server.last_words()}") from error
+        raise
+    outcome.seconds = time.monotonic() - start
+    if status not in recipe.good_ends:
+        raise WorkloadError(f"{recipe.name} ended with {status}; {server.last_words()}")
+    return outcome
+
+
+def _serve(recipe: Recipe, session: Session, server: Server, options: Options) -> None:
+    server.wait_until(lambda: recipe.ready(session), _START, recipe.name)
+    recipe.load(session)
+    session.say("the load has dropped")
+    time.sleep(options.settle)
+    server.terminate()
+
+
+class _Watch:
+    """Samples the program's memory ten times a second while it runs.
+
+    A launcher that stays behind the program is left out: before it started it, and after it ended.
+    """
+
+    def __init__(self, process: subprocess.Popen, outcome: Outcome, start: float) -> None:
+        self._process, self._outcome, self._start = process, outcome, start
+        self._has_child = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._over.wait(0.1):
+            try:
+                pid = program_pid(self._process.pid)
+                memory = procmem.read_memory(pid)
+                used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            except (OSError, IndexError):
+                continue  # between two programs, or gone
+            if memory.rss and self._is_program(pid):
+                self._note(memory, used)
+
+    def _is_program(self, pid: int) -> bool:
+        is_child = pid != self._process.pid
+        if is_child and not self._has_child:
+            self._has_child = True
+            self._outcome.peak_rss = 0
+            self._outcome.series.clear()
+        return is_child or not self._has_child
+
+    def _note(self, memory: procmem.Memory, stat: list[str]) -> None:
+        out = self._outcome
+        out.rss, out.huge = memory.rss, memory.anon_huge_pages
+        out.peak_rss = max(out.peak_rss, memory.rss)
+        out.cpu = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        out.series.append((round(time.monotonic() - self._start, 2), memory.rss))
+
+
+def _raise_file_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _FILES:
+        limit = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

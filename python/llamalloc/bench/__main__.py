@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""`python -m llamalloc.bench`: what `make bench` calls once everything is installed and built."""
-
-from llamalloc.bench.main import main
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""`python -m llamalloc.demo`: what `make demo` calls once everything is installed and built."""
-
-from llamalloc.demo.main import main
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The account of a training: a table for the terminal and one self-contained HTML page."""
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
+from llamalloc.reporting import train_charts
+from llamalloc.reporting.page import Page
+
+_PARTS = {
+    "measured": "Not learned",
+    "never seen": "… never seen before",
+    "learned": "Learned",
+}
+_COLUMNS = ("weighted", "contexts", "within one", "page group", "known")
+_FIELDS = ("weighted", "unweighted", "off_by_one", "page_group", "coverage")
+_FRAMES_SHOWN = 12
+
+
+def text(result: TrainResult, width: int = 100) -> str:
+    """The result for a terminal, as one string with colours where it goes to one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Accuracy on {SPLITS[result.split]}", title_justify="left")
+    table.add_column("contexts")
+    table.add_column("predictor")
+    for column in _COLUMNS:
+        table.add_column(column, justify="right")
+    for part, name, cells in _rows(result):
+        table.add_row(part, name, *cells, end_section=name == "site")
+    console = Console(width=width, file=io.StringIO(), force_terminal=None)
+    console.print(table)
+    console.print(f"{_summary(result)}", highlight=False)
+    return console.file.getvalue().rstrip()
+
+
+def _rows(result: TrainResult) -> Iterable[tuple[str, str, list[str]]]:
+    """(part, predictor, cells); the part is named on its first row only."""
+    for part, title in _PARTS.items():
+        if part == "never seen" and result.scores[part] == result.scores["measured"]:
+            continue  # nothing of what was measured had been seen
+        for name, score in result.scores.get(part, {}).items():
+            yield title, name, [_percent(getattr(score, field)) for field in _FIELDS]
+            title = ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _summary(result: TrainResult) -> str:
+    learned, measured = result.learned, result.measured_on
+    return (
+        f"{result.program}: learned {len(learned):,} contexts of {learned.weights.sum():,.0f} "
+        f"allocations ({_count(len(result.profiles), 'profile')}), measured on {len(measured):,}.\n"
+        f"The model is right on {_percent(result.shipped.weighted)} of the allocations and "
+        f"{_percent(result.shipped.unweighted)} of the contexts that it learned from; rule "
+        f"{result.rule}, {result.vocabulary:,} tokens.\n"
+        f"{result.model_path}: {result.model_bytes / 1024:,.0f} KiB, {result.steps:,} steps, "
+        f"{result.seconds:.0f} s."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def write_html(result: TrainResult, path: Path) -> None:
+    """Writes the page: no scripts, no links, pictures inside. Raises OSError."""
+    Path(path).write_text(page(result), encoding="utf-8")
+
+
+def page(result: TrainResult) -> str:
+    """The whole HTML document."""
+    made = Page(f"Lifetimes of {result.program}")
+    for line in _summary(result).splitlines():
+        made.paragraph(line)
+    made.heading("How right")
+    made.paragraph(f"Measured on {SPLITS[result.split]}. {_READING}")
+    _accuracy_table(made, result)
+    if len(result.measured_on):
+        made.heading("What is taken for what")
+        made.paragraph(_CONFUSION)
+        made.drawing(train_charts.confusion(result), "predicted class by true class")
+    made.heading("How long objects live")
+    made.paragraph(_LIFETIMES)
+    made.drawing(train_charts.lifetimes(result), "share of allocations by lifetime")
+    _class_table(made, result)
+    made.heading("The weightiest errors")
+    _wrong_table(made, result)
+    return made.render()
+
+
+def _accuracy_table(page: Page, result: TrainResult) -> None:
+    rows = [(part, name, *cells) for part, name, cells in _rows(result)]
+    models = [number for number, row in enumerate(rows) if row[1] == "model"]
+    page.table(("contexts", "predictor", *_COLUMNS), rows, marked=models)
+
+
+def _class_table(page: Page, result: TrainResult) -> None:
+    shares = result.lifetimes.dead.sum(axis=1) + result.lifetimes.alive
+    counts = contexts_by_class(result.learned).items()
+    rows = [
+        (train_charts.CLASS_LABELS[name], f"{count:,}", _percent(share))
+        for (name, count), share in zip(counts, shares, strict=True)
+        if count
+    ]
+    page.table(("class", "contexts", "allocations"), rows)
+
+
+def _wrong_table(page: Page, result: TrainResult) -> None:
+    if not result.wrong:
+        page.paragraph("None: every context measured on is predicted as it lived.")
+        return
+    rows = [
+        (
+            _stack(wrong.frames),
+            f"{100 * wrong.share:.3g} %",
+            f"{wrong.samples:,}",
+            f"{wrong.size:,}",
+            train_charts.CLASS_LABELS[wrong.truth],
+            f"{train_charts.CLASS_LABELS[wrong.predicted]} ({wrong.probability:.0%})",
+        )
+        for wrong in result.wrong
+    ]
+    heads = ("stack, allocation site first", "allocations", "samples", "bytes", "lived")
+    page.table((*heads, "predicted"), rows, code=True)
+
+
+def _stack(frames: tuple[str, ...]) -> str:
+    shown = [name[:80] for name in frames[:_FRAMES_SHOWN]]
+    more = len(frames) - len(shown)
+    return " ← ".join(shown) + (f" ← {more} more" if more else "")
+
+
+_READING = (
+    "Weighted counts allocations, contexts counts every calling context once; within one lets the "
+    "neighbouring class pass; page group asks only for the right kind of page, which is what the "
+    "heap acts on; known is the share of allocations whose key the table had seen (the model "
+    "always answers; a table without an entry gives the most common class)."
+)
+_CONFUSION = (
+    "Rows: how long the objects of a context lived. Columns: what the model says. Each row adds up "
+    "to 100 % of the row's allocations."
+)
+_LIFETIMES = (
+    "Share of all allocations by lifetime, coloured by the class of the context that made them. "
+    "Both scales are logarithmic: most objects die young, and the few that stay keep pages from "
+    "being given back."
+)

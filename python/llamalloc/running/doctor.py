@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What on this machine, in this process and in a program helps or hinders the allocator.
+
+A finding is one fact, what it means, and what to do. `ok`: nothing to do; `note`: works, with a
+limit worth knowing; `problem`: it will not work, or not do what one came for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from llamalloc.formats import elf
+from llamalloc.running import hugepages, launch
+from llamalloc.running.procmem import read_text
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+_THP = Path("/sys/kernel/mm/transparent_hugepage")
+_PR_GET_THP_DISABLE = 42
+_MALLOCS = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "Hoard", "mesh")
+_TOOLS = ("jax", "optax", "polars", "safetensors", "google.protobuf", "matplotlib", "rich")
+_UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the page; `cure` is empty where there is nothing to do."""
+
+    level: str
+    subject: str
+    found: str
+    meaning: str = ""
+    cure: str = ""
+
+
+def examine(program: str | None = None) -> list[Finding]:
+    """All findings, for the machine and, where given, for a program."""
+    findings = [*_huge_pages(), *_limits(), *_library(), _python(), configuration()]
+    return findings + (list(_program(program)) if program else [])
+
+
+def _huge_pages() -> Iterator[Finding]:
+    yield _enabled(hugepages.setting())
+    defrag = hugepages.chosen(read_text(_THP / "defrag"))
+    if defrag != "unknown":
+        yield _defrag(defrag)
+    if none := read_text(_THP / "khugepaged" / "max_ptes_none"):
+        yield _khugepaged(int(none))
+    if ctypes.CDLL(None).prctl(_PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1:
+        cure = "start from a shell or service without it (systemd and some wrappers set it)"
+        meaning = "this process and what it starts get no huge pages"
+        yield Finding(PROBLEM, "huge pages here", "disabled by prctl", meaning, cure)
+
+
+def _enabled(setting: str) -> Finding:
+    subject = "huge pages"
+    if setting == "always":
+        return Finding(OK, subject, setting, "every large mapping gets them")
+    if setting == "madvise":
+        return Finding(OK, subject, setting, "the heap asks for them, and gets them")
+    cure = f"echo madvise > {hugepages.SETTING}   (as root)"
+    return Finding(PROBLEM, subject, setting, "the heap will run on small pages, slower", cure)
+
+
+def _defrag(setting: str) -> Finding:
+    subject = "huge page defrag"
+    if setting == "never":
+        cure = f"echo madvise > {_THP}/defrag   (as root)"
+        return Finding(NOTE, subject, setting, "huge pages only while free ones lie ready", cure)
+    return Finding(OK, subject, setting, "the kernel makes room for huge pages when asked")
+
+
+def _khugepaged(none: int) -> Finding:
+    subject, found = "khugepaged max_ptes_none", str(none)
+    if none == 0:
+        return Finding(OK, subject, found, "memory given back stays given back")
+    meaning = "the kernel may refill memory given back in parts of a page; we give back whole pages"
+    return Finding(OK, subject, found, meaning)
+
+
+def _limits() -> Iterator[Finding]:
+    yield _memory_limit(cgroup_limit())
+    yield _overcommit(read_text("/proc/sys/vm/overcommit_memory", "?"))
+    count = read_text("/proc/sys/vm/max_map_count", "?")
+    few = count.isdecimal() and int(count) < 65530
+    cure = "sysctl vm.max_map_count=65530" if few else ""
+    yield Finding(NOTE if few else OK, "max_map_count", count, "mappings a process may have", cure)
+    yield _address_space(resource.getrlimit(resource.RLIMIT_AS)[0])
+
+
+def cgroup_limit(root: Path = Path("/sys/fs/cgroup"), own: str | None = None) -> int | None:
+    """The memory limit of our control group or of one above it, in bytes; None: no limit.
+
+    Version 2 (memory.max) and version 1 (memory.limit_in_bytes). `own`: text of /proc/self/cgroup.
+    """
+    rows = (read_text("/proc/self/cgroup") if own is None else own).splitlines()
+    limits: list[int] = []
+    for controllers, path in (row.split(":", 2)[1:] for row in rows if row.count(":") >= 2):
+        if controllers == "":
+            limits += _limits_above(root, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            limits += _limits_above(root / "memory", path, "memory.limit_in_bytes")
+    return min((limit for limit in limits if limit < _UNLIMITED), default=None)
+
+
+def _limits_above(root: Path, path: str, name: str) -> list[int]:
+    folder = root / path.lstrip("/")
+    texts = [read_text(p / name) for p in (folder, *folder.parents) if p.is_relative_to(root)]
+    return [int(text) for text in texts if text.isdecimal()]
+
+
+def _memory_limit(limit: int | None) -> Finding:
+    if limit is None:
+        return Finding(OK, "memory limit", "none", "no control group limits this process")
+    meaning = "the program is killed above it; memory given back counts in its favour"
+    return Finding(OK, "memory limit", f"{limit >> 20:,} MiB", meaning)
+
+
+def _overcommit(mode: str) -> Finding:
+    if mode == "2":
+        cure = "sysctl vm.overcommit_memory=0, or leave room in overcommit_ratio"
+        meaning = "strict: reserved heap space may be refused, or count as used"
+        return Finding(NOTE, "overcommit", mode, meaning, cure)
+    return Finding(OK, "overcommit", mode, "address space may be reserved freely")
+
+
+def _address_space(limit: int) -> Finding:
+    subject = "address space (ulimit -v)"
+    if limit == resource.RLIM_INFINITY:
+        return Finding(OK, subject, "unlimited")
+    meaning = "counts reserved space too, so that a program meets it early"
+    return Finding(NOTE, subject, f"{limit >> 20:,} MiB", meaning, "ulimit -v unlimited")
+
+
+def _library() -> Iterator[Finding]:
+    try:
+        library = launch.find_library()
+    except launch.LaunchError as error:
+        cause, _, cure = str(error).partition(": ")
+        yield Finding(PROBLEM, "library", "missing", cause, cure)
+        return
+    yield Finding(OK, "library", str(library))
+    yield _loads(library)
+
+
+def _loads(library: Path) -> Finding:
+    """Really preloads the library; the loader complains on stderr where it cannot."""
+    env = {"LD_PRELOAD": str(library)}
+    done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, check=False)
+    said = done.stderr.strip()
+    if done.returncode == 0 and not said:
+        return Finding(OK, "library loads", "yes", "preloaded under /bin/true")
+    found = said.splitlines()[0] if said else f"exit code {done.returncode}"
+    cure = "build it on this machine: make build"
+    return Finding(PROBLEM, "library loads", found, "the loader cannot use this library", cure)
+
+
+def configuration() -> Finding:
+    """LLAMALLOC_CONF of this process, and the file that it names."""
+    subject, text = "LLAMALLOC_CONF", os.environ.get("LLAMALLOC_CONF", "")
+    if not text:
+        return Finding(OK, subject, "not set", "options may also stand in a file: conf_file:PATH")
+    cure = "correct it as docs/options.md says"
+    try:
+        options = launch.parse_conf(text)
+        named = options.get("conf_file")
+        known = {} if named is None else launch.parse_conf_file(Path(named))
+    except launch.LaunchError as error:
+        return Finding(PROBLEM, subject, str(error), "what is wrong is ignored", cure)
+    of_file = f", and {len(known)} of {named}" if named else ""
+    return Finding(OK, subject, f"{len(options)} options{of_file}", "all of them known")
+
+
+def _python() -> Finding:
+    missing = [name for name in _TOOLS if not _importable(name)]
+    if missing:
+        cure = f"pip install {' '.join(missing)}"
+        return Finding(NOTE, "python side", f"without {', '.join(missing)}", "no training", cure)
+    return Finding(OK, "python side", "complete", "record, train and report will work")
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _program(name: str) -> Iterator[Finding]:
+    """Findings for one program. Raises LaunchError where there is no such program."""
+    path = launch.find_program(name)
+    obstacle = launch.obstacle(path)
+    if obstacle:
+        yield Finding(PROBLEM, name, obstacle.cause, "it would run without us", obstacle.cure)
+        return
+    file = launch.loaded_file(path)
+    facts = elf.read(file)
+    kind = str(file) if file == path else f"{path}, a script of {file}"
+    yield Finding(OK, name, kind, "dynamically linked, no raised rights: can be preloaded")
+    yield _other_malloc(name, facts.needed)
+    yield _names(name, file, facts)
+    if b"disable-thp" in file.read_bytes():
+        meaning = "turns huge pages off for itself by default"
+        yield Finding(NOTE, f"{name}: huge pages", "disable-thp", meaning, "add: --disable-thp no")
+    if launch.has_capabilities(file):
+        meaning = "works for root; for others the loader ignores LD_PRELOAD"
+        yield Finding(NOTE, f"{name}: rights", "file capabilities", meaning)
+
+
+def _other_malloc(name: str, needed: tuple[str, ...]) -> Finding:
+    subject = f"{name}: malloc"
+    others = [n for n in needed if any(m.lower() in n.lower() for m in _MALLOCS)]
+    if not others:
+        return Finding(OK, subject, "glibc's", "the library takes its place")
+    meaning = "we are asked before it; figures that the program takes from it will read 0"
+    return Finding(OK, subject, ", ".join(others), meaning)
+
+
+def _names(name: str, file: Path, facts: elf.Elf) -> Finding:
+    subject = f"{name}: symbols"
+    if facts.has_symtab:
+        return Finding(OK, subject, "present", "profiles and models speak in function names")
+    meaning = "profiles show addresses for its inner functions; a model fits this build only"
+    cure = f"use an unstripped build of {file.name} to carry models across versions"
+    return Finding(NOTE, subject, "stripped", meaning, cure)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs simulations: a trace, many policies and predictors, two processes at a time.
+
+The C++ tool `llamalloc-simulate`, installed with the library, does the work. It prints JSON, as
+`llamalloc simulate --json` does for every run in a list:
+
+    policy, predictor       as asked for; error, seed: of injected errors
+    events_per_second       of processor time, reading the trace included
+    known_contexts          contexts that the predictor had an entry for
+    trace                   file, events, objects, frees, resizes, placements, contexts, threads,
+                            allocated_bytes, duration_ns, peak_time_ns, peak_live, drops
+    totals                  ratios of footprint to live bytes:
+        average_huge, average_small          over time, in pages of 2 MiB and of 4 KiB
+        after_drops_huge, after_drops_small  over the load's drops; 0: there was none
+        worst_drop, peak                     2 MiB: of the worst drop; highest by highest
+        coverage                             share of what is resident that is on huge pages
+        peak_footprint                       bytes, without metadata
+        huge_pages_acquired                  from the system, counting every time
+    classes                 a row a lifetime class: name, placements, outlived, bytes
+    lifetimes_log2_ns       placements by floor(log2(lifetime)); never_freed: the others
+    moments                 in the order of time; kind `sample` (evenly spaced), `peak`, `drop` or
+                            `end`; bytes:
+        live                 as asked for
+        huge, small          footprint in 2 MiB and in 4 KiB pages, mappings of their own and
+                             metadata included
+        resident, covered    what a process would show; of that on huge pages
+        rounding, free_slots, free_blocks, empty_pages, thread_caches, metadata
+                             the losses: live and these are exactly `huge`
+        all but `sample` also: objects, outlivers (objects past the bound of their class), pinned
+        (bytes free on pages that hold outlivers only), pinned_pages, map_pages and
+        map              a string a huge page, a letter a block: `.` free, `a` + class of the
+                         longest-lived object in it, upper case with an outliver; 512 pages at most
+
+A placement is an allocation, or a resize to another size bucket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llamalloc.running import launch
+
+TOOL = "llamalloc-simulate"
+REPLAY = "llamalloc-replay"
+LEARNED = ("llamalloc", "paper-k2", "paper-k4")
+BLIND = ("slabs-fullest", "slabs-lowest", "first-fit", "best-fit")
+POLICIES = LEARNED + BLIND
+LOSSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
+_JOBS = 2
+
+Result = dict[str, Any]
+
+
+class SimulationError(RuntimeError):
+    """A simulation cannot be run, or failed. One message: cause and cure."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all runs of one call."""
+
+    trace: str
+    learn: str | None = None
+    error: float = 0.0
+    error_by_object: bool = False
+    seed: int = 1
+    samples: int = 500
+
+    def arguments(self) -> list[str]:
+        """For the tool."""
+        words = [self.trace, "--samples", str(self.samples), "--seed", str(self.seed)]
+        if self.learn:
+            words += ["--learn", self.learn]
+        if self.error:
+            words += ["--error", str(self.error)]
+        return [*words, "--error-objects"] if self.error_by_object else words
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The simulation of a trace beside its replay under the real library, without a model."""
+
+    simulated: list[int]  # resident bytes at the samples
+    real: list[int]
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def average(self) -> float:
+        """Simulated by real, both averaged over time."""
+        return sum(self.simulated) / max(sum(self.real), 1)
+
+    @property
+    def peak(self) -> float:
+        """Highest by highest."""
+        return max(self.simulated) / max(*self.real, 1)
+
+
+def find_tool(name: str = TOOL) -> Path:
+    """The tool, of the library's build or installation. Raises SimulationError."""
+    try:
+        return launch.find_tool(name)
+    except launch.LaunchError as error:
+        raise SimulationError(str(error)) from error
+
+
+def parse_policies(text: str) -> list[str]:
+    """`all`, or names with commas between. Raises SimulationError for an unknown one."""
+    if text == "all":
+        return list(POLICIES)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in POLICIES:
+            known = ", ".join(POLICIES)
+            raise SimulationError(f"no policy {name!r}; there are {known}, or all of them: all")
+    if not names:
+        raise SimulationError("--policy names nothing; try --policy all")
+    return list(dict.fromkeys(names))
+
+
+def plan(policies: Iterable[str], predictors: Iterable[str]) -> list[tuple[str, str]]:
+    """(policy, predictor) of every run; what does not look at lifetimes runs once, with `none`."""
+    predictors = list(dict.fromkeys(predictors))
+    return [
+        (policy, predictor)
+        for policy in policies
+        for predictor in (["none"] if policy in BLIND else predictors)
+    ]
+
+
+def run_all(
+    setting: Setting,
+    runs: list[tuple[str, str]],
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> list[Result]:
+    """The result of every run, in order; progress(done, total, run) after each.
+
+    Raises SimulationError with the tool's own message if one fails.
+    """
+    tool = find_tool()
+    done = 0
+
+    def one(run: tuple[str, str]) -> Result:
+        nonlocal done
+        policy, predictor = run
+        words = ["--policy", policy, "--predictor", predictor]
+        result = _json_of([str(tool), *setting.arguments(), *words])
+        done += 1
+        progress(done, len(runs), f"{policy}, {predictor}")
+        return result
+
+    with ThreadPoolExecutor(_JOBS) as pool:
+        futures = [pool.submit(one, run) for run in runs]
+        try:
+            return [future.result() for future in futures]
+        except SimulationError:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def compare_with_replay(setting: Setting, samples: int = 100) -> Agreement:
+    """Replays the trace at its pace under the library, and simulates the same without a model.
+
+    Takes as long as the trace. Raises SimulationError.
+    """
+    library = launch.find_library()
+    replay = find_tool(REPLAY)
+    words = ["--samples", str(samples)]
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment.pop("LLAMALLOC_CONF", None)
+    real = _json_of([str(replay), setting.trace, *words], environment)
+    simulated = run_all(Setting(setting.trace, samples=samples), [("llamalloc", "none")])[0]
+    moments = [m for m in simulated["moments"] if m["kind"] == "sample"]
+    return Agreement(
+        [m["resident"] for m in moments],
+        [s["resident"] for s in real["samples"]],
+        [m["time_ns"] / 1e9 for m in moments],
+    )
+
+
+def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("llamalloc")]
+        name = Path(command[0]).name
+        said = lines[-1].removeprefix(f"{name}: ") if lines else f"exit code {done.returncode}"
+        raise SimulationError(said if lines else f"{name} failed: {said}")
+    return json.loads(done.stdout)
