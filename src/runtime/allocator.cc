@@ -436,7 +436,7 @@ Released release_memory(size_t keep) {
   if (cache != &empty_cache) flush_cache(cache);
   const Nanos now = process.system.now();
   collect_caches(now);
-  return {process.heap.release(now, keep / kHugePageSize),
+  return {process.heap.release(now, keep / kHugePageSize) * kHugePageSize,
           process.heap.release_direct(Nanos::max()), process.heap.break_idle_pages(now)};
 }
 

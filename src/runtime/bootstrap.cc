@@ -51,6 +51,7 @@ void prepare_fork() {
   }
   lock_stdio_list();
   background.work_lock.lock();
+  control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();
   process.heap.lock_all();
@@ -66,6 +67,7 @@ void parent_after_fork() {
   process.heap.unlock_all();
   process.profiler.unlock_all();
   process.threads.lock().unlock();
+  control_after_fork_in_parent();
   background.work_lock.unlock();
   unlock_stdio_list();
 }
@@ -109,7 +111,7 @@ void child_after_fork() {
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
-  if (!predict && !profile && !control_is_open()) return;
+  if (!predict && !profile) return;
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
