@@ -165,7 +165,7 @@ def test_the_parts_of_a_document_agree(program: Program):
         document = control.stats(program.path)
         groups, pages = document["groups"], document["pages"]
         totals = document["stats"]
-        assert document["pages_left_out"] == 0
+        assert document.get("pages_left_out", 0) == 0
         direct = totals["mapped_directly"]
         assert totals["allocated"] == sum(g["allocated"] for g in groups) + direct
         assert totals["huge_pages_used"] == sum(g["pages"] for g in groups) == len(pages)
@@ -206,7 +206,7 @@ def test_clients_may_come_while_descriptors_are_short(tmp_path: Path):
     """The limit leaves none for a client: it waits, and nothing spins."""
     program = Program(tmp_path / "socket")
     pid = program.process.pid
-    used = len(os.listdir(f"/proc/{pid}/fd"))
+    used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={used - 1}:1024"], check=True)
     with clients(program.path, 2, b"ping\n") as waiting:
         before = cpu_seconds(pid)
