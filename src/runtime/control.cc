@@ -25,6 +25,7 @@ constexpr size_t kControlStack = 512 * 1024;  // it names the frames of a profil
 struct ControlState {
   ClientServer* server = nullptr;
   ControlCommands* commands = nullptr;
+  bool locked_for_fork = false;  // guarded by work_lock, which a fork holds
   ino_t name = 0;  // of its place in the file system: another process may take the path over
   char path[sizeof(sockaddr_un::sun_path)] = "";
 };
@@ -120,12 +121,13 @@ void remove_control_at_exit() {
     unlink(control.path);
 }
 
+// The library may be loaded late, and open its socket while another thread forks.
 void control_before_fork() {
-  if (control.server != nullptr) control.server->lock().lock();
+  control.locked_for_fork = control.server != nullptr && control.server->lock().lock();
 }
 
 void control_after_fork_in_parent() {
-  if (control.server != nullptr) control.server->lock().unlock();
+  if (control.locked_for_fork) control.server->lock().unlock();
 }
 
 void control_after_fork_in_child() {

@@ -28,7 +28,9 @@ class StringSink final : public ByteSink {
   std::string text;
 };
 
-class TelemetryTest : public testing::Test {
+// On pages of the system, or of a fake one (which is for one thread).
+template <typename Pages>
+class TelemetryOn : public testing::Test {
  protected:
   std::string json(Snapshot* snapshot) {
     StringSink sink;
@@ -36,7 +38,7 @@ class TelemetryTest : public testing::Test {
     return sink.text;
   }
 
-  FakePages system_;
+  Pages system_;
   MetadataArena arena_{system_};
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   Heap heap_{system_, arena_, *tables_};
@@ -45,6 +47,8 @@ class TelemetryTest : public testing::Test {
   Counters counters_;
   Telemetry telemetry_{{heap_, *profiler_, *cache_, counters_, arena_, system_}};
 };
+using TelemetryTest = TelemetryOn<FakePages>;
+using TelemetryThreads = TelemetryOn<SystemPages>;
 
 TEST_F(TelemetryTest, CountsWhatTheHeapHolds) {
   const Figures before = telemetry_.figures(3);
@@ -90,7 +94,7 @@ TEST_F(TelemetryTest, SaysWithoutMemoryThatThereIsNone) {
 }
 
 // Pages are promoted, emptied and given back meanwhile.
-TEST_F(TelemetryTest, PartsAgreeWhileThreadsAllocate) {
+TEST_F(TelemetryThreads, PartsAgreeWhileThreadsAllocate) {
   std::atomic<bool> over{false};
   const auto churn = [&](unsigned seed) {
     TestThread thread(heap_, arena_, 3);
