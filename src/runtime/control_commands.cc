@@ -89,7 +89,7 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
 }
 
 bool ControlCommands::begin_stats(int client, Text* out) {
-  Snapshot* snapshot = take_process_snapshot();
+  ProcessSnapshot* snapshot = take_process_snapshot();
   if (snapshot == nullptr) return out->add("error: no memory\n"), false;
   documents_[client] = {snapshot, StatsJson(*snapshot)};
   out->add("ok\n");

@@ -17,7 +17,7 @@ class ControlCommands final : public Responder {
 
  private:
   struct Document {
-    Snapshot* snapshot = nullptr;
+    ProcessSnapshot* snapshot = nullptr;
     StatsJson json;
   };
   bool begin_stats(int client, Text* out);

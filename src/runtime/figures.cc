@@ -17,7 +17,7 @@ Figures current_figures() {
   return telemetry.figures(process.threads.in_use());
 }
 
-Snapshot* take_process_snapshot() {
+ProcessSnapshot* take_process_snapshot() {
   return telemetry.take({.command = program_invocation_short_name,
                          .pid = getpid(),
                          .started = process.started,

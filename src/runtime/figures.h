@@ -10,6 +10,6 @@ extern Telemetry telemetry;
 
 Figures current_figures();
 // For telemetry.give() after use; null: no memory.
-Snapshot* take_process_snapshot();
+ProcessSnapshot* take_process_snapshot();
 
 }  // namespace llamalloc

@@ -112,7 +112,7 @@ void write_profile_if_due(Nanos now) {
 }
 
 bool write_stats_json(ByteSink& sink) {
-  Snapshot* snapshot = take_process_snapshot();
+  ProcessSnapshot* snapshot = take_process_snapshot();
   if (snapshot == nullptr) return false;
   write_stats_json(snapshot, sink);
   telemetry.give(snapshot);

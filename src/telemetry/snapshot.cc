@@ -3,7 +3,7 @@
 
 namespace llamalloc {
 
-void Snapshot::start(const ProcessFacts& process, Nanos time) {
+void ProcessSnapshot::start(const ProcessFacts& process, Nanos time) {
   facts = process;
   now = time;
   page_count = slot_count = tag_count = 0;
@@ -12,7 +12,7 @@ void Snapshot::start(const ProcessFacts& process, Nanos time) {
   for (Profiler::TagSum& sum : tags) sum = {};
 }
 
-void Snapshot::add(const HugePage& page, const PageCounts& counts) {
+void ProcessSnapshot::add(const HugePage& page, const PageCounts& counts) {
   if (page_count == kMostPages || slot_count + kSizeClasses + 1 > kMostSlots) {
     ++pages_left_out;
     return;
@@ -29,7 +29,7 @@ void Snapshot::add(const HugePage& page, const PageCounts& counts) {
                          .promoted = page.promoted};
 }
 
-bool Snapshot::is_consistent() const {
+bool ProcessSnapshot::is_consistent() const {
   size_t allocated[kPageGroups] = {}, count[kPageGroups] = {}, all = 0;
   for (uint32_t p = 0; p < page_count; ++p) {
     allocated[static_cast<int>(pages[p].group)] += pages[p].allocated;

@@ -42,12 +42,12 @@ struct SlotRow {
  uint64_t slots : 28;
 };
 
-struct Snapshot {
+struct ProcessSnapshot {
   static constexpr uint32_t kMostPages = 16384;
   static constexpr uint32_t kMostSlots = 16 * kMostPages;
 
   // Rows are zeroes of the arena and stay untouched.
-  Snapshot() {}
+  ProcessSnapshot() {}
   void start(const ProcessFacts& process, Nanos time);
   void add(const HugePage& page, const PageCounts& counts);
   uint32_t slots_start(uint32_t page) const { return page == 0 ? 0 : pages[page - 1].slots_end; }
@@ -55,7 +55,7 @@ struct Snapshot {
   bool is_consistent() const;
 
   std::atomic<bool> taken{false};
-  Snapshot* next = nullptr;
+  ProcessSnapshot* next = nullptr;
   ProcessFacts facts;
   Nanos now{};
   Figures figures;

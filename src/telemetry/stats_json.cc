@@ -125,7 +125,7 @@ void StatsJson::add_page(Text* out) {
   ++next_;
 }
 
-void write_stats_json(Snapshot* snapshot, ByteSink& sink) {
+void write_stats_json(ProcessSnapshot* snapshot, ByteSink& sink) {
   StatsJson json(*snapshot);
   Text& piece = snapshot->scratch;
   for (bool more = true; more;) {

@@ -13,7 +13,7 @@ class StatsJson {
  public:
   // Nothing to say.
   StatsJson() = default;
-  explicit StatsJson(const Snapshot& snapshot) : snapshot_(&snapshot), part_(Part::head) {}
+  explicit StatsJson(const ProcessSnapshot& snapshot) : snapshot_(&snapshot), part_(Part::head) {}
 
   // Adds the next piece to an empty text. False: it was the last.
   bool add_next(Text* out);
@@ -27,13 +27,13 @@ class StatsJson {
   void add_groups(Text* out) const;
   void add_page(Text* out);
 
-  const Snapshot* snapshot_ = nullptr;
+  const ProcessSnapshot* snapshot_ = nullptr;
   Part part_ = Part::done;
   bool first_ = true;
   uint32_t next_ = 0;  // tag or page
 };
 
 // The whole of it.
-void write_stats_json(Snapshot* snapshot, ByteSink& sink);
+void write_stats_json(ProcessSnapshot* snapshot, ByteSink& sink);
 
 }  // namespace llamalloc

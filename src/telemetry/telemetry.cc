@@ -3,7 +3,7 @@
 
 namespace llamalloc {
 
-Figures Telemetry::copy(size_t thread_caches, Snapshot* rows) {
+Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
   Figures figures;
   const PoolCounts pool = from_.heap.for_each_page([&](const HugePage& page) {
     const PageCounts counts = from_.heap.count(page);
@@ -68,8 +68,8 @@ size_t Telemetry::raise_peak(size_t now) {
 }
 
 // Names of tags beyond those known when this began have no sample yet.
-Snapshot* Telemetry::take(const ProcessFacts& facts) {
-  Snapshot* snapshot = take_free();
+ProcessSnapshot* Telemetry::take(const ProcessFacts& facts) {
+  ProcessSnapshot* snapshot = take_free();
   if (snapshot == nullptr) snapshot = make();
   if (snapshot == nullptr) return nullptr;
   snapshot->start(facts, from_.system.now());
@@ -82,7 +82,7 @@ Snapshot* Telemetry::take(const ProcessFacts& facts) {
   return snapshot;
 }
 
-void Telemetry::give(Snapshot* snapshot) {
+void Telemetry::give(ProcessSnapshot* snapshot) {
   if (snapshot->page_count != 0) {
     from_.system.discard(snapshot->pages, sizeof(snapshot->pages));
     from_.system.discard(snapshot->slots, sizeof(snapshot->slots));
@@ -91,16 +91,16 @@ void Telemetry::give(Snapshot* snapshot) {
 }
 
 // The acquire pairs with the release in give(): the rows are empty again.
-Snapshot* Telemetry::take_free() {
-  for (Snapshot* s = all_.load(std::memory_order_acquire); s != nullptr; s = s->next)
+ProcessSnapshot* Telemetry::take_free() {
+  for (ProcessSnapshot* s = all_.load(std::memory_order_acquire); s != nullptr; s = s->next)
     if (!s->taken.load(std::memory_order_relaxed) &&
         !s->taken.exchange(true, std::memory_order_acquire))
       return s;
   return nullptr;
 }
 
-Snapshot* Telemetry::make() {
-  auto* snapshot = from_.arena.make<Snapshot>();
+ProcessSnapshot* Telemetry::make() {
+  auto* snapshot = from_.arena.make<ProcessSnapshot>();
   if (snapshot == nullptr) return nullptr;
   snapshot->taken.store(true, std::memory_order_relaxed);
   snapshot->next = all_.load(std::memory_order_relaxed);

@@ -31,20 +31,20 @@ class Telemetry {
 
   Figures figures(size_t thread_caches) { return copy(thread_caches, nullptr); }
   // Null: no memory.
-  Snapshot* take(const ProcessFacts& facts);
-  void give(Snapshot* snapshot);
+  ProcessSnapshot* take(const ProcessFacts& facts);
+  void give(ProcessSnapshot* snapshot);
 
  private:
-  Figures copy(size_t thread_caches, Snapshot* rows);
+  Figures copy(size_t thread_caches, ProcessSnapshot* rows);
   void add_totals(Figures* figures, const PoolCounts& pool);
   void fill_stats(Figures* figures, const PoolCounts& pool, size_t thread_caches);
   size_t raise_peak(size_t now);
-  Snapshot* take_free();
-  Snapshot* make();
+  ProcessSnapshot* take_free();
+  ProcessSnapshot* make();
 
   const Sources from_;
   std::atomic<size_t> peak_{0};
-  std::atomic<Snapshot*> all_{nullptr};  // never shrinks; no lock, so a fork finds it whole
+  std::atomic<ProcessSnapshot*> all_{nullptr};  // never shrinks; no lock, so a fork finds it whole
 };
 
 }  // namespace llamalloc

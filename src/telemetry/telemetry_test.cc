@@ -32,7 +32,7 @@ class StringSink final : public ByteSink {
 template <typename Pages>
 class TelemetryOn : public testing::Test {
  protected:
-  std::string json(Snapshot* snapshot) {
+  std::string json(ProcessSnapshot* snapshot) {
     StringSink sink;
     write_stats_json(snapshot, sink);
     return sink.text;
@@ -75,11 +75,11 @@ TEST_F(TelemetryTest, ASnapshotIsReusedAndLeavesNoRows) {
   std::vector<void*> slots(100'000);
   ASSERT_GT(heap_.take(bin_of(PageGroup::unknown, 0, false), slots.data(), 1), 0u);
   for (void*& slot : slots) slot = heap_.take_one(bin_of(PageGroup::unknown, 9, false));
-  Snapshot* first = telemetry_.take({});
+  ProcessSnapshot* first = telemetry_.take({});
   ASSERT_NE(first, nullptr);
   EXPECT_TRUE(first->is_consistent());
   EXPECT_GT(first->page_count, 1u);
-  Snapshot* second = telemetry_.take({});
+  ProcessSnapshot* second = telemetry_.take({});
   EXPECT_NE(second, first);
   telemetry_.give(first);
   EXPECT_EQ(system_.resident(first->pages, sizeof(first->pages)), 0u);
@@ -122,7 +122,7 @@ TEST_F(TelemetryThreads, PartsAgreeWhileThreadsAllocate) {
     }
   });
   for (int i = 0; i < 300; ++i) {
-    Snapshot* snapshot = telemetry_.take({});
+    ProcessSnapshot* snapshot = telemetry_.take({});
     ASSERT_NE(snapshot, nullptr);
     EXPECT_TRUE(snapshot->is_consistent()) << i;
     const Figures& figures = snapshot->figures;
@@ -138,7 +138,7 @@ TEST_F(TelemetryThreads, PartsAgreeWhileThreadsAllocate) {
 
 TEST_F(TelemetryTest, TheDocumentHasAllParts) {
   heap_.take_one(bin_of(PageGroup::brief, size_class_of(64), false));
-  Snapshot* snapshot = telemetry_.take({.command = "a \"b\"\n", .pid = 7, .model = "none"});
+  ProcessSnapshot* snapshot = telemetry_.take({.command = "a \"b\"\n", .pid = 7, .model = "none"});
   const std::string text = json(snapshot);
   telemetry_.give(snapshot);
   EXPECT_EQ(text.find("{\"version\": 1, \"pid\": 7, \"command\": \"a \\\"b\\\"?\""), 0u) << text;
@@ -153,7 +153,7 @@ TEST_F(TelemetryTest, NoPieceIsCut) {
   for (int c = 0; c < kSizeClasses; ++c) heap_.take_one(bin_of(PageGroup::unknown, c, false));
   heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
   const std::string command(255, '"'), model(511, '"');
-  Snapshot* snapshot = telemetry_.take({.command = command.c_str(), .model = model.c_str()});
+  ProcessSnapshot* snapshot = telemetry_.take({.command = command.c_str(), .model = model.c_str()});
   for (int c = 0; c <= kSizeClasses; ++c)  // all in the first page, and as wide as can be
     snapshot->slots[c] = {static_cast<uint64_t>(c), (1u << 28) - 1, (1u << 28) - 1};
   snapshot->pages[0].slots_end = kSizeClasses + 1;
