@@ -25,6 +25,7 @@ CPP_LAYERS = {
     "profile": 3,
     "trace": 3,
     "policy": 4,
+    "telemetry": 4,
     "trace_file": 4,
     "generator": 4,
     "runtime": 5,
@@ -62,6 +63,8 @@ SYSTEM_HEADERS = {
     "base": re.compile(r"(unistd|sys/syscall)\.h"),  # the last words of a failed check
     "predict": re.compile(r"immintrin\.h"),  # vector kernels, behind a run-time check
     # The process itself: threads, fork, exit, the control socket. The simulator has none of them.
+    # Clients of a socket, in any process.
+    "telemetry": re.compile(r"(poll|unistd|sys/(socket|stat|types))\.h"),
     "runtime": re.compile(
         r"(pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"
         r"|dlfcn\.h"  # the C library's free, for an object that it allocated

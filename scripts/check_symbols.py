@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves from the object code that nothing below the shim can allocate, throw or block.
 
-Static libraries of the rooms base os heap predict profile policy:
+Static libraries of the rooms base os heap predict profile policy telemetry:
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
     heap, predict, profile and policy besides: of libc only what PLAIN lists.
@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from llamalloc.formats import contracts  # noqa: E402
 
-ROOMS = ("base", "os", "heap", "predict", "profile", "policy")
+ROOMS = ("base", "os", "heap", "predict", "profile", "policy", "telemetry")
 STRICT_ROOMS = ("heap", "predict", "profile", "policy")
 
 FORBIDDEN = re.compile(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/options.md, docs/statistics.md and docs/api.md from the tables in contracts/.
+"""Writes docs/options.md, statistics.md, api.md and commands.md from the tables in contracts/.
 
 Usage: generate_docs.py [--check] [--into FOLDER]
     --check   writes nothing; fails if a document differs from its table
@@ -71,13 +71,43 @@ def options_page() -> str:
         "3. the environment, `LLAMALLOC_CONF`.",
         "",
         "## The options",
-        "| option | kind | default | range | what it does |",
-        "|---|---|---|---|---|",
+        "`live`: may also change at run time (docs/commands.md).",
+        "",
+        "| option | kind | default | range | live | what it does |",
+        "|---|---|---|---|---|---|",
     ]
+    live = live_options()
     for option in contracts.options():
         what = option.help + (" (ignored in setuid programs)" if option.is_path else "")
         default = human(option.kind, option.default)
-        lines.append(row(f"`{option.name}`", option.kind, default, bounds(option), what))
+        changes = "live" if option.name in live else ""
+        lines.append(row(f"`{option.name}`", option.kind, default, bounds(option), changes, what))
+    return "\n".join(lines) + "\n"
+
+
+def live_options() -> list[str]:
+    """Options that may change at run time."""
+    return [str(name) for (name,) in contracts.rows("commands.def", "LIVE_OPTION")]
+
+
+def commands_page() -> str:
+    lines = [
+        "# Commands",
+        NOTE.format(table="commands.def"),
+        "",
+        "What a running process can be asked: over the control socket (`control:PATH`;",
+        "contracts/control_protocol.md), and from C by `llamalloc_act(NAME, ARGUMENT)`",
+        "(include/llamalloc/llamalloc.h).",
+        "",
+        "| on the socket | its reply after `ok` | as an act | what it does |",
+        "|---|---|---|---|",
+    ]
+    for name, argument, act, reply, help_text in contracts.rows("commands.def", "COMMAND"):
+        line = f"`{name} {argument}`" if argument else f"`{name}`"
+        acts = {"-": "", "": "`NULL`"}.get(str(act), f"`{act}`")
+        lines.append(row(line, str(reply) or "nothing", acts, str(help_text)))
+    names = ", ".join(f"`{name}`" for name in live_options())
+    lines += ["", f"Options that may change at run time: {names}."]
     return "\n".join(lines) + "\n"
 
 
@@ -187,6 +217,7 @@ def main(arguments: list[str]) -> int:
         "options.md": options_page(),
         "statistics.md": statistics_page(),
         "api.md": api_page(),
+        "commands.md": commands_page(),
     }
     for name, text in pages.items():
         path = options.into / name

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counters of contracts/stats.def. Rows of kind `counter` are added to as things happen; rows
-// of kind `gauge` are filled in when somebody asks.
+// The counters of contracts/stats.def. Rows of kind `counter` are added to as things happen; what
+// other rooms count or a walk over the heap finds is filled in when somebody asks
+// (telemetry/telemetry.h).
 #pragma once
 
 #include <atomic>
@@ -31,9 +32,6 @@ class Counters {
  public:
   void add(Stat stat, uint64_t n = 1) {
     values_[static_cast<int>(stat)].fetch_add(n, std::memory_order_relaxed);
-  }
-  void set(Stat stat, uint64_t n) {
-    values_[static_cast<int>(stat)].store(n, std::memory_order_relaxed);
   }
   uint64_t get(Stat stat) const {
     return values_[static_cast<int>(stat)].load(std::memory_order_relaxed);

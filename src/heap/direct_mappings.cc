@@ -161,13 +161,14 @@ size_t DirectMappings::release(Nanos before) {
     if (freed == seen_freed_ || before == Nanos::max()) retire_last(before);
     seen_freed_ = freed;
   }
-  for (size_t released = 0;; ++released) {
+  for (size_t bytes = 0;;) {
     Span* oldest;
     {
       LockGuard guard(lock_);
       oldest = take_oldest(before);
     }
-    if (oldest == nullptr) return released;
+    if (oldest == nullptr) return bytes;
+    bytes += oldest->bytes;
     unmap(oldest);
   }
 }

@@ -53,7 +53,7 @@ class DirectMappings {
   // The object's address, which may be another one; null: not possible, nothing changed.
   void* resize(Span* span, size_t bytes);
   // Unmaps what was freed up to `before`, and what was freed last if nothing was since the call
-  // before this one; how many.
+  // before this one; how many bytes.
   size_t release(Nanos before);
 
   // Hints, read without the lock; kept: what is freed and has memory behind it.

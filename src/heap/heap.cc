@@ -400,30 +400,38 @@ bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
 
 // ----- Looking at the whole -----
 
+PageCounts Heap::count(const HugePage& page) const {
+  PageCounts counts;
+  if (page.broken) counts.unbacked = (kBlocksPerHugePage - page.dirty.count()) * kBlockSize;
+  for_each_span(page, [&](const Span& span) {
+    const bool run = span.kind != SpanKind::slots;
+    const uint32_t objects = run ? 1 : span.slots - span.count_free();
+    const int size_class = run ? kSizeClasses : span.bin % kSizeClasses;
+    const size_t bytes = run ? span.bytes : kSizeClassRows[size_class].blocks * kBlockSize;
+    counts.of[size_class].objects += objects;
+    counts.of[size_class].slots += run ? 1 : span.slots;
+    counts.allocated += objects * span.object_size();
+    counts.in_spans += bytes;
+    counts.free_slots += bytes - objects * span.object_size();
+  });
+  return counts;
+}
+
 // Blocks of no span are those of a parked run, or of one that is being made.
+void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
+  ++pages;
+  allocated += counts.allocated;
+  free_slots += counts.free_slots;
+  free_blocks += kHugePageSize - counts.in_spans;
+  broken += page.broken;
+  unbacked += counts.unbacked;
+}
+
 GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
   for (PageSet& set : sets_[static_cast<int>(group)]) {
     LockGuard guard(set.lock());
-    set.for_each([&](HugePage* page) {
-      ++counts.pages;
-      counts.broken += page->broken;
-      if (page->broken) counts.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-      size_t in_spans = 0;
-      for_each_span(*page, [&](const Span& span) {
-        if (span.kind != SpanKind::slots) {
-          in_spans += span.bytes;
-          counts.allocated += span.bytes;
-          return;
-        }
-        const size_t bytes = kSizeClassRows[span.bin % kSizeClasses].blocks * kBlockSize;
-        const size_t taken = size_t{span.slots - span.count_free()} * span.slot_size;
-        in_spans += bytes;
-        counts.allocated += taken;
-        counts.free_slots += bytes - taken;
-      });
-      counts.free_blocks += kHugePageSize - in_spans;
-    });
+    set.for_each([&](HugePage* page) { counts.add(*page, count(*page)); });
   }
   return counts;
 }

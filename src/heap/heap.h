@@ -46,6 +46,19 @@ constexpr Blocks blocks_of_run(size_t bytes) {
   return Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
 }
 
+// What one huge page holds; of[kSizeClasses] are its runs, one slot each.
+struct PageCounts {
+  struct Slots {
+    uint32_t objects = 0;  // threads' claims included
+    uint32_t slots = 0;
+  };
+  Slots of[kSizeClasses + 1];
+  size_t allocated = 0;   // bytes in slots and runs that are not free
+  size_t in_spans = 0;    // bytes of blocks that spans have
+  size_t free_slots = 0;  // bytes
+  size_t unbacked = 0;    // bytes of free blocks that went back to the system
+};
+
 struct GroupCounts {
   size_t pages = 0;
   size_t allocated = 0;    // bytes in slots and runs that are not free (threads' claims included)
@@ -53,6 +66,8 @@ struct GroupCounts {
   size_t free_blocks = 0;  // bytes
   size_t broken = 0;       // pages, of `pages`
   size_t unbacked = 0;     // bytes of free_blocks that went back to the system
+
+  void add(const HugePage& page, const PageCounts& counts);
 };
 
 // Slots that one thread gave and another may take, whole magazines' halves at a time and without a
@@ -184,7 +199,7 @@ class Heap {
   // Gives back the huge pages that have been empty since `before`, but keeps `retain_pages`.
   // Returns how many. No system call happens under a lock that an allocation takes.
   size_t release(Nanos before, size_t retain_pages);
-  // The same for freed direct mappings.
+  // The same for freed direct mappings; returns bytes.
   size_t release_direct(Nanos before) { return direct_.release(before); }
 
   void collapse_first_pages() { pool_.collapse_first_pages(); }
@@ -203,14 +218,22 @@ class Heap {
   size_t direct_bytes() const { return direct_.bytes(); }
   size_t direct_count() const { return direct_.count(); }
   GroupCounts count(PageGroup group);
-  // f(const HugePage&) for every page in use, under its set's lock.
+  // The caller holds the lock of the page's set.
+  PageCounts count(const HugePage& page) const;
+  // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
+  // and does not wait. Returns what the pool had at that moment.
   template <typename F>
-  void for_each_page(F&& f) {
+  PoolCounts for_each_page(F&& f) {
+    bool locked[kPageGroups][kPageKinds];
+    for (int g = 0; g < kPageGroups; ++g)
+      for (int k = 0; k < kPageKinds; ++k) locked[g][k] = sets_[g][k].lock().lock();
     for (auto& row : sets_)
-      for (auto& set : row) {
-        LockGuard guard(set.lock());
-        set.for_each([&](HugePage* page) { f(*page); });
-      }
+      for (PageSet& set : row) set.for_each([&](HugePage* page) { f(*page); });
+    const PoolCounts counts = pool_.counts();
+    for (int g = kPageGroups - 1; g >= 0; --g)
+      for (int k = kPageKinds - 1; k >= 0; --k)
+        if (locked[g][k]) sets_[g][k].lock().unlock();
+    return counts;
   }
 
   // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.

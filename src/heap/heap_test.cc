@@ -540,6 +540,31 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   EXPECT_EQ(watch.locked, 0);
 }
 
+// A page that is promoted moves to a set that the walk comes to later.
+TEST_F(HeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
+  constexpr size_t kPages = 100;
+  std::atomic<bool> over{false};
+  std::thread sweeper([&] {
+    while (!over) heap_.promote_expired(Nanos::max());
+  });
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Span*> spans;
+    while (heap_.pages_in_use() < kPages)
+      spans.push_back(heap_.allocate(kRunMax, 1, PageGroup::transient, false));
+    for (int walk = 0; walk < 2; ++walk) {
+      std::map<const HugePage*, int> met;
+      const PoolCounts pool = heap_.for_each_page([&](const HugePage& page) { ++met[&page]; });
+      for (const auto& [page, times] : met) ASSERT_EQ(times, 1);
+      EXPECT_EQ(met.size(), heap_.pages_in_use());
+      EXPECT_EQ(met.size() + pool.empty_backed, pool.acquired - pool.released);
+    }
+    for (Span* span : spans) heap_.deallocate(span);
+    heap_.release(Nanos{}, 0);  // parked runs count as used
+  }
+  over = true;
+  sweeper.join();
+}
+
 TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {
   system_.most_mapped = size_t{300} << 20;
   for (int round = 0; round < 3; ++round) {

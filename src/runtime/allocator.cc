@@ -446,7 +446,7 @@ Released release_memory(size_t keep) {
   }
   const Nanos now = process.system.now();
   collect_caches(now);
-  return {process.heap.release(now, keep / kHugePageSize),
+  return {process.heap.release(now, keep / kHugePageSize) * kHugePageSize,
           process.heap.release_direct(Nanos::max()), process.heap.break_idle_pages(now)};
 }
 

@@ -53,12 +53,12 @@ size_t usable_size(const void* p);
 size_t usable_size_of(size_t size, size_t alignment);
 // An allocation with a hint of the program's, 0 (cold) to 255 (hot): policy/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
-// What went back to the system: empty huge pages, and freed mappings of large objects.
+// Bytes that went back to the system.
 struct Released {
-  size_t pages;
-  size_t mappings;
-  size_t broken_bytes;  // of pages that hold little
-  bool any() const { return pages + mappings + broken_bytes > 0; }
+  size_t empty_pages;   // huge pages without an object
+  size_t mappings;      // freed mappings of large objects
+  size_t broken_pages;  // what is free of huge pages that hold little
+  size_t total() const { return empty_pages + mappings + broken_pages; }
 };
 // What is empty goes back to the system now, but for `keep` bytes.
 Released release_memory(size_t keep);

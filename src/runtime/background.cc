@@ -11,7 +11,6 @@
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
-#include "runtime/control.h"
 #include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
@@ -77,7 +76,7 @@ void give_memory_back(Nanos now) {
 }
 
 bool has_standing_work() {
-  return background.contexts.loaded() || process.profiler.on() || control_is_open();
+  return background.contexts.loaded() || process.profiler.on();
 }
 
 // Threads that were asked after a long sleep are asleep if they did not answer after another, which
@@ -147,7 +146,6 @@ void do_background_work(Nanos now) {
   keep_house(now);
   give_memory_back(now);
   write_profile_if_due(now);
-  answer_control();
 }
 
 namespace {

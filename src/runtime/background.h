@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one background thread: gives memory back, asks threads for what they hold, promotes expired
-// pages, evaluates first-seen contexts, writes profiles, answers the control socket.
+// pages, evaluates first-seen contexts, writes profiles.
 //
-// It starts with the library when a model, a profile or a control socket is asked for; otherwise
+// It starts with the library when a model or a profile is asked for; otherwise
 // when there is something to give back, and then only at a safe point: a call of malloc or free
 // that does not come from inside the C library or the loader, which might hold locks that
 // pthread_create takes. A forked child starts its own in the same way.

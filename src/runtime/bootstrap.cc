@@ -51,7 +51,7 @@ bool load_model() {
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
-  if (!predict && !profile && !control_is_open()) return;
+  if (!predict && !profile) return;
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket of contracts/control_protocol.md, served by the worker between its other
-// duties: one line in, one reply out. Owner-only; peers of another user are refused.
+// The control socket of contracts/control_protocol.md. A thread of its own, "llamalloc-ctl", serves
+// it (telemetry/client_server.h); it exists only while a socket is open. It holds no lock of ours
+// while bytes come or go, and the worker's lock only while it writes a profile.
 #pragma once
 
 namespace llamalloc {
 
 // A line on stderr if it cannot be opened.
 void open_control(const char* path);
-bool control_is_open();
-// Takes the connections that wait, answers each; never waits longer than a second for a client.
-void answer_control();
 void remove_control_at_exit();
+
+// No descriptor comes or goes in between.
+void control_before_fork();
+void control_after_fork_in_parent();
+// The child has neither the socket nor the thread.
 void control_after_fork_in_child();
 
 }  // namespace llamalloc

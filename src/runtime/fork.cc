@@ -33,6 +33,7 @@ void prepare_fork() {
   }
   lock_stdio_list();
   background.work_lock.lock();
+  control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();
   process.heap.lock_all();
@@ -48,6 +49,7 @@ void parent_after_fork() {
   process.heap.unlock_all();
   process.profiler.unlock_all();
   process.threads.lock().unlock();
+  control_after_fork_in_parent();
   background.work_lock.unlock();
   unlock_stdio_list();
 }

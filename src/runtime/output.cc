@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "runtime/background_state.h"
+#include "runtime/figures.h"
+#include "telemetry/stats_json.h"
 
 namespace llamalloc {
 namespace {
@@ -109,11 +111,29 @@ void write_profile_if_due(Nanos now) {
   write_profile(path, false);
 }
 
+bool write_stats_json(ByteSink& sink) {
+  ProcessSnapshot* snapshot = take_process_snapshot();
+  if (snapshot == nullptr) return false;
+  write_stats_json(snapshot, sink);
+  telemetry.give(snapshot);
+  return true;
+}
+
 bool write_stats(const char* path) {
   if (!open_sink(path)) return complain("statistics", path, sink_error());
-  write_stats_json(*state.sink);
+  if (!write_stats_json(*state.sink)) {
+    state.sink->abandon();
+    return complain("statistics", path, 0);
+  }
   if (state.sink->commit()) return true;
   return complain("statistics", path, sink_error());
+}
+
+void print_summary() {
+  const Figures figures = current_figures();
+  for (int i = 0; i < kStats; ++i)
+    print_line("%-22s %14llu %s", kStatRows[i].name,
+               static_cast<unsigned long long>(figures.stats[i]), kStatRows[i].unit);
 }
 
 void write_at_exit() {

@@ -15,12 +15,10 @@ void write_profile_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
 bool write_profile(const char* path, bool at_exit);
 bool write_stats(const char* path);
-// contracts/control_protocol.md, "Statistics JSON".
-void write_stats_json(ByteSink& sink);
+// contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
+bool write_stats_json(ByteSink& sink);
 // The counters as text on stderr.
 void print_summary();
-// Computes the counters of kind gauge.
-void refresh_gauges();
 // At the end of the process: profile and statistics as configured.
 void write_at_exit();
 // In a forked child: its own profile, at a path with its pid.

@@ -4,8 +4,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/commands.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/figures.h"
 #include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
@@ -33,11 +35,14 @@ bool act_write(bool (*write)(const char*), const char* path) {
   return write(path);
 }
 
+bool write_profile_so_far(const char* path) {
+  return write_profile(path, false);
+}
+
 bool read_statistic(const char* name, Options::Value* out) {
   for (int i = 0; i < kStats; ++i) {
     if (strcmp(name, kStatRows[i].name) != 0) continue;
-    refresh_gauges();
-    out->number = process.counters.get(static_cast<Stat>(i));
+    out->number = current_figures().stats[i];
     return true;
   }
   return false;
@@ -56,10 +61,7 @@ bool read_value(const char* name, Options::Value* out) {
 }
 
 int change_option(const char* name, const char* value) {
-  bool known = false;
-  for (const char* changeable : {"sample_interval", "release_delay", "retain", "on_misuse"})
-    known |= strcmp(name, changeable) == 0;
-  if (!known) return ENOENT;
+  if (!may_change(name)) return ENOENT;
   const char* error = nullptr;
   if (!process.options.set(name, strlen(name), value, strlen(value), false, &error)) return EINVAL;
   if (process.profiler.on()) start_sampling();
@@ -67,17 +69,21 @@ int change_option(const char* name, const char* value) {
 }
 
 int act(const char* name, const char* argument) {
-  const bool release = strcmp(name, "release") == 0;
-  const bool sampling = strcmp(name, "sampling") == 0;
-  const bool profile = strcmp(name, "profile") == 0;
-  if (!release && !sampling && !profile && strcmp(name, "stats") != 0) return ENOENT;
-  if (release != (argument == nullptr)) return EINVAL;
-  if (release) return release_memory(0), 0;
-  if (sampling) return act_sampling(argument) ? 0 : EINVAL;
-  if (profile)
-    return act_write([](const char* path) { return write_profile(path, false); }, argument) ? 0
-                                                                                            : EIO;
-  return act_write(write_stats, argument) ? 0 : EIO;
+  const CommandRow* row = find_command(name, strlen(name));
+  if (row == nullptr || !row->is_act()) return ENOENT;
+  if (row->act_takes_argument() != (argument != nullptr)) return EINVAL;
+  switch (row->id) {
+    case Command::release:
+      return release_memory(0), 0;
+    case Command::sampling:
+      return act_sampling(argument) ? 0 : EINVAL;
+    case Command::profile:
+      return act_write(write_profile_so_far, argument) ? 0 : EIO;
+    case Command::stats:
+      return act_write(write_stats, argument) ? 0 : EIO;
+    default:
+      return ENOENT;
+  }
 }
 
 const char* exchange_tag(const char* tag) {

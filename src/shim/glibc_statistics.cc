@@ -5,13 +5,13 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdarg>
 #include <cstdio>
 
+#include "runtime/figures.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
-#include "runtime/totals.h"
 #include "shim/call_site.h"
+#include "telemetry/glibc_xml.h"
 
 using namespace llamalloc;
 
@@ -21,65 +21,32 @@ int clamped(size_t n) {
   return n > INT_MAX ? INT_MAX : static_cast<int>(n);
 }
 
-// One element after the other into the program's stream, which may allocate: no lock is held.
-class Xml {
+// The program's stream, which may allocate: no lock is held.
+class StreamSink final : public ByteSink {
  public:
-  explicit Xml(FILE* out) : out_(out) {}
-  void add(const char* format, ...) __attribute__((format(printf, 2, 3))) {
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    const int n = vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    if (n > 0) good_ &= fwrite(text, 1, static_cast<size_t>(n), out_) == static_cast<size_t>(n);
+  explicit StreamSink(FILE* out) : out_(out) {}
+  bool write(const void* data, size_t bytes) override {
+    return fwrite(data, 1, bytes, out_) == bytes;
   }
-  bool good() const { return good_; }
 
  private:
   FILE* out_;
-  bool good_ = true;
 };
-
-void add_sizes(Xml& xml, const HeapTotals& totals) {
-  xml.add("<sizes>\n");
-  size_t below = 0;
-  for (int c = 0; c < kSizeClasses; ++c) {
-    const size_t size = kSizeClassRows[c].size;
-    const size_t n = totals.free_slots_of[c];
-    if (n != 0)
-      xml.add("  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>\n", below + 1, size,
-              n * size, n);
-    below = size;
-  }
-  xml.add("</sizes>\n");
-}
-
-void add_totals(Xml& xml, const HeapTotals& totals) {
-  xml.add("<total type=\"fast\" count=\"0\" size=\"0\"/>\n");
-  xml.add("<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n", totals.free_slots,
-          totals.backed - totals.allocated);
-  xml.add("<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", totals.direct_count,
-          totals.direct_bytes);
-  xml.add("<system type=\"current\" size=\"%zu\"/>\n", totals.backed);
-  xml.add("<system type=\"max\" size=\"%zu\"/>\n", totals.peak_backed);
-  xml.add("<aspace type=\"total\" size=\"%zu\"/>\n", totals.reserved);
-  xml.add("<aspace type=\"mprotect\" size=\"%zu\"/>\n", totals.reserved);
-}
 
 }  // namespace
 
 extern "C" {
 
 LLAMALLOC_EXPORT struct mallinfo2 mallinfo2(void) {
-  const HeapTotals totals = count_heap();
+  const Figures figures = current_figures();
   struct mallinfo2 info{};
-  info.arena = totals.backed;
-  info.ordblks = totals.free_slots;
-  info.hblks = totals.direct_count;
-  info.hblkhd = totals.direct_bytes;
-  info.uordblks = totals.allocated;
-  info.fordblks = totals.backed - totals.allocated;
-  info.keepcost = totals.releasable;
+  info.arena = figures.pages_backed;
+  info.ordblks = figures.free_slots;
+  info.hblks = figures.direct_count;
+  info.hblkhd = figures.direct_bytes;
+  info.uordblks = figures.allocated;
+  info.fordblks = figures.pages_backed - figures.allocated;
+  info.keepcost = figures.releasable;
   return info;
 }
 
@@ -101,15 +68,8 @@ LLAMALLOC_EXPORT int malloc_info(int options, FILE* out) {
     errno = EINVAL;
     return -1;
   }
-  const HeapTotals totals = count_heap();
-  Xml xml(out);
-  xml.add("<malloc version=\"1\">\n<heap nr=\"0\">\n");
-  add_sizes(xml, totals);
-  add_totals(xml, totals);
-  xml.add("</heap>\n");
-  add_totals(xml, totals);
-  xml.add("</malloc>\n");
-  return xml.good() ? 0 : -1;
+  StreamSink sink(out);
+  return write_glibc_xml(current_figures(), sink) ? 0 : -1;
 }
 
 LLAMALLOC_EXPORT void malloc_stats(void) {

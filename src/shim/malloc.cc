@@ -123,7 +123,7 @@ LLAMALLOC_EXPORT size_t nallocx(size_t size, int flags) {
 }
 
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {
-  return release_memory(pad).any();
+  return release_memory(pad).total() != 0;
 }
 
 #define LLAMALLOC_SAME_AS(name) \

@@ -20,7 +20,7 @@ def test_generated_pages_are_current_until_edited(tmp_path):
 def test_absent_pages_fail(tmp_path):
     status, errors = run_check("generate_docs.py", "--check", "--into", tmp_path)
     assert status == 1
-    assert len(errors.splitlines()) == 3
+    assert len(errors.splitlines()) == 4
 
 
 def test_every_row_of_the_tables_has_its_line(tmp_path):
@@ -28,6 +28,13 @@ def test_every_row_of_the_tables_has_its_line(tmp_path):
     options = (tmp_path / "options.md").read_text()
     statistics = (tmp_path / "statistics.md").read_text()
     api = (tmp_path / "api.md").read_text()
+    commands = (tmp_path / "commands.md").read_text()
+    assert contracts.rows("commands.def", "COMMAND")
+    for name, *_ in contracts.rows("commands.def", "COMMAND"):
+        assert f"| `{name}" in commands
+    for (name,) in contracts.rows("commands.def", "LIVE_OPTION"):
+        assert f"`{name}`" in commands
+        assert any("| live |" in line for line in options.splitlines() if f"| `{name}`" in line)
     assert all(f"| `{name.signature}` |" in api for name in contracts.exported_names())
     assert contracts.options()
     assert all(f"| `{option.name}` |" in options for option in contracts.options())

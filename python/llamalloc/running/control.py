@@ -30,6 +30,12 @@ def stats(path: Path) -> dict[str, Any]:
     return json.loads(ask(path, "stats"))
 
 
+def release(path: Path) -> dict[str, int]:
+    """Bytes that the process gave back to the system for this: total, and each of its parts."""
+    total, *parts = ask(path, "release").split("\n")[:-1]
+    return {"total": int(total)} | {name: int(n) for name, n in (part.split() for part in parts)}
+
+
 def _exchange(path: Path, line: str, timeout: float) -> str:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/control_commands.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "runtime/allocator.h"
+#include "runtime/figures.h"
+#include "runtime/values.h"
+
+namespace llamalloc {
+namespace {
+
+void add_release(Text* out) {
+  const Released released = release_memory(0);
+  out->add("ok\n%zu\nempty_pages %zu\nmappings %zu\nbroken_pages %zu\n", released.total(),
+           released.empty_pages, released.mappings, released.broken_pages);
+}
+
+void add_value(const char* name, Text* out) {
+  Options::Value value;
+  if (!read_value(name, &value))
+    out->add("error: neither statistic nor option\n");
+  else if (value.text != nullptr)
+    out->add("ok\n%s\n", value.text);
+  else
+    out->add("ok\n%llu\n", static_cast<unsigned long long>(value.number));
+}
+
+void add_change(char* name, Text* out) {
+  char* value = strchr(name, ' ');
+  if (value != nullptr) *value++ = 0;
+  if (value != nullptr && change_option(name, value) == 0)
+    out->add("ok\n");
+  else
+    out->add("error: set NAME VALUE, VALUE with its unit; NAME is one of:%s\n", kLiveOptionNames);
+}
+
+void add_act(const char* name, const char* argument, const char* fault, Text* out) {
+  if (act(name, argument) == 0)
+    out->add("ok\n");
+  else
+    out->add("error: %s\n", fault);
+}
+
+}  // namespace
+
+bool ControlCommands::begin(int client, char* line, Text* out) {
+  char* argument = strchr(line, ' ');
+  const size_t length = argument ? static_cast<size_t>(argument - line) : strlen(line);
+  const CommandRow* row = find_command(line, length);
+  if (argument != nullptr) ++argument;
+  if (row == nullptr)
+    out->add("error: unknown command; known:%s\n", kCommandNames);
+  else if (!row->takes_argument() && argument != nullptr)
+    out->add("error: %s takes no argument\n", row->name);
+  else if (row->takes_argument() && argument == nullptr)
+    out->add("error: %s %s\n", row->name, row->argument);
+  else
+    return begin_command(row->id, client, argument, out);
+  return false;
+}
+
+bool ControlCommands::begin_command(Command command, int client, char* argument, Text* out) {
+  switch (command) {
+    case Command::ping:
+      out->add("ok\npid %d\n", getpid());
+      break;
+    case Command::stats:
+      return begin_stats(client, out);
+    case Command::get:
+      add_value(argument, out);
+      break;
+    case Command::set:
+      add_change(argument, out);
+      break;
+    case Command::sampling:
+      add_act("sampling", argument, "sampling on, or sampling off", out);
+      break;
+    case Command::profile:
+      add_act("profile", argument, "could not write it; stderr says why", out);
+      break;
+    case Command::release:
+      add_release(out);
+      break;
+  }
+  return false;
+}
+
+bool ControlCommands::begin_stats(int client, Text* out) {
+  ProcessSnapshot* snapshot = take_process_snapshot();
+  if (snapshot == nullptr) return out->add("error: no memory\n"), false;
+  documents_[client] = {snapshot, StatsJson(*snapshot)};
+  out->add("ok\n");
+  return true;
+}
+
+bool ControlCommands::more(int client, Text* out) {
+  return documents_[client].json.add_next(out);
+}
+
+void ControlCommands::end(int client) {
+  if (documents_[client].snapshot != nullptr) telemetry.give(documents_[client].snapshot);
+  documents_[client].snapshot = nullptr;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control socket answers to the commands of contracts/commands.def. A document is copied
+// when it is asked for and rendered as its reader takes it.
+#pragma once
+
+#include "base/commands.h"
+#include "telemetry/client_server.h"
+#include "telemetry/stats_json.h"
+
+namespace llamalloc {
+
+class ControlCommands final : public Responder {
+ public:
+  bool begin(int client, char* line, Text* out) override;
+  bool more(int client, Text* out) override;
+  void end(int client) override;
+
+ private:
+  struct Document {
+    ProcessSnapshot* snapshot = nullptr;
+    StatsJson json;
+  };
+  bool begin_stats(int client, Text* out);
+  bool begin_command(Command command, int client, char* argument, Text* out);
+
+  Document documents_[ClientServer::kClients];
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/figures.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "os/system_facts.h"
+#include "runtime/idle_caches.h"
+#include "runtime/process.h"
+
+namespace llamalloc {
+
+constinit Telemetry telemetry({process.heap, process.profiler, prediction_cache, process.counters,
+                               process.arena, system_pages});
+
+Figures current_figures() {
+  return telemetry.figures(process.threads.in_use());
+}
+
+ProcessSnapshot* take_process_snapshot() {
+  return telemetry.take({.command = program_invocation_short_name,
+                         .pid = getpid(),
+                         .started = process.started,
+                         .model = process.model_state,
+                         .hugepages = transparent_huge_pages(),
+                         .idle_caches = idle_caches_state(),
+                         .thread_caches = process.threads.in_use()});
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process in figures: what every document of ours and every statistics call of glibc is made
+// of. All that concerns the heap comes from one walk (telemetry.h), so sums agree:
+//
+//   sum of groups[g].allocated == allocated,  + direct_bytes == stats[allocated]
+//   sum of free_slots_of == free_slots
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/counters.h"
+#include "heap/heap.h"
+
+namespace llamalloc {
+
+struct Figures {
+  uint64_t stats[kStats] = {};
+  GroupCounts groups[kPageGroups];
+  size_t allocated = 0;     // bytes in slots and runs in use; what threads cache is among them
+  size_t pages_backed = 0;  // bytes of huge pages that hold objects or are kept empty
+  size_t peak_backed = 0;   // the most that pages_backed was when somebody asked
+  size_t direct_bytes = 0;  // in objects with a mapping of their own
+  size_t direct_count = 0;
+  size_t releasable = 0;  // bytes that malloc_trim(0) gives back, mappings kept for reuse included
+  size_t reserved = 0;    // bytes of address space
+  size_t free_slots = 0;  // how many
+  size_t free_slots_of[kSizeClasses] = {};
+
+  uint64_t stat(Stat which) const { return stats[static_cast<int>(which)]; }
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of all that the statistics document says (contracts/control_protocol.md), of fixed size.
+//
+//   pages       [ row 0 | row 1 | ... ]                    kMostPages: 32 GiB of heap
+//   slots       [ of row 0 ... | of row 1 ... | ... ]      one a slot size, kMostSlots in all
+//
+// Pages beyond are counted in the figures but have no row. Rows are address space until they are
+// used, and are given back to the system after use.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "profile/profiler.h"
+#include "telemetry/figures.h"
+#include "telemetry/text.h"
+
+namespace llamalloc {
+
+// What is not in the heap; texts stay where they are.
+struct ProcessFacts {
+  const char* command = "";
+  int pid = 0;
+  Nanos started{};
+  const char* model = "";
+  const char* hugepages = "";
+  const char* idle_caches = "";  // whether they are emptied: "on", or "off: REASON"
+  size_t thread_caches = 0;
+};
+
+struct PageRow {
+  Nanos opened{};
+  uint32_t allocated = 0;
+  uint32_t slots_end = 0;  // its slots end there; they start where those of the row before end
+  uint16_t used_blocks = 0;
+  PageGroup group{};
+  bool promoted = false;
+};
+
+struct SlotRow {
+  uint64_t size_class : 8;  // kSizeClasses: runs
+  uint64_t objects : 28;
+ uint64_t slots : 28;
+};
+
+struct ProcessSnapshot {
+  static constexpr uint32_t kMostPages = 16384;
+  static constexpr uint32_t kMostSlots = 16 * kMostPages;
+
+  // Rows are zeroes of the arena and stay untouched.
+  ProcessSnapshot() {}
+  void start(const ProcessFacts& process, Nanos time);
+  void add(const HugePage& page, const PageCounts& counts);
+  uint32_t slots_start(uint32_t page) const { return page == 0 ? 0 : pages[page - 1].slots_end; }
+  // Page sums against group sums.
+  bool is_consistent() const;
+
+  std::atomic<bool> taken{false};
+  ProcessSnapshot* next = nullptr;
+  ProcessFacts facts;
+  Nanos now{};
+  Figures figures;
+  uint64_t predicted[kLifetimeClasses];
+  const TagTable* tag_names = nullptr;
+  uint32_t tag_count = 0;
+  Profiler::TagSum tags[TagTable::kMost + 1];
+  uint32_t page_count = 0;
+  uint32_t slot_count = 0;
+  size_t pages_left_out = 0;
+  Text scratch;  // for who renders it: a thread may have little stack
+
+  alignas(kSmallPage) PageRow pages[kMostPages];
+  alignas(kSmallPage) SlotRow slots[kMostSlots];
+};
+
+}  // namespace llamalloc

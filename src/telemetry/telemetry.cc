@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "telemetry/telemetry.h"
+
+namespace llamalloc {
+
+Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
+  Figures figures;
+  const PoolCounts pool = from_.heap.for_each_page([&](const HugePage& page) {
+    const PageCounts counts = from_.heap.count(page);
+    figures.groups[static_cast<int>(page.group.load(std::memory_order_relaxed))].add(page, counts);
+    for (int c = 0; c < kSizeClasses; ++c)
+      figures.free_slots_of[c] += counts.of[c].slots - counts.of[c].objects;
+    if (rows != nullptr) rows->add(page, counts);
+  });
+  add_totals(&figures, pool);
+  fill_stats(&figures, pool, thread_caches);
+  return figures;
+}
+
+void Telemetry::add_totals(Figures* figures, const PoolCounts& pool) {
+  size_t pages = pool.empty_backed, unbacked = 0;
+  for (const GroupCounts& group : figures->groups) {
+    figures->allocated += group.allocated;
+    pages += group.pages;
+    unbacked += group.unbacked;
+  }
+  for (const size_t free : figures->free_slots_of) figures->free_slots += free;
+  figures->pages_backed = pages * kHugePageSize - unbacked;
+  figures->peak_backed = raise_peak(figures->pages_backed);
+  figures->direct_bytes = from_.heap.direct_bytes();
+  figures->direct_count = from_.heap.direct_count();
+  figures->releasable = pool.empty_backed * kHugePageSize + from_.heap.cached_direct_bytes();
+  figures->reserved = pool.reserved_bytes;
+}
+
+void Telemetry::fill_stats(Figures* figures, const PoolCounts& pool, size_t thread_caches) {
+  for (int i = 0; i < kStats; ++i) figures->stats[i] = from_.counters.get(static_cast<Stat>(i));
+  const auto set = [figures](Stat stat, size_t n) { figures->stats[static_cast<int>(stat)] = n; };
+  size_t active = 0, pages = 0, broken = 0;
+  for (const GroupCounts& group : figures->groups) {
+    active += group.allocated + group.free_slots;
+    pages += group.pages;
+    broken += group.broken;
+  }
+  const size_t direct = figures->direct_bytes;
+  const size_t kept = figures->releasable - pool.empty_backed * kHugePageSize;
+  set(Stat::allocated, figures->allocated + direct);
+  set(Stat::active, active + direct);
+  set(Stat::backed, figures->pages_backed + direct + kept);
+  set(Stat::reserved, pool.reserved_bytes);
+  set(Stat::metadata, from_.arena.resident_bytes() + from_.heap.map_bytes());
+  set(Stat::huge_pages_used, pages);
+  set(Stat::huge_pages_broken, broken);
+  set(Stat::huge_pages_empty, pool.empty_backed);
+  set(Stat::huge_pages_acquired, pool.acquired);
+  set(Stat::huge_pages_released, pool.released);
+  set(Stat::mapped_directly, direct);
+  set(Stat::thread_caches, thread_caches);
+  set(Stat::samples, from_.profiler.samples());
+  set(Stat::samples_dropped, from_.profiler.dropped());
+}
+
+size_t Telemetry::raise_peak(size_t now) {
+  size_t before = peak_.load(std::memory_order_relaxed);
+  while (before < now && !peak_.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+  }
+  return before < now ? now : before;
+}
+
+// Names of tags beyond those known when this began have no sample yet.
+ProcessSnapshot* Telemetry::take(const ProcessFacts& facts) {
+  ProcessSnapshot* snapshot = take_free();
+  if (snapshot == nullptr) snapshot = make();
+  if (snapshot == nullptr) return nullptr;
+  snapshot->start(facts, from_.system.now());
+  snapshot->tag_names = &from_.profiler.tags();
+  snapshot->tag_count = snapshot->tag_names->size();
+  from_.profiler.sum_by_tag(snapshot->tags, snapshot->tag_count);
+  from_.predictions.for_each([&](LifetimeClass c) { ++snapshot->predicted[static_cast<int>(c)]; });
+  snapshot->figures = copy(facts.thread_caches, snapshot);
+  SLOW_DCHECK(snapshot->is_consistent());
+  return snapshot;
+}
+
+void Telemetry::give(ProcessSnapshot* snapshot) {
+  if (snapshot->page_count != 0) {
+    from_.system.discard(snapshot->pages, sizeof(snapshot->pages));
+    from_.system.discard(snapshot->slots, sizeof(snapshot->slots));
+  }
+  snapshot->taken.store(false, std::memory_order_release);
+}
+
+// The acquire pairs with the release in give(): the rows are empty again.
+ProcessSnapshot* Telemetry::take_free() {
+  for (ProcessSnapshot* s = all_.load(std::memory_order_acquire); s != nullptr; s = s->next)
+    if (!s->taken.load(std::memory_order_relaxed) &&
+        !s->taken.exchange(true, std::memory_order_acquire))
+      return s;
+  return nullptr;
+}
+
+ProcessSnapshot* Telemetry::make() {
+  auto* snapshot = from_.arena.make<ProcessSnapshot>();
+  if (snapshot == nullptr) return nullptr;
+  snapshot->taken.store(true, std::memory_order_relaxed);
+  snapshot->next = all_.load(std::memory_order_relaxed);
+  while (!all_.compare_exchange_weak(snapshot->next, snapshot, std::memory_order_release)) {
+  }
+  return snapshot;
+}
+
+}  // namespace llamalloc

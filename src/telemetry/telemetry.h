@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies what the process is at one moment. The page sets are all locked during the one walk over
+// the heap, which reads the counts of each page once; nothing is rendered and nobody waited for
+// meanwhile. Callers then hold a copy of their own.
+//
+//   figures()            totals, by value                    mallinfo, malloc_info, malloc_stats
+//   take() ... give()    totals and one row a huge page      JSON
+//
+// Snapshots are made when more of them are in use at once than there are, and stay for the next.
+#pragma once
+
+#include <atomic>
+
+#include "os/arena.h"
+#include "predict/prediction_cache.h"
+#include "telemetry/snapshot.h"
+
+namespace llamalloc {
+
+class Telemetry {
+ public:
+  struct Sources {
+    Heap& heap;
+    Profiler& profiler;
+    const PredictionCache& predictions;
+    const Counters& counters;
+    MetadataArena& arena;
+    PageSource& system;
+  };
+  constexpr explicit Telemetry(const Sources& sources) : from_(sources) {}
+
+  Figures figures(size_t thread_caches) { return copy(thread_caches, nullptr); }
+  // Null: no memory.
+  ProcessSnapshot* take(const ProcessFacts& facts);
+  void give(ProcessSnapshot* snapshot);
+
+ private:
+  Figures copy(size_t thread_caches, ProcessSnapshot* rows);
+  void add_totals(Figures* figures, const PoolCounts& pool);
+  void fill_stats(Figures* figures, const PoolCounts& pool, size_t thread_caches);
+  size_t raise_peak(size_t now);
+  ProcessSnapshot* take_free();
+  ProcessSnapshot* make();
+
+  const Sources from_;
+  std::atomic<size_t> peak_{0};
+  std::atomic<ProcessSnapshot*> all_{nullptr};  // never shrinks; no lock, so a fork finds it whole
+};
+
+}  // namespace llamalloc
