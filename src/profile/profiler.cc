@@ -54,6 +54,14 @@ void Profiler::on_resize(const void* p, size_t new_size) {
   live_.resize(address_of(p), new_size);
 }
 
+void Profiler::on_leave(const void* p, const void* record) {
+  live_.move(address_of(p), address_of(record));
+}
+
+void Profiler::on_arrive(const void* record, const void* p) {
+  live_.move(address_of(record), address_of(p));
+}
+
 bool Profiler::stack_of_live(const void* p, uint32_t* stack) {
   return live_.look_up(address_of(p),
                        [&](const LiveSample& s) { *stack = contexts_.stack_of(s.context); });

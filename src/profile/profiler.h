@@ -52,6 +52,10 @@ class Profiler {
   Freed on_free(const void* p, Nanos now, uint32_t thread, uint32_t cpu);
   // The object was resized in place: the same sample of another size.
   void on_resize(const void* p, size_t new_size);
+  // Around a resize that may move it. As soon as the system has moved it, its old address may be
+  // that of another sample: in between it goes by that of its record, which it alone has.
+  void on_leave(const void* p, const void* record);
+  void on_arrive(const void* record, const void* p);
 
   struct Live {
     const void* address;
