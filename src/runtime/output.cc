@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/background_state.h"
+#include "runtime/control.h"
 
 namespace llamalloc {
 namespace {
@@ -88,6 +89,13 @@ bool write_profile(const char* path, bool at_exit) {
   if (written && state.sink->commit()) return true;
   state.sink->abandon();
   return complain("profile", path, sink_error());
+}
+
+void name_sampled_frames() {
+  const bool wanted = process.options.profile.text[0] != 0 || control_is_open();
+  if (!wanted || !process.profiler.on()) return;
+  Symboliser* names = background.ensure_symboliser();
+  if (names != nullptr) process.profiler.name_frames(*names);
 }
 
 void write_profile_if_due(Nanos now) {

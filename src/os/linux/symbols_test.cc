@@ -74,7 +74,8 @@ class SymboliserTest : public ::testing::Test {
   }
 
   MetadataArena arena_{system_pages};
-  Symboliser symboliser_{arena_};
+  FakePages system_;
+  Symboliser symboliser_{arena_, system_};
 };
 
 TEST_F(SymboliserTest, NamesOwnFunctions) {
@@ -260,7 +261,7 @@ TEST_F(SymboliserPlugins, AStrippedCopyOfThisProgramStillWorks) {
 // Run by the test above in a copy without symbols.
 TEST(SymboliserStripped, DISABLED_NamesFunctionsByModuleAndStart) {
   MetadataArena arena(system_pages);
-  Symboliser symboliser(arena);
+  Symboliser symboliser(arena, system_pages);
   const uintptr_t start = reinterpret_cast<uintptr_t>(&hidden_function);
   char out[256];
   symboliser.frame_name(start + 2, out, sizeof(out));
@@ -329,17 +330,18 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
   EXPECT_GT(named, 0);
 }
 
-TEST_F(SymboliserTest, FilesLeaveOurMemoryWhenNobodyAsks) {
-  FakePages system;
+TEST_F(SymboliserTest, TablesLeaveOurMemoryWhenNobodyAsks) {
   const std::string before = name_of(&plain_second);
-  symboliser_.rest(system);
-  EXPECT_EQ(system.discards, 0) << "asked for a moment ago";
-  symboliser_.rest(system);
-  EXPECT_GE(system.discards, 1);
-  const int once = system.discards;
-  symboliser_.rest(system);
-  EXPECT_EQ(system.discards, once);
+  const size_t warm = system_.mapped;
+  symboliser_.rest();
+  EXPECT_EQ(system_.mapped, warm) << "asked for a moment ago";
+  symboliser_.rest();
+  EXPECT_LT(system_.mapped, warm / 4);  // the order of the functions is kept
+  const size_t cold = system_.mapped;
+  symboliser_.rest();
+  EXPECT_EQ(system_.mapped, cold);
   EXPECT_EQ(name_of(&plain_second), before);
+  EXPECT_EQ(system_.mapped, warm);
 }
 
 TEST_F(SymboliserTest, PrintsItsSpeed) {
