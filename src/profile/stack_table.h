@@ -59,12 +59,10 @@ class StackTable {
     uint32_t module;
   };
 
-  bool equals(uint32_t stack, const StackTrace& trace) const;
-  bool is_module(uint32_t module, uint64_t image) const;
   uint32_t find_module(uint64_t image) const;
   uint32_t intern_module(uint64_t image);
   uint32_t intern_frame(uintptr_t address, uint64_t image);
-  uint32_t add(const StackTrace& trace);
+  uint32_t add(const uint32_t* frames, uint32_t depth);
 
   MetadataArena& arena_;
   Lock lock_;

@@ -441,6 +441,7 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
 
 TEST_F(SymboliserTest, TablesLeaveOurMemoryWhenNobodyAsks) {
   const std::string before = name_of(&plain_second);
+  EXPECT_EQ(name_of(&lfind), "lfind");
   const size_t warm = system_.mapped;
   symboliser_.rest();
   EXPECT_EQ(system_.mapped, warm) << "asked for a moment ago";
@@ -450,6 +451,7 @@ TEST_F(SymboliserTest, TablesLeaveOurMemoryWhenNobodyAsks) {
   symboliser_.rest();
   EXPECT_EQ(system_.mapped, cold);
   EXPECT_EQ(name_of(&plain_second), before);
+  EXPECT_EQ(name_of(&lfind), "lfind");
   EXPECT_EQ(system_.mapped, warm);
 }
 
