@@ -12,16 +12,20 @@ struct StackTrace {
   uint16_t depth = 0;
   bool truncated = false;  // the walk stopped before the outermost frame
   uintptr_t frames[kMaxFrames];
+  // What lay there: the same for all frames of one module, another one if a different file was
+  // loaded at the same place. 0: unknown.
+  uint64_t images[kMaxFrames] = {};
 
   bool operator==(const StackTrace& o) const {
     if (depth != o.depth) return false;
     for (int i = 0; i < depth; ++i)
-      if (frames[i] != o.frames[i]) return false;
+      if (frames[i] != o.frames[i] || images[i] != o.images[i]) return false;
     return true;
   }
   uint64_t hash() const {
     uint64_t h = 0x9E3779B97F4A7C15ull * (depth + 1u);
-    for (int i = 0; i < depth; ++i) h = (h ^ frames[i]) * 0xFF51AFD7ED558CCDull, h ^= h >> 32;
+    for (int i = 0; i < depth; ++i)
+      h = (h ^ frames[i] ^ images[i]) * 0xFF51AFD7ED558CCDull, h ^= h >> 32;
     return h;
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the profile writer asks about a return address: its frame name and its module.
+// What the profile asks about a return address: its frame name and its module.
 // The Symboliser of os/symbols.h answers it in a process; tests answer it from a table.
 #pragma once
 
@@ -13,9 +13,12 @@ namespace llamalloc {
 class FrameNames {
  public:
   // The frame name of contracts/stack_tokens.md, 0-terminated and cut to room; its length.
-  virtual size_t frame_name(uintptr_t return_address, char* out, size_t room) = 0;
-  // False: no module there; *out is then as it was.
-  virtual bool module_of(uintptr_t return_address, ModuleInfo* out) = 0;
+  // image: what has to lie there (StackTrace::images), or 0: whatever does.
+  virtual size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) = 0;
+  // False: no such module there; *out is then as it was.
+  virtual bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image) = 0;
+  // Another number than before if modules came or went.
+  virtual uint64_t changes() = 0;
 
  protected:
   ~FrameNames() = default;
@@ -25,12 +28,13 @@ template <typename Symboliser>
 class FrameNamesOf final : public FrameNames {
  public:
   explicit FrameNamesOf(Symboliser& symboliser) : symboliser_(symboliser) {}
-  size_t frame_name(uintptr_t return_address, char* out, size_t room) override {
-    return symboliser_.frame_name(return_address, out, room);
+  size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) override {
+    return symboliser_.frame_name(return_address, out, room, image);
   }
-  bool module_of(uintptr_t return_address, ModuleInfo* out) override {
-    return symboliser_.module_of(return_address, out);
+  bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image) override {
+    return symboliser_.module_of(return_address, out, image);
   }
+  uint64_t changes() override { return symboliser_.changes(); }
 
  private:
   Symboliser& symboliser_;

@@ -11,6 +11,10 @@ bool LiveSamples::insert(const LiveSample& sample) {
   DCHECK(sample.address != 0);
   Shard& shard = shard_of(sample.address);
   LockGuard guard(shard.lock);
+  return put(shard, sample);
+}
+
+bool LiveSamples::put(Shard& shard, const LiveSample& sample) {
   const uint32_t known = find(shard, sample.address);
   if (known != kAbsent) return shard.slots[known] = sample, true;
   if (!reserve_one(shard)) return false;
@@ -21,6 +25,24 @@ bool LiveSamples::insert(const LiveSample& sample) {
 
 bool LiveSamples::resize(uintptr_t address, size_t new_size) {
   return with_sample(address, [&](Shard& shard, uint32_t i) { shard.slots[i].size = new_size; });
+}
+
+bool LiveSamples::move(uintptr_t from, uintptr_t to) {
+  Shard& source = shard_of(from);
+  Shard& target = shard_of(to);
+  LockGuard first(&source < &target ? source.lock : target.lock);
+  if (&source == &target) return move_locked(source, from, target, to);
+  LockGuard second(&source < &target ? target.lock : source.lock);
+  return move_locked(source, from, target, to);
+}
+
+bool LiveSamples::move_locked(Shard& source, uintptr_t from, Shard& target, uintptr_t to) {
+  const uint32_t i = find(source, from);
+  if (i == kAbsent) return false;
+  LiveSample sample = source.slots[i];
+  sample.address = to;
+  remove(source, i);
+  return put(target, sample);
 }
 
 uint32_t LiveSamples::find(const Shard& shard, uintptr_t address) {

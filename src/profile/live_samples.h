@@ -61,6 +61,10 @@ class LiveSamples {
   // False: the address is not sampled.
   bool resize(uintptr_t address, size_t new_size);
 
+  // The sample of `from` is that of `to` from now on; whoever locks all shards meanwhile sees it at
+  // one of the two. False: `from` is not sampled, or there is no memory and the sample is gone.
+  bool move(uintptr_t from, uintptr_t to);
+
   // Calls f(const LiveSample&) for each sample, shard by shard under its lock: f must not call
   // back.
   template <typename F>
@@ -109,6 +113,9 @@ class LiveSamples {
     f(shard, i);
     return true;
   }
+  // The caller of these holds the locks of the shards.
+  bool put(Shard& shard, const LiveSample& sample);
+  bool move_locked(Shard& source, uintptr_t from, Shard& target, uintptr_t to);
   static void place(Shard& shard, const LiveSample& sample);
   static void remove(Shard& shard, uint32_t i);
   bool reserve_one(Shard& shard);

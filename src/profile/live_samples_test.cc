@@ -56,6 +56,26 @@ TEST(LiveSamples, AgreesWithAHashMap) {
   EXPECT_FALSE(live.take(oracle.begin()->first, [](const LiveSample&) {}));
 }
 
+// Within a shard and from one to another.
+TEST(LiveSamples, AMovedSampleIsTheSameAtAnotherAddress) {
+  MetadataArena arena(system_pages);
+  LiveSamples live(arena);
+  std::mt19937 rng(4);
+  for (uint32_t i = 0; i < 1000; ++i) ASSERT_TRUE(live.insert(sample_at((i + 1) * 16, i)));
+  for (uint32_t i = 0; i < 1000; ++i) {
+    const uintptr_t from = (i + 1) * 16, to = 0x10000 + (rng() % 4096 * 1000 + i) * 16;
+    ASSERT_TRUE(live.move(from, to));
+    EXPECT_FALSE(live.move(from, to));
+    EXPECT_TRUE(live.is_consistent());
+    EXPECT_FALSE(live.take(from, [](const LiveSample&) {}));
+    EXPECT_TRUE(live.take(to, [&](const LiveSample& s) {
+      EXPECT_EQ(s.address, to);
+      EXPECT_EQ(s.context, i);
+      EXPECT_EQ(s.context_key, from * 3);
+    }));
+  }
+}
+
 TEST(LiveSamples, ResizeChangesTheSizeOnly) {
   MetadataArena arena(system_pages);
   LiveSamples live(arena);

@@ -51,10 +51,10 @@ int64_t rounded(double x) {
   return static_cast<int64_t>(x + 0.5);
 }
 
-// Strings of a profile are UTF-8 and frame names printable ASCII: other bytes become '_'.
-void make_printable(char* text, size_t length, char lowest) {
+// Strings of a profile are UTF-8; in a path other bytes than printable ASCII become '_'.
+void make_printable(char* text, size_t length) {
   for (size_t i = 0; i < length; ++i)
-    if (text[i] < lowest || text[i] > 0x7E) text[i] = '_';
+    if (text[i] < 0x20 || text[i] > 0x7E) text[i] = '_';
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ bool PprofWriter::write(const Header& header, const Snapshot& snapshot) {
 }
 
 bool PprofWriter::prepare() {
-  frame_count_ = stacks_.frames();
+  frame_count_ = names_.size();
   frames_ = scratch_.make_array<Frame>(frame_count_ + 1);
   return frames_ != nullptr && strings_.ok();
 }
@@ -199,20 +199,17 @@ void PprofWriter::text_label(const char* key, const char* text, size_t length) {
 }
 
 bool PprofWriter::name_frames() {
-  for (uint32_t i = 0; i < frame_count_; ++i)
-    if (frames_[i].used && !name_frame(stacks_.address(i), &frames_[i])) return false;
+  for (uint32_t i = 0; i < frame_count_; ++i) {
+    Frame& frame = frames_[i];
+    if (!frame.used) continue;
+    frame.function = function_named(names_.name(i), names_.name_length(i));
+    frame.module = names_.module(i);
+    if (frame.function == 0) return false;
+    if (frame.module == kNoModule || mapping_id_[frame.module] != 0) continue;
+    module_order_[module_count_] = frame.module;
+    mapping_id_[frame.module] = ++module_count_;
+  }
   return true;
-}
-
-bool PprofWriter::name_frame(uintptr_t address, Frame* frame) {
-  name_[0] = '\0';
-  names_.frame_name(address, name_, sizeof(name_));
-  if (name_[0] == '\0') strcpy(name_, "?");
-  const size_t length = strlen(name_);
-  make_printable(name_, length, 0x21);
-  frame->function = function_named(name_, length);
-  frame->module = module_at(address);
-  return frame->function != 0;
 }
 
 uint32_t PprofWriter::function_named(const char* name, size_t length) {
@@ -225,25 +222,18 @@ uint32_t PprofWriter::function_named(const char* name, size_t length) {
   return functions_.size();
 }
 
-uint32_t PprofWriter::module_at(uintptr_t address) {
-  for (uint32_t i = 0; i < modules_.size(); ++i)
-    if (modules_[i].start < address && address <= modules_[i].limit) return i;
-  ModuleInfo module{};
-  if (!names_.module_of(address, &module) || !modules_.push(scratch_, module)) return kNoModule;
-  return modules_.size() - 1;
-}
-
+// Two at one place, one after the other, stand in the order that they were met in.
 void PprofWriter::order_modules() {
-  const uint32_t count = modules_.size();
-  for (uint32_t i = 0; i < count; ++i) module_order_[i] = i;
-  std::sort(module_order_, module_order_ + count,
-            [&](uint32_t a, uint32_t b) { return modules_[a].start < modules_[b].start; });
-  for (uint32_t i = 0; i < count; ++i) mapping_id_[module_order_[i]] = i + 1;
+  const auto start = [&](uint32_t module) { return names_.module_info(module).start; };
+  std::sort(module_order_, module_order_ + module_count_, [&](uint32_t a, uint32_t b) {
+    return start(a) != start(b) ? start(a) < start(b) : a < b;
+  });
+  for (uint32_t i = 0; i < module_count_; ++i) mapping_id_[module_order_[i]] = i + 1;
 }
 
 void PprofWriter::write_mappings() {
-  for (uint32_t i = 0; i < modules_.size(); ++i) {
-    write_mapping(i + 1, modules_[module_order_[i]]);
+  for (uint32_t i = 0; i < module_count_; ++i) {
+    write_mapping(i + 1, names_.module_info(module_order_[i]));
     flush_if(kFlushAt);
   }
 }
@@ -258,7 +248,7 @@ void PprofWriter::write_mapping(uint32_t id, const ModuleInfo& module) {
   }
   const size_t length = strnlen(module.path, sizeof(module.path));
   memcpy(name_, module.path, length);
-  make_printable(name_, length, 0x20);
+  make_printable(name_, length);
   const auto message = proto_.open(kMapping);
   proto_.number(kMappingId, id);
   proto_.number(kMemoryStart, module.start);

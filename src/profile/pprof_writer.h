@@ -11,8 +11,8 @@
 #pragma once
 
 #include "os/byte_sink.h"
-#include "profile/frame_names.h"
 #include "profile/gzip_sink.h"
+#include "profile/named_frames.h"
 #include "profile/proto_writer.h"
 #include "profile/snapshot.h"
 #include "profile/stack_table.h"
@@ -30,8 +30,8 @@ class PprofWriter {
     bool at_exit;
   };
 
-  PprofWriter(MetadataArena& scratch, ByteSink& out, FrameNames& names, const StackTable& stacks,
-              const TagTable& tags)
+  PprofWriter(MetadataArena& scratch, ByteSink& out, const NamedFrames& names,
+              const StackTable& stacks, const TagTable& tags)
       : scratch_(scratch),
         names_(names),
         stacks_(stacks),
@@ -46,21 +46,18 @@ class PprofWriter {
   struct Frame {
     bool used;
     uint32_t function;  // id
-    uint32_t module;    // order found, kNoModule: none
+    uint32_t module;    // in names_, kNoModule: none
   };
   struct Values {
     int64_t count, bytes;
   };
-  static constexpr uint32_t kNoModule = ~uint32_t{0};
+  static constexpr uint32_t kNoModule = NamedFrames::kNoModule;
   static constexpr size_t kFlushAt = 32 * 1024;
   static constexpr size_t kLargestField = 32 * 1024;
-  static constexpr uint32_t kMaxModules = 4096;
 
   bool prepare();
   bool name_frames();
-  bool name_frame(uintptr_t address, Frame* frame);
   uint32_t function_named(const char* name, size_t length);
-  uint32_t module_at(uintptr_t address);
   void order_modules();
 
   void write_header(const Header& header);
@@ -84,17 +81,17 @@ class PprofWriter {
   bool flush_if(size_t enough);
 
   MetadataArena& scratch_;
-  FrameNames& names_;
+  const NamedFrames& names_;
   const StackTable& stacks_;
   const TagTable& tags_;
   GzipSink gzip_;
   StringTable strings_;
   IdIndex function_index_;
-  ChunkedArray<uint32_t, 8, 8192> functions_;  // [function id - 1] string id
-  ChunkedArray<ModuleInfo, 4, kMaxModules / 16> modules_;
-  uint32_t module_order_[kMaxModules];  // by start: indices into modules_
-  uint32_t mapping_id_[kMaxModules];    // of modules_[i]
-  Frame* frames_ = nullptr;             // [frame_count_]
+  ChunkedArray<uint32_t, 8, 8192> functions_;         // [function id - 1] string id
+  uint32_t module_order_[NamedFrames::kMostModules];  // those of frames, by start
+  uint32_t module_count_ = 0;
+  uint32_t mapping_id_[NamedFrames::kMostModules] = {};  // of a module of names_; 0: none
+  Frame* frames_ = nullptr;                              // [frame_count_]
   uint32_t frame_count_ = 0;
   uint8_t buffer_[kFlushAt + kLargestField];
   ProtoWriter proto_{buffer_, sizeof(buffer_)};

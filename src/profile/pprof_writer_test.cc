@@ -118,7 +118,7 @@ extern "C" __attribute__((noinline)) void profile_test_site() {
 TEST(PprofWriter, NamesTheFunctionsOfTheProcess) {
   MetadataArena arena(system_pages);
   Profiler profiler(arena, system_pages);
-  Symboliser symboliser(arena);
+  Symboliser symboliser(arena, system_pages);
   profiler.start(64, {0});
   StackTrace trace;
   trace.depth = 1;

@@ -71,7 +71,7 @@ class TableNames final : public FrameNames {
   }
   void add_name(uintptr_t return_address, std::string name) { names_[return_address] = name; }
 
-  size_t frame_name(uintptr_t pc, char* out, size_t room) override {
+  size_t frame_name(uintptr_t pc, char* out, size_t room, uint64_t) override {
     const auto found = names_.find(pc);
     const std::string name = found == names_.end() ? "?" : found->second;
     const size_t length = std::min(name.size(), room - 1);
@@ -79,11 +79,13 @@ class TableNames final : public FrameNames {
     out[length] = '\0';
     return length;
   }
-  bool module_of(uintptr_t pc, ModuleInfo* out) override {
+  bool module_of(uintptr_t pc, ModuleInfo* out, uint64_t) override {
     for (const ModuleInfo& m : modules_)
       if (m.start < pc && pc <= m.limit) return *out = m, true;
     return false;
   }
+
+  uint64_t changes() override { return 1; }
 
  private:
   std::vector<ModuleInfo> modules_;

@@ -54,6 +54,14 @@ void Profiler::on_resize(const void* p, size_t new_size) {
   live_.resize(address_of(p), new_size);
 }
 
+void Profiler::on_leave(const void* p, const void* record) {
+  live_.move(address_of(p), address_of(record));
+}
+
+void Profiler::on_arrive(const void* record, const void* p) {
+  live_.move(address_of(record), address_of(p));
+}
+
 bool Profiler::stack_of_live(const void* p, uint32_t* stack) {
   return live_.look_up(address_of(p),
                        [&](const LiveSample& s) { *stack = contexts_.stack_of(s.context); });
@@ -75,6 +83,16 @@ void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
   }
 }
 
+bool Profiler::name_frames(FrameNames& names) {
+  LockGuard naming(naming_lock_);
+  return name_frames_locked(names);
+}
+
+bool Profiler::name_frames_locked(FrameNames& names) {
+  if (named_ == nullptr) named_ = arena_.make<NamedFrames>(arena_);
+  return named_ != nullptr && named_->update(stacks_, names);
+}
+
 bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   ScratchPages pages(pages_);
   MetadataArena scratch(pages);
@@ -86,7 +104,9 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   snapshot.sort_survivors();
   const int64_t began = began_.load(std::memory_order_relaxed);
   const Nanos duration = began == kNever ? Nanos{0} : info.now - Nanos{began};
-  PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, names, stacks_, tags_);
+  LockGuard naming(naming_lock_);
+  if (!name_frames_locked(names)) return false;
+  PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, *named_, stacks_, tags_);
   return writer != nullptr &&
          writer->write({info.wall_time - duration, duration, interval(), info.at_exit}, snapshot);
 }
@@ -106,6 +126,7 @@ void Profiler::unlock_all() {
 }
 
 void Profiler::reset_locks_after_fork() {
+  naming_lock_.reset();
   tags_.lock().reset();
   stacks_.lock().reset();
   contexts_.lock().reset();

@@ -19,6 +19,7 @@
 #include "profile/frame_names.h"
 #include "profile/lifetime_table.h"
 #include "profile/live_samples.h"
+#include "profile/named_frames.h"
 #include "profile/stack_table.h"
 #include "profile/tag_table.h"
 
@@ -28,7 +29,7 @@ class Profiler {
  public:
   // pages: where a write takes its scratch memory, given back at its end.
   constexpr Profiler(MetadataArena& arena, PageSource& pages)
-      : pages_(pages), stacks_(arena), contexts_(arena), live_(arena) {}
+      : arena_(arena), pages_(pages), stacks_(arena), contexts_(arena), live_(arena) {}
 
   // Samples from now on count for `interval` bytes (>= 1) each; also changes a running interval.
   void start(size_t interval, Nanos now);
@@ -52,6 +53,10 @@ class Profiler {
   Freed on_free(const void* p, Nanos now, uint32_t thread, uint32_t cpu);
   // The object was resized in place: the same sample of another size.
   void on_resize(const void* p, size_t new_size);
+  // Around a resize that may move it. As soon as the system has moved it, its old address may be
+  // that of another sample: in between it goes by that of its record, which it alone has.
+  void on_leave(const void* p, const void* record);
+  void on_arrive(const void* record, const void* p);
 
   struct Live {
     const void* address;
@@ -82,14 +87,24 @@ class Profiler {
   // sums: [tags().size()] as it is before the call, or fewer.
   void sum_by_tag(TagSum* sums, uint32_t count);
 
+  // Names the frames that have no name yet and keeps the names: often enough that the code is still
+  // loaded; write() does it, too. False: no memory. The caller sees to it that no thread forks
+  // meanwhile.
+  bool name_frames(FrameNames& names);
+  template <typename Symboliser>
+  bool name_frames(Symboliser& symboliser) {
+    FrameNamesOf<Symboliser> names(symboliser);
+    return name_frames(static_cast<FrameNames&>(names));
+  }
+
   struct WriteInfo {
     Nanos now;        // monotonic clock, as above
     Nanos wall_time;  // since the epoch, UTC
     bool at_exit;     // the process is ending
   };
   // The profile so far (contracts/profile_format.md). False: the sink failed, or no memory for the
-  // scratch tables. Takes the time of naming every frame, with nothing locked; may run on several
-  // threads at once, each with names and a sink of its own.
+  // tables. Takes the time of naming every new frame, with nothing locked that a sample needs; may
+  // run on several threads at once, each with a sink of its own: they take turns.
   bool write(ByteSink& sink, FrameNames& names, const WriteInfo& info);
   // The same with any object that has frame_name and module_of (os/symbols.h: Symboliser).
   template <typename Symboliser>
@@ -112,11 +127,16 @@ class Profiler {
  private:
   static constexpr int64_t kNever = -1;
 
+  bool name_frames_locked(FrameNames& names);
+
+  MetadataArena& arena_;
   PageSource& pages_;
   StackTable stacks_;
   TagTable tags_;
   LifetimeTable contexts_;
   LiveSamples live_;
+  Lock naming_lock_;              // outside of the others; nobody who allocates waits for it
+  NamedFrames* named_ = nullptr;  // guarded by naming_lock_; made when first needed
   std::atomic<bool> on_{false};
   std::atomic<size_t> interval_{524288};
   std::atomic<int64_t> began_{kNever};  // ns: the first start

@@ -228,6 +228,7 @@ TEST(Profiler, WriteLeavesNoMemoryBehindAndReportsAFullDisk) {
   World w;
   w.profiler.start(kInterval, {0});
   for (uintptr_t i = 1; i <= 2000; ++i) w.allocate(i * 16, 64, i, {0});
+  ASSERT_TRUE(w.profiler.name_frames(w.names));  // names are kept
   const size_t before = w.pages.mapped;
   test::BufferSink good;
   ASSERT_TRUE(w.profiler.write(good, w.names, {{9}, {9}, true}));

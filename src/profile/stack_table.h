@@ -2,7 +2,11 @@
 // Interned calling contexts: one id per distinct stack, one id per distinct return address.
 //
 //   stack id --> [ depth | frame id, frame id, ... ]   4 bytes a frame, innermost first
-//   frame id --> return address
+//   frame id --> return address, module id --> image (StackTrace::images)
+//
+// A frame is an address in one image: what was loaded at the same place later is another one. A
+// program that loads new code for ever would fill the table; images after the first kMostModules
+// are all called module 0, as are unknown ones, and share their frames (named_frames.h).
 //
 // intern() takes the table's lock; everything else reads without one: an id that was handed out
 // stays valid for the life of the table. Nothing is ever removed.
@@ -21,6 +25,7 @@ namespace llamalloc {
 class StackTable {
  public:
   static constexpr uint32_t kNone = IdIndex::kNone;
+  static constexpr uint32_t kMostModules = 1024;  // with module 0
 
   constexpr explicit StackTable(MetadataArena& arena) : arena_(arena) {}
 
@@ -33,7 +38,13 @@ class StackTable {
   uint32_t frame(uint32_t stack, uint32_t i) const { return stacks_[stack]->frames[i]; }
 
   uint32_t frames() const { return frames_.size(); }
-  uintptr_t address(uint32_t frame) const { return frames_[frame]; }
+  uintptr_t address(uint32_t frame) const { return frames_[frame].address; }
+  uint32_t module(uint32_t frame) const { return frames_[frame].module; }
+  // 0: unknown.
+  uint64_t image(uint32_t frame) const {
+    const uint32_t module = frames_[frame].module;
+    return module == 0 ? 0 : images_[module - 1];
+  }
 
   Lock& lock() { return lock_; }  // for fork; below it only the arena's
 
@@ -43,16 +54,24 @@ class StackTable {
     uint32_t frames[];
   };
 
-  bool equals(uint32_t stack, const StackTrace& trace) const;
-  uint32_t intern_frame(uintptr_t address);
-  uint32_t add(const StackTrace& trace);
+  struct Frame {
+    uintptr_t address;
+    uint32_t module;
+  };
+
+  uint32_t find_module(uint64_t image) const;
+  uint32_t intern_module(uint64_t image);
+  uint32_t intern_frame(uintptr_t address, uint64_t image);
+  uint32_t add(const uint32_t* frames, uint32_t depth);
 
   MetadataArena& arena_;
   Lock lock_;
-  IdIndex stack_index_;                          // guarded by lock_
-  IdIndex frame_index_;                          // guarded by lock_
-  ChunkedArray<const Stack*, 10, 4096> stacks_;  // 4 Mi stacks; written under lock_
-  ChunkedArray<uintptr_t, 10, 4096> frames_;     // 4 Mi addresses; written under lock_
+  IdIndex stack_index_;                                  // guarded by lock_
+  IdIndex frame_index_;                                  // guarded by lock_
+  ChunkedArray<const Stack*, 10, 4096> stacks_;          // 4 Mi stacks; written under lock_
+  IdIndex module_index_;                                 // guarded by lock_
+  ChunkedArray<Frame, 10, 4096> frames_;                 // 4 Mi addresses; written under lock_
+  ChunkedArray<uint64_t, 6, kMostModules / 64> images_;  // [module - 1]; written under lock_
 };
 
 }  // namespace llamalloc

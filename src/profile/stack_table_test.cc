@@ -54,6 +54,40 @@ TEST(StackTable, GivesOneIdPerStackAsAMapDoes) {
   for (const auto& [frames, id] : oracle) ASSERT_EQ(read(table, id), frames);
 }
 
+TEST(StackTable, AnAddressInAnotherImageIsAnotherFrame) {
+  MetadataArena arena(system_pages);
+  StackTable table(arena);
+  StackTrace trace = trace_of({0x1000, 0x2000});
+  trace.images[0] = 7;
+  const uint32_t first = table.intern(trace);
+  EXPECT_EQ(table.intern(trace), first);
+  EXPECT_EQ(table.image(table.frame(first, 0)), 7u);
+  EXPECT_EQ(table.image(table.frame(first, 1)), 0u);
+  trace.images[0] = 8;
+  const uint32_t second = table.intern(trace);
+  EXPECT_NE(first, second);
+  EXPECT_NE(table.frame(first, 0), table.frame(second, 0));
+  EXPECT_EQ(table.frame(first, 1), table.frame(second, 1));
+  trace.images[0] = 7;
+  EXPECT_EQ(table.intern(trace), first);
+}
+
+TEST(StackTable, ImagesWithoutEndShareTheirFrames) {
+  MetadataArena arena(system_pages);
+  StackTable table(arena);
+  StackTrace trace = trace_of({0x1000});
+  for (uint64_t image = 1; image <= 5000; ++image) {
+    trace.images[0] = image;
+    const uint32_t stack = table.intern(trace);
+    ASSERT_EQ(table.intern(trace), stack);
+    ASSERT_EQ(table.image(table.frame(stack, 0)), image < StackTable::kMostModules ? image : 0);
+  }
+  EXPECT_EQ(table.frames(), StackTable::kMostModules);
+  EXPECT_EQ(table.stacks(), StackTable::kMostModules);
+  trace.images[0] = 0;
+  EXPECT_EQ(table.frame(table.intern(trace), 0), StackTable::kMostModules - 1);
+}
+
 // So many that some share the 32 bits of the hash that the index keeps.
 TEST(StackTable, TellsCollidingStacksApart) {
   MetadataArena arena(system_pages);

@@ -64,7 +64,7 @@ bool TraceTables::write_stacks() {
 
 bool TraceTables::write_names() {
   LockGuard guard(naming_lock_);
-  if (symboliser_ == nullptr) symboliser_ = arena_.make<Symboliser>(arena_);
+  if (symboliser_ == nullptr) symboliser_ = arena_.make<Symboliser>(arena_, system_pages);
   if (modules_ == nullptr) modules_ = arena_.make_array<ModuleInfo>(kModules);
   if (symboliser_ == nullptr || modules_ == nullptr) return false;
   for (; names_written_ < stacks_.frames(); ++names_written_)
@@ -76,9 +76,10 @@ bool TraceTables::name_frame(uint32_t frame) {
   const size_t most = kLongestName + 3 * kMaxVarint;
   const uintptr_t address = stacks_.address(frame);
   if (!make_room(name_batch_, ChunkKind::names, most)) return false;
-  const uint32_t module = module_at(address);
+  const uint64_t image = stacks_.image(frame);
+  const uint32_t module = module_at(address, image);
   char* name = reinterpret_cast<char*>(name_batch_.at) + 3 * kMaxVarint;
-  const size_t length = symboliser_->frame_name(address, name, kLongestName);
+  const size_t length = symboliser_->frame_name(address, name, kLongestName, image);
   uint8_t* p = put_varint(put_varint(put_varint(name_batch_.at, frame), module), length);
   memmove(p, name, length);
   name_batch_.at = p + length;
@@ -86,12 +87,14 @@ bool TraceTables::name_frame(uint32_t frame) {
   return true;
 }
 
-uint32_t TraceTables::module_at(uintptr_t address) {
+uint32_t TraceTables::module_at(uintptr_t address, uint64_t image) {
   for (uint32_t i = module_count_; i > 0; --i)
-    if (modules_[i - 1].start < address && address <= modules_[i - 1].limit) return i;
+    if (modules_[i - 1].start < address && address <= modules_[i - 1].limit &&
+        (image == 0 || modules_[i - 1].image == image))
+      return i;
   if (module_count_ == kModules) return 0;
   ModuleInfo& module = modules_[module_count_];
-  if (!symboliser_->module_of(address, &module)) return 0;
+  if (!symboliser_->module_of(address, &module, image)) return 0;
   const size_t most = sizeof(module.path) + sizeof(module.build_id) + 6 * kMaxVarint;
   if (!make_room(module_batch_, ChunkKind::modules, most)) return 0;
   uint8_t* p = module_batch_.at;

@@ -43,7 +43,7 @@ class TraceTables {
   static constexpr uint32_t kModules = 4096;
 
   bool write_frames();
-  uint32_t module_at(uintptr_t address);  // 1 + index; 0: none
+  uint32_t module_at(uintptr_t address, uint64_t image);  // 1 + index; 0: none
   bool name_frame(uint32_t frame);
 
   // Records of one kind, written when the buffer is full and at the end.

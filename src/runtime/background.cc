@@ -65,7 +65,7 @@ void keep_house(Nanos now) {
   process.heap.break_idle_pages(now - break_delay());
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
   background.contexts.queue().rest(process.system);
-  if (background.symboliser != nullptr) background.symboliser->rest(process.system);
+  if (background.symboliser != nullptr) background.symboliser->rest();
 }
 
 void give_memory_back(Nanos now) {
@@ -145,6 +145,7 @@ void do_background_work(Nanos now) {
                              process.system);
   keep_house(now);
   give_memory_back(now);
+  name_sampled_frames();
   write_profile_if_due(now);
 }
 

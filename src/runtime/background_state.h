@@ -21,7 +21,8 @@ struct Background {
   Symboliser* symboliser = nullptr;  // guarded by work_lock; made when first needed
 
   Symboliser* ensure_symboliser() {
-    if (symboliser == nullptr) symboliser = process.arena.make<Symboliser>(process.arena);
+    if (symboliser == nullptr)
+      symboliser = process.arena.make<Symboliser>(process.arena, process.system);
     return symboliser;
   }
 };

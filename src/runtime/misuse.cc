@@ -63,9 +63,10 @@ void add_stack(Line& line, const void* start) {
   Symboliser* names = named ? background.ensure_symboliser() : nullptr;
   const StackTable& stacks = process.profiler.stacks();
   for (uint32_t i = 0; i < stacks.depth(stack) && i < kFrames; ++i) {
-    const uintptr_t address = stacks.address(stacks.frame(stack, i));
+    const uint32_t frame = stacks.frame(stack, i);
+    const uintptr_t address = stacks.address(frame);
     char name[96] = "";
-    if (names != nullptr) names->frame_name(address, name, sizeof(name));
+    if (names != nullptr) names->frame_name(address, name, sizeof(name), stacks.image(frame));
     line.add("%s", i == 0 ? ", allocated by " : " < ");
     if (name[0] != 0)
       line.add("%s", name);

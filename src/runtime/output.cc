@@ -92,6 +92,13 @@ bool write_profile(const char* path, bool at_exit) {
   return complain("profile", path, sink_error());
 }
 
+void name_sampled_frames() {
+  const bool wanted = process.options.profile.text[0] != 0 || control_is_open();
+  if (!wanted || !process.profiler.on()) return;
+  Symboliser* names = background.ensure_symboliser();
+  if (names != nullptr) process.profiler.name_frames(*names);
+}
+
 void write_profile_if_due(Nanos now) {
   const Options& options = process.options;
   if (options.profile.text[0] == 0 || state.finished || !process.ready.load()) return;

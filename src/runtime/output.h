@@ -10,6 +10,9 @@ namespace llamalloc {
 
 // At start: a line about each path that could not be written as things are. Looks only.
 void check_output_paths();
+// Called by the worker: names what was sampled, for the profile that will be wanted, while the code
+// is still loaded.
+void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.

@@ -124,6 +124,24 @@ void* allocate_zeroed(size_t size, CallSite site) {
   return allocate_zeroed_slow(size, site);
 }
 
+namespace {
+
+// A sample dies with its age where the system moved it to.
+[[gnu::cold, gnu::noinline]] void* resize_sampled(Span* span, size_t size) {
+  process.profiler.on_leave(span->base, span);
+  void* resized = process.heap.resize(span, size);
+  process.profiler.on_arrive(span, span->base);
+  if (resized != nullptr) process.profiler.on_resize(resized, size);
+  return resized;
+}
+
+[[gnu::cold, gnu::noinline]] void* keep_sampled(void* p, size_t size) {
+  process.profiler.on_resize(p, size);
+  return p;
+}
+
+}  // namespace
+
 void* reallocate(void* p, size_t size, CallSite site) {
   if (p == nullptr) return allocate(size, site);
   Span* span = process.heap.find(p);
@@ -141,15 +159,14 @@ void* reallocate(void* p, size_t size, CallSite site) {
   }
   const size_t have = span->object_size();
   if (fits_in_place(have, size)) {
-    if (span->kind == SpanKind::slots) return p;
+    if (span->kind == SpanKind::slots)
+      return LLAMALLOC_UNLIKELY(span->sampled) ? keep_sampled(p, size) : p;
     if (span->fresh && size != have) span->fresh = false;
   }
   if (span->kind != SpanKind::slots) {
-    void* resized = process.heap.resize(span, size);
-    if (resized != nullptr) {
-      if (span->sampled) process.profiler.on_resize(p, size);
-      return resized;
-    }
+    void* resized = LLAMALLOC_UNLIKELY(span->sampled) ? resize_sampled(span, size)
+                                                      : process.heap.resize(span, size);
+    if (resized != nullptr) return resized;
   }
   return move_to_new(p, have, size, site);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
+#include <optional>
 
 #include "runtime/allocator.h"
 
@@ -85,6 +87,103 @@ TEST(Resize, OverTheBordersOfAllKindsAndBack) {
   const size_t sizes[] = {1,       32'768,    32'769,  262'144, 262'145, 1'048'576, 1'048'577,
                           5 << 20, 1'048'577, 200'000, 40'000,  16'385,  16'384,    17};
   for (const size_t size : sizes) buffer.resize(size);
+}
+
+// One object in a span of samples, as the profile sees it.
+class SampledResize : public testing::Test {
+ protected:
+  static constexpr Nanos kAge = Nanos::seconds(100);
+
+  void SetUp() override { process.profiler.start(1, {0}); }
+  void TearDown() override { process.profiler.stop(); }
+
+  void* sampled(size_t size) {
+    void* p = nullptr;
+    if (size <= kSmallMax)
+      p = process.heap.take_one(bin_of(PageGroup::unknown, size_class_of(size), true));
+    else
+      p = process.heap.allocate(size, 1, PageGroup::unknown, true)->base;
+    StackTrace trace;
+    trace.depth = 1;
+    trace.frames[0] = 0x1234;
+    born_ = process.system.now() - kAge;
+    EXPECT_TRUE(
+        process.profiler.on_alloc(p, size, trace, 0, LifetimeClass::never, born_, 1, 1, tag_));
+    return p;
+  }
+  // What the profile has as alive: an address, a size and an age.
+  std::optional<Profiler::Live> alive() {
+    std::optional<Profiler::Live> found;
+    process.profiler.for_each_live(process.system.now(), [&](const Profiler::Live& live) {
+      EXPECT_FALSE(found.has_value());
+      found = live;
+    });
+    return found;
+  }
+  double freed() {
+    Profiler::TagSum sums[256];
+    process.profiler.sum_by_tag(sums, tag_ + 1);
+    return sums[tag_].freed_objects;
+  }
+  void expect_alive(const void* p, size_t size) {
+    const auto live = alive();
+    ASSERT_TRUE(live.has_value());
+    EXPECT_EQ(live->address, p);
+    EXPECT_EQ(live->size, size);
+    EXPECT_GE(live->age, kAge);
+  }
+
+  Nanos born_{};
+  const uint32_t tag_ = process.profiler.tags().intern("resized");
+};
+
+TEST_F(SampledResize, AMappingThatMovesIsTheSameSample) {
+  const double before = freed();
+  void* p = sampled(2 << 20);
+  void* walls[2];  // so that the system has to move it
+  for (void*& wall : walls)
+    wall = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* q = reallocate(p, 40 << 20, kSite);
+  ASSERT_NE(p, q);
+  expect_alive(q, 40 << 20);
+  q = reallocate(q, 3 << 20, kSite);
+  expect_alive(q, 3 << 20);
+  // Another object where the first one lay is another sample.
+  deallocate(q, CallSite{});
+  EXPECT_FALSE(alive().has_value());
+  EXPECT_EQ(freed() - before, 1);
+  for (void* wall : walls) munmap(wall, 4096);
+}
+
+TEST_F(SampledResize, AnotherSampleMayLieAtTheOldAddress) {
+  void* p = sampled(2 << 20);
+  process.profiler.on_leave(p, process.heap.find(p));
+  StackTrace trace;
+  ASSERT_TRUE(process.profiler.on_alloc(p, 77, trace, 0, LifetimeClass::mixed, {1}, 1, 1));
+  void* elsewhere = &trace;
+  process.profiler.on_arrive(process.heap.find(p), elsewhere);
+  EXPECT_TRUE(process.profiler.on_free(p, {2}, 1, 1).found);
+  expect_alive(elsewhere, 2 << 20);
+  EXPECT_TRUE(process.profiler.on_free(elsewhere, process.system.now(), 1, 1).found);
+  deallocate(p, CallSite{});
+}
+
+TEST_F(SampledResize, RunsAndSlotsThatStayHaveTheirLastSize) {
+  for (const size_t size : {size_t{100}, size_t{20'000}, size_t{400'000}}) {
+    void* p = sampled(size);
+    const size_t less = size - size / 8;
+    ASSERT_EQ(reallocate(p, less, kSite), p);
+    expect_alive(p, less);
+    deallocate(p, CallSite{});
+    EXPECT_FALSE(alive().has_value()) << size;
+  }
+}
+
+TEST_F(SampledResize, WhatIsCopiedDiesAtItsOldAddress) {
+  void* p = sampled(2 << 20);
+  p = reallocate(p, 1000, kSite);
+  EXPECT_FALSE(alive().has_value());
+  deallocate(p, CallSite{});
 }
 
 // Slots come back as they were freed.

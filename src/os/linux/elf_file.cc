@@ -34,85 +34,90 @@ bool SymbolTable::is_function(uint32_t i) const {
          name(i).size != 0;
 }
 
-ElfFile::ElfFile(ByteRange bytes) : bytes_(bytes) {
-  const bool sound = read(0, &header_) && memcmp(header_.e_ident, ELFMAG, SELFMAG) == 0 &&
-                     header_.e_ident[EI_CLASS] == ELFCLASS64 &&
-                     header_.e_ident[EI_DATA] == ELFDATA2LSB;
-  if (!sound) bytes_ = {};
-  sections_ = header_.e_shentsize == sizeof(Elf64_Shdr) ? header_.e_shnum : 0;
-  Elf64_Shdr first;
-  // More sections than 16 bits count: the number is in the first one (gABI, e_shnum).
-  if (ok() && header_.e_shnum == 0 && header_.e_shoff != 0 && read(header_.e_shoff, &first))
-    sections_ = first.sh_size;
-  if (sections_ > bytes_.size / sizeof(Elf64_Shdr)) sections_ = 0;
-}
-
-ByteRange ElfFile::range(uint64_t offset, uint64_t size) const {
-  if (offset > bytes_.size || size > bytes_.size - offset) return {};
-  return {bytes_.data + offset, size};
-}
-
-template <typename T>
-bool ElfFile::read(uint64_t offset, T* out) const {
-  const ByteRange from = range(offset, sizeof(T));
-  if (from.size == 0) return false;
-  memcpy(out, from.data, sizeof(T));
+bool MemoryBytes::read(uint64_t offset, void* out, size_t bytes) const {
+  if (!holds(offset, bytes)) return false;
+  if (bytes != 0) memcpy(out, data_ + offset, bytes);
   return true;
 }
 
-bool ElfFile::section(uint64_t i, Elf64_Shdr* out) const {
-  return i < sections_ && header_.e_shoff <= bytes_.size &&
-         read(header_.e_shoff + i * sizeof(Elf64_Shdr), out);
+ElfFile::ElfFile(const ByteSource& bytes) : bytes_(bytes) {
+  ok_ = bytes_.read(0, &header_, sizeof(header_)) &&
+        memcmp(header_.e_ident, ELFMAG, SELFMAG) == 0 && header_.e_ident[EI_CLASS] == ELFCLASS64 &&
+        header_.e_ident[EI_DATA] == ELFDATA2LSB;
+  if (!ok_) return;
+  sections_ = header_.e_shentsize == sizeof(Elf64_Shdr) ? header_.e_shnum : 0;
+  Elf64_Shdr first;
+  // More sections than 16 bits count: the number is in the first one (gABI, e_shnum).
+  if (header_.e_shnum == 0 && header_.e_shoff != 0 &&
+      bytes_.read(header_.e_shoff, &first, sizeof(first)))
+    sections_ = first.sh_size;
+  if (sections_ > bytes_.size() / sizeof(Elf64_Shdr)) sections_ = 0;
 }
 
-SymbolTable ElfFile::table_of_type(uint32_t type) const {
+bool ElfFile::section(uint64_t i, Elf64_Shdr* out) const {
+  return i < sections_ && header_.e_shoff <= bytes_.size() &&
+         bytes_.read(header_.e_shoff + i * sizeof(Elf64_Shdr), out, sizeof(*out));
+}
+
+bool ElfFile::is_inside(const Elf64_Shdr& section) const {
+  return section.sh_offset <= bytes_.size() && section.sh_size <= bytes_.size() - section.sh_offset;
+}
+
+bool ElfFile::find_symbols(uint32_t type, SymbolExtents* out) const {
   Elf64_Shdr symbols, strings;
   for (uint64_t i = 0; i < sections_ && section(i, &symbols); ++i) {
     if (symbols.sh_type != type || symbols.sh_entsize != sizeof(Elf64_Sym)) continue;
     if (!section(symbols.sh_link, &strings) || strings.sh_type != SHT_STRTAB) continue;
-    const ByteRange rows = range(symbols.sh_offset, symbols.sh_size);
-    if (rows.size / sizeof(Elf64_Sym) > UINT32_MAX) continue;
-    return {rows, range(strings.sh_offset, strings.sh_size)};
+    if (!is_inside(symbols) || !is_inside(strings)) continue;
+    if (symbols.sh_size / sizeof(Elf64_Sym) > UINT32_MAX) continue;
+    *out = {{symbols.sh_offset, symbols.sh_size}, {strings.sh_offset, strings.sh_size}};
+    return true;
   }
-  return {};
-}
-
-SymbolTable ElfFile::symbols() const {
-  const SymbolTable whole = table_of_type(SHT_SYMTAB);
-  for (uint32_t i = 0; i < whole.count(); ++i)
-    if (whole.is_function(i)) return whole;
-  return table_of_type(SHT_DYNSYM);
+  return false;
 }
 
 bool ElfFile::has_program_headers(const Elf64_Phdr* headers, size_t count) const {
   if (!ok() || header_.e_phentsize != sizeof(Elf64_Phdr) || header_.e_phnum != count) return false;
-  const ByteRange mine = range(header_.e_phoff, count * sizeof(Elf64_Phdr));
-  return mine.size != 0 && memcmp(mine.data, headers, mine.size) == 0;
+  Elf64_Phdr mine;
+  for (size_t i = 0; i < count; ++i)
+    if (header_.e_phoff > bytes_.size() ||
+        !bytes_.read(header_.e_phoff + i * sizeof(mine), &mine, sizeof(mine)) ||
+        memcmp(&mine, &headers[i], sizeof(mine)) != 0)
+      return false;
+  return count != 0;
 }
 
-ByteRange ElfFile::build_id() const {
+BuildId ElfFile::build_id() const {
   Elf64_Phdr segment;
-  if (header_.e_phentsize != sizeof(segment)) return {};
+  if (!ok() || header_.e_phentsize != sizeof(segment)) return {};
   for (unsigned i = 0; i < header_.e_phnum; ++i) {
-    if (header_.e_phoff > bytes_.size || !read(header_.e_phoff + i * sizeof(segment), &segment))
+    if (header_.e_phoff > bytes_.size() ||
+        !bytes_.read(header_.e_phoff + i * sizeof(segment), &segment, sizeof(segment)))
       return {};
     if (segment.p_type != PT_NOTE) continue;
-    const ByteRange id = find_build_id(range(segment.p_offset, segment.p_filesz));
+    const BuildId id = find_build_id(bytes_, {segment.p_offset, segment.p_filesz});
     if (id.size != 0) return id;
   }
   return {};
 }
 
-ByteRange find_build_id(ByteRange notes) {
-  Elf64_Nhdr head;
-  while (notes.size >= sizeof(head)) {
-    memcpy(&head, notes.data, sizeof(head));
-    notes = {notes.data + sizeof(head), notes.size - sizeof(head)};
-    const uint64_t name = align_up(head.n_namesz, 4), bytes = align_up(head.n_descsz, 4);
-    if (name + bytes > notes.size) return {};
-    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && memcmp(notes.data, "GNU", 4) == 0)
-      return {notes.data + name, head.n_descsz};
-    notes = {notes.data + name + bytes, notes.size - name - bytes};
+BuildId find_build_id(const ByteSource& bytes, FileExtent notes) {
+  struct {
+    Elf64_Nhdr head;
+    char name[4];
+  } note;
+  if (notes.offset > bytes.size() || notes.size > bytes.size() - notes.offset) return {};
+  while (notes.size >= sizeof(note) && bytes.read(notes.offset, &note, sizeof(note))) {
+    const uint64_t name = align_up(note.head.n_namesz, 4);
+    const uint64_t whole = sizeof(note.head) + name + align_up(note.head.n_descsz, 4);
+    if (whole > notes.size) return {};
+    BuildId id;
+    if (note.head.n_type == NT_GNU_BUILD_ID && note.head.n_namesz == sizeof(note.name) &&
+        memcmp(note.name, "GNU", 4) == 0 && note.head.n_descsz <= sizeof(id.data)) {
+      id.size = static_cast<uint8_t>(note.head.n_descsz);
+      return bytes.read(notes.offset + sizeof(note), id.data, id.size) ? id : BuildId{};
+    }
+    notes = {notes.offset + whole, notes.size - whole};
   }
   return {};
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 64-bit little-endian ELF file as bytes, read with every offset checked.
+// A 64-bit little-endian ELF file, read piece by piece with every offset checked.
 #pragma once
 
 #include <elf.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace llamalloc {
 
@@ -32,32 +33,77 @@ class SymbolTable {
   ByteRange strings_;
 };
 
-class ElfFile {
+// Where the bytes of a file come from, all of them or the pieces that are asked for.
+class ByteSource {
  public:
-  ElfFile() = default;
-  explicit ElfFile(ByteRange bytes);  // which must outlive it
+  uint64_t size() const { return size_; }
+  // False: not all of it is there, or it cannot be read; *out may then be anything.
+  virtual bool read(uint64_t offset, void* out, size_t bytes) const = 0;
 
-  bool ok() const { return bytes_.size != 0; }
-  // .symtab if it holds a function, else .dynsym; empty where there is neither.
-  SymbolTable symbols() const;
-  // Whether the file's program headers are byte for byte these.
-  bool has_program_headers(const Elf64_Phdr* headers, size_t count) const;
-  // The description of the NT_GNU_BUILD_ID note; empty where there is none.
-  ByteRange build_id() const;
+ protected:
+  explicit ByteSource(uint64_t size) : size_(size) {}
+  ~ByteSource() = default;
+  bool holds(uint64_t offset, size_t bytes) const {
+    return offset <= size_ && bytes <= size_ - offset;
+  }
 
  private:
-  ByteRange range(uint64_t offset, uint64_t size) const;  // empty where it overruns
-  template <typename T>
-  bool read(uint64_t offset, T* out) const;
-  bool section(uint64_t i, Elf64_Shdr* out) const;
-  SymbolTable table_of_type(uint32_t type) const;
-
-  ByteRange bytes_;
-  Elf64_Ehdr header_{};
-  uint64_t sections_ = 0;
+  const uint64_t size_;
 };
 
-// The build-id among notes, empty where there is none.
-ByteRange find_build_id(ByteRange notes);
+class MemoryBytes final : public ByteSource {
+ public:
+  explicit MemoryBytes(ByteRange bytes) : ByteSource(bytes.size), data_(bytes.data) {}
+  bool read(uint64_t offset, void* out, size_t bytes) const override;
+
+ private:
+  const uint8_t* const data_;
+};
+
+// A piece of a file.
+struct FileExtent {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+struct SymbolExtents {
+  FileExtent symbols;
+  FileExtent strings;
+};
+
+struct BuildId {
+  uint8_t data[32] = {};
+  uint8_t size = 0;  // 0: there is none
+
+  bool operator==(const BuildId& o) const {
+    return size == o.size && memcmp(data, o.data, size) == 0;
+  }
+};
+
+class ElfFile {
+ public:
+  explicit ElfFile(const ByteSource& bytes);  // which must outlive it
+
+  bool ok() const { return ok_; }
+  // The first table of the type (SHT_SYMTAB, SHT_DYNSYM) and its strings, both inside of the file;
+  // false: there is none.
+  bool find_symbols(uint32_t type, SymbolExtents* out) const;
+  // Whether the file's program headers are byte for byte these.
+  bool has_program_headers(const Elf64_Phdr* headers, size_t count) const;
+  // Of the NT_GNU_BUILD_ID note.
+  BuildId build_id() const;
+
+ private:
+  bool section(uint64_t i, Elf64_Shdr* out) const;
+  bool is_inside(const Elf64_Shdr& section) const;
+
+  const ByteSource& bytes_;
+  Elf64_Ehdr header_{};
+  uint64_t sections_ = 0;
+  bool ok_ = false;
+};
+
+// The build-id among the notes that lie there.
+BuildId find_build_id(const ByteSource& bytes, FileExtent notes);
 
 }  // namespace llamalloc

@@ -17,15 +17,18 @@ size_t zeroes(ByteRange bytes) {
   return n;
 }
 
-void run(ByteRange bytes, FuzzPages& system) {
-  MetadataArena arena(system);
-  const ElfFile file(bytes);
-  zeroes(file.build_id());
-  zeroes(find_build_id(bytes));
-  file.has_program_headers(nullptr, 0);
-  const SymbolTable table = file.symbols();
+ByteRange part(ByteRange bytes, FileExtent extent) {
+  CHECK_LE(extent.offset, bytes.size);
+  CHECK_LE(extent.size, bytes.size - extent.offset);
+  return {bytes.data + extent.offset, extent.size};
+}
+
+void read_table(ByteRange bytes, const ElfFile& file, uint32_t type, FuzzPages& system) {
+  SymbolExtents extents;
+  if (!file.find_symbols(type, &extents)) return;
+  const SymbolTable table(part(bytes, extents.symbols), part(bytes, extents.strings));
   SymbolIndex index;
-  if (!index.build(table, arena)) return;
+  if (!index.build(table, system)) return;
   CHECK(index.is_consistent());
   for (uint32_t i = 0; i < table.count() && i < 2000; ++i) {
     CHECK_EQ(zeroes(table.name(i)), size_t{0});
@@ -34,6 +37,17 @@ void run(ByteRange bytes, FuzzPages& system) {
     CHECK_LT(size_t{0}, index.name_at(symbol.st_value).size);
     index.name_at(symbol.st_value + symbol.st_size);
   }
+}
+
+void run(ByteRange range, FuzzPages& system) {
+  const MemoryBytes bytes(range);
+  const ElfFile file(bytes);
+  file.build_id();
+  find_build_id(bytes, {0, bytes.size()});
+  Elf64_Phdr headers[3]{};
+  file.has_program_headers(headers, 3);
+  read_table(range, file, SHT_SYMTAB, system);
+  read_table(range, file, SHT_DYNSYM, system);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <random>
 #include <string>
@@ -40,47 +41,71 @@ class GuardedBytes {
   uint8_t* base_;
 };
 
+// .symtab if it holds a function, else .dynsym.
+SymbolTable symbols_of(ByteRange range) {
+  const MemoryBytes bytes(range);
+  const ElfFile file(bytes);
+  for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {
+    SymbolExtents found;
+    if (!file.find_symbols(type, &found)) continue;
+    const SymbolTable table({range.data + found.symbols.offset, found.symbols.size},
+                            {range.data + found.strings.offset, found.strings.size});
+    for (uint32_t i = 0; i < table.count(); ++i)
+      if (table.is_function(i)) return table;
+  }
+  return {};
+}
+
+BuildId build_id_of(ByteRange range) {
+  const MemoryBytes bytes(range);
+  return ElfFile(bytes).build_id();
+}
+
+bool is_elf(ByteRange range) {
+  const MemoryBytes bytes(range);
+  return ElfFile(bytes).ok();
+}
+
 // Everything a symboliser asks of a file. Returns how many symbols are functions.
-uint32_t read_all(ByteRange bytes, MetadataArena& arena) {
+uint32_t read_all(ByteRange range) {
+  const MemoryBytes bytes(range);
   const ElfFile file(bytes);
   file.build_id();
-  const SymbolTable table = file.symbols();
+  const SymbolTable table = symbols_of(range);
   SymbolIndex index;
-  EXPECT_TRUE(index.build(table, arena));
+  EXPECT_TRUE(index.build(table, system_pages));
   uint32_t functions = 0;
   for (uint32_t i = 0; i < table.count(); ++i) {
     if (!table.is_function(i)) continue;
     ++functions;
     EXPECT_TRUE(i % 16 != 0 || index.name_at(table.symbol(i).st_value).size != 0);
   }
+  index.clear(system_pages);
   return functions;
 }
 
 TEST(ElfFile, ReadsThisProgram) {
   const std::vector<char> bytes = own_file();
   const ByteRange range{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
-  MetadataArena arena(system_pages);
-  EXPECT_GT(read_all(range, arena), 1000u);
+  EXPECT_GT(read_all(range), 1000u);
   SymbolIndex index;
-  ASSERT_TRUE(index.build(ElfFile(range).symbols(), arena));
+  ASSERT_TRUE(index.build(symbols_of(range), system_pages));
   EXPECT_TRUE(index.is_consistent());
-  EXPECT_FALSE(ElfFile(ByteRange{range.data + 1, 100}).ok());
-  EXPECT_FALSE(ElfFile(ByteRange{}).ok());
+  index.clear(system_pages);
+  EXPECT_FALSE(is_elf({range.data + 1, 100}));
+  EXPECT_FALSE(is_elf({}));
 }
 
 TEST(ElfFile, SurvivesTruncation) {
   const std::vector<char> bytes = own_file();
-  MetadataArena first(system_pages);
-  const uint32_t whole =
-      read_all({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, first);
+  const uint32_t whole = read_all({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   std::mt19937_64 random(2);
   for (int i = 0; i < 300; ++i) {
     const size_t size = i < 100 ? static_cast<size_t>(i) : random() % bytes.size();
     const GuardedBytes cut(size);
     memcpy(cut.data(), bytes.data(), size);
-    MetadataArena arena(system_pages);
     // The section headers stand last, that of .symtab among the last of them.
-    EXPECT_LT(read_all(cut.range(), arena), whole);
+    EXPECT_LT(read_all(cut.range()), whole);
   }
 }
 
@@ -135,9 +160,9 @@ std::string text(ByteRange bytes) {
 
 TEST(ElfFile, TheInnermostFunctionNamesAnAddress) {
   const std::vector<uint8_t> file = small_file();
-  MetadataArena arena(system_pages);
+  const ByteRange range{file.data(), file.size()};
   SymbolIndex index;
-  ASSERT_TRUE(index.build(ElfFile({file.data(), file.size()}).symbols(), arena));
+  ASSERT_TRUE(index.build(symbols_of(range), system_pages));
   EXPECT_TRUE(index.is_consistent());
   EXPECT_EQ(text(index.name_at(100)), "outer");
   EXPECT_EQ(text(index.name_at(199)), "outer");
@@ -147,7 +172,8 @@ TEST(ElfFile, TheInnermostFunctionNamesAnAddress) {
   EXPECT_EQ(text(index.name_at(150)), "outer");  // not `none`, which has no size
   EXPECT_EQ(index.name_at(99).size, 0u);
   EXPECT_EQ(index.name_at(200).size, 0u);
-  const ByteRange id = ElfFile({file.data(), file.size()}).build_id();
+  index.clear(system_pages);
+  const BuildId id = build_id_of(range);
   ASSERT_EQ(id.size, 20u);
   EXPECT_EQ(id.data[2], 3);
 }
@@ -164,14 +190,14 @@ TEST(ElfFile, SurvivesMutation) {
       const uint64_t r = random();
       bytes.data()[r % file.size()] = r >> 40 & 1 ? kEdges[(r >> 48) % 5] : r >> 56;
     }
-    MetadataArena arena(system_pages);
-    const ElfFile elf(bytes.range());
-    elf.build_id();
+    build_id_of(bytes.range());
+    const SymbolTable table = symbols_of(bytes.range());
     SymbolIndex index;
-    EXPECT_TRUE(index.build(elf.symbols(), arena));
+    EXPECT_TRUE(index.build(table, system_pages));
     EXPECT_TRUE(index.is_consistent());
     for (uint64_t address : {0ul, 120ul, 199ul, random()}) index.name_at(address);
-    whole += elf.symbols().count() == 5;
+    whole += table.count() == 5;
+    index.clear(system_pages);
   }
   EXPECT_GT(whole, 5000);
   EXPECT_LT(whole, 20000);

@@ -2,6 +2,7 @@
 #include "os/symbols.h"
 
 #include <cstring>
+#include <initializer_list>
 
 #include "base/errno_keeper.h"
 #include "os/linux/eh_frame.h"
@@ -47,73 +48,129 @@ class NameWriter {
 
 void Symboliser::refresh() {
   struct Reading {
-    MetadataArena& arena;
-    Module*& modules;
-    uint64_t loads, unloads;
+    Symboliser& symboliser;
     bool first;
-  } reading{arena_, modules_, loads_seen_, unloads_seen_, true};
+  } reading{*this, true};
   // Under the loader's lock, so that names and notes stay mapped while they are read.
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
         Reading& r = *static_cast<Reading*>(argument);
+        Symboliser& s = r.symboliser;
         if (r.first) {
-          if (r.loads == info->dlpi_adds && r.unloads == info->dlpi_subs) return 1;
-          r.loads = info->dlpi_adds;
-          r.unloads = info->dlpi_subs;
+          if (s.loads_seen_ == info->dlpi_adds && s.unloads_seen_ == info->dlpi_subs) return 1;
+          s.loads_seen_ = info->dlpi_adds;
+          s.unloads_seen_ = info->dlpi_subs;
           r.first = false;
-          for (Module* m = r.modules; m != nullptr; m = m->next) m->loaded = false;
+          for (Module* m = s.modules_; m != nullptr; m = m->next) m->loaded = false;
         }
         Module found;
-        if (!found.describe(*info)) return 0;
-        Module* m = r.modules;
-        while (m != nullptr && (m->loaded || !m->is_same_file(found))) m = m->next;
-        if (m == nullptr) {
-          m = r.arena.make<Module>(found);
-          if (m == nullptr) return 0;
-          m->next = r.modules;
-          r.modules = m;
-        }
-        m->loaded = true;
-        m->bias = found.bias;
-        m->start = found.start;
-        m->limit = found.limit;
+        if (found.describe(*info)) s.take_in(found);
         return 0;
       },
       &reading);
-  if (!reading.first) forget_overlaid();
-  loads_seen_ = reading.loads;
-  unloads_seen_ = reading.unloads;
+  if (!reading.first) retire_unloaded();
 }
 
-void Symboliser::forget_overlaid() {
-  for (Module* gone = modules_; gone != nullptr; gone = gone->next)
-    for (Module* m = modules_; m != nullptr && !gone->loaded; m = m->next)
-      if (m->loaded && m->start < gone->limit && gone->start < m->limit) gone->limit = gone->start;
+namespace {
+
+template <typename Module>
+void push(Module*& list, Module* m) {
+  m->next = list;
+  list = m;
 }
 
-Symboliser::Module* Symboliser::find_module(uintptr_t address) {
-  refresh();
-  Module* gone = nullptr;
-  for (Module* m = modules_; m != nullptr; m = m->next) {
-    if (!m->contains(address)) continue;
-    if (m->loaded) return m;
-    if (gone == nullptr) gone = m;
+// Takes the first for which is_it(m) holds out of the list; null: there is none.
+template <typename Module, typename IsIt>
+Module* take(Module*& list, IsIt&& is_it) {
+  for (Module** link = &list; *link != nullptr; link = &(*link)->next) {
+    Module* const m = *link;
+    if (!is_it(*m)) continue;
+    *link = m->next;
+    return m;
   }
-  return gone;
+  return nullptr;
 }
 
-size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room) {
+}  // namespace
+
+void Symboliser::take_in(Module& found) {
+  for (Module* m = modules_; m != nullptr; m = m->next)
+    if (!m->loaded && m->is_same(found)) {
+      m->loaded = true;
+      return;
+    }
+  Module* m = take(gone_, [&](const Module& gone) { return gone.is_same(found); });
+  if (m != nullptr) m->file.close(system_);
+  if (m == nullptr) m = take(free_, [](const Module&) { return true; });
+  if (m == nullptr) m = arena_.make<Module>();
+  if (m == nullptr) return;
+  *m = found;
+  m->loaded = true;
+  push(modules_, m);
+}
+
+// Their files' memory goes back; the oldest records are used again.
+void Symboliser::retire_unloaded() {
+  while (Module* m = take(modules_, [](const Module& module) { return !module.loaded; })) {
+    m->file.close(system_);
+    push(gone_, m);
+  }
+  int known = 0;
+  while (Module* m = take(gone_, [&](const Module&) { return ++known > kGone; })) {
+    m->file.close(system_);
+    push(free_, m);
+    known = 0;
+  }
+}
+
+uint64_t Symboliser::changes() {
+  refresh();
+  return loads_seen_ + unloads_seen_;
+}
+
+Symboliser::Module* Symboliser::find_module(uintptr_t address, uint64_t image) {
+  refresh();
+  bool covered = false;
+  for (Module* m = modules_; m != nullptr; m = m->next) {
+    if (m->contains(address) && image != 0 && m->image == 0) m->read_late_image();
+    if (m->is(address, image)) return m;
+    covered = covered || m->contains(address);
+  }
+  for (Module* m = gone_; m != nullptr; m = m->next)
+    if (m->is(address, image) && (image != 0 || !covered)) return m;
+  return nullptr;
+}
+
+void Symboliser::open(Module& module) {
+  warmth_ = kWarm;
+  if (module.file.is_open()) return;
+  size_t held = 0;
+  for (const Module* list : {modules_, gone_})
+    for (const Module* m = list; m != nullptr; m = m->next) held += m->file.table_bytes();
+  if (held > kWarmTables) cool_all();
+  module.open(system_);
+}
+
+void Symboliser::cool_all() {
+  for (Module* m = modules_; m != nullptr; m = m->next) m->file.cool(system_);
+  for (Module* m = gone_; m != nullptr; m = m->next) m->file.close(system_);
+}
+
+void Symboliser::rest() {
+  if (warmth_ != 0 && --warmth_ == 0) cool_all();
+}
+
+size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) {
   const ErrnoKeeper keeper;
   const uintptr_t address = return_address - 1;
   NameWriter writer(out, room);
-  Module* module = find_module(address);
+  Module* module = find_module(address, image);
   if (module == nullptr) {
     writer.put("?");
     return writer.finish();
   }
-  module->open(arena_);
-  warmth_ = kWarm;
-  const ByteRange name = module->index.name_at(address - module->bias);
+  open(*module);
+  const ByteRange name = module->file.name_at(address - module->bias);
   if (name.size != 0) {
     writer.put(name);
     return writer.finish();
@@ -130,16 +187,10 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room) 
   return writer.finish();
 }
 
-void Symboliser::rest(PageSource& system) {
-  if (warmth_ == 0 || --warmth_ != 0) return;
-  for (const Module* m = modules_; m != nullptr; m = m->next)
-    if (m->file.size != 0) system.discard(const_cast<uint8_t*>(m->file.data), m->file.size);
-}
-
-bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out) {
+bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image) {
   const ErrnoKeeper keeper;
   const uintptr_t address = return_address - 1;
-  const Module* module = find_module(address);
+  const Module* module = find_module(address, image);
   if (module == nullptr) return false;
   CodeSegment around{module->start - module->bias, module->limit - module->bias, 0};
   for (int i = 0; i < module->code_count; ++i) {
@@ -150,8 +201,9 @@ bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out) {
   out->limit = module->bias + around.limit;
   out->file_offset = around.file_offset;
   memcpy(out->path, module->path, sizeof(out->path));
-  memcpy(out->build_id, module->build_id, sizeof(out->build_id));
-  out->build_id_bytes = module->build_id_bytes;
+  memcpy(out->build_id, module->build_id.data, sizeof(out->build_id));
+  out->build_id_bytes = module->build_id.size;
+  out->image = module->image;
   return true;
 }
 

@@ -32,19 +32,26 @@ bool SymbolIndex::before(uint32_t a, uint32_t b) const {
   return p.size != q.size ? p.size < q.size : a < b;
 }
 
-bool SymbolIndex::build(const SymbolTable& table, MetadataArena& arena) {
+bool SymbolIndex::build(const SymbolTable& table, PageSource& system) {
   table_ = table;
-  uint32_t functions = 0;
-  for (uint32_t i = 0; i < table.count(); ++i) functions += table.is_function(i);
-  order_ = functions != 0 ? arena.make_array<uint32_t>(functions) : nullptr;
-  if (order_ == nullptr) return functions == 0;
-  for (uint32_t i = 0; i < table.count() && count_ < functions; ++i)
-    if (table.is_function(i)) order_[count_++] = i;
-  // By a heap: in bounds even where somebody writes to the mapped file meanwhile.
-  const auto less = [this](uint32_t a, uint32_t b) { return before(a, b); };
-  std::make_heap(order_, order_ + count_, less);
-  std::sort_heap(order_, order_ + count_, less);
+  for (uint32_t i = 0; i < table.count(); ++i) count_ += table.is_function(i);
+  if (count_ == 0) return true;
+  order_ = static_cast<uint32_t*>(system.map(bytes(), kSmallPage));
+  if (order_ == nullptr) return count_ = 0, false;
+  uint32_t* end = order_;
+  for (uint32_t i = 0; i < table.count(); ++i)
+    if (table.is_function(i)) *end++ = i;
+  std::sort(order_, end, [this](uint32_t a, uint32_t b) { return before(a, b); });
   return true;
+}
+
+size_t SymbolIndex::bytes() const {
+  return align_up(count_ * sizeof(uint32_t), kSmallPage);
+}
+
+void SymbolIndex::clear(PageSource& system) {
+  if (order_ != nullptr) system.unmap(order_, bytes());
+  *this = {};
 }
 
 bool SymbolIndex::holds(uint32_t symbol, uint64_t address) const {
@@ -53,6 +60,7 @@ bool SymbolIndex::holds(uint32_t symbol, uint64_t address) const {
 }
 
 ByteRange SymbolIndex::name_at(uint64_t address) const {
+  if (table_.count() == 0) return {};
   const uint32_t* above = std::upper_bound(
       order_, order_ + count_, address,
       [this](uint64_t value, uint32_t i) { return value < table_.symbol(i).st_value; });

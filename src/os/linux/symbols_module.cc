@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/linux/symbols_module.h"
 
-#include <fcntl.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "base/units.h"
-#include "os/descriptor.h"
+#include "os/linux/eh_frame.h"
 
 namespace llamalloc {
 namespace {
-
-constexpr size_t kMaxFile = size_t{8} << 30;
 
 void copy_path(const char* from, char (&to)[sizeof(ModuleInfo::path)]) {
   const size_t length = strnlen(from, sizeof(to) - 1);
@@ -32,25 +27,21 @@ void main_program_path(char (&to)[sizeof(ModuleInfo::path)]) {
     to[length - suffix] = 0;
 }
 
-// The whole file, mapped for good; empty where it cannot be.
-ByteRange map_file(const char* path) {
-  const int fd = off_standard(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd < 0) return {};
-  struct stat status;
-  ByteRange bytes;
-  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
-      static_cast<size_t>(status.st_size) <= kMaxFile) {
-    bytes.size = static_cast<size_t>(status.st_size);
-    void* memory = mmap(nullptr, bytes.size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (memory == MAP_FAILED) bytes.size = 0;
-    bytes.data = bytes.size != 0 ? static_cast<const uint8_t*>(memory) : nullptr;
+// Bytes of a loaded module, as the loader describes it.
+class LiveBytes final : public ByteSource {
+ public:
+  LiveBytes(uintptr_t start, uint64_t size) : ByteSource(size), start_(start) {}
+  bool read(uint64_t offset, void* out, size_t bytes) const override {
+    return holds(offset, bytes) && read_own_memory(start_ + offset, out, bytes);
   }
-  close(fd);
-  return bytes;
-}
 
-void unmap(ByteRange bytes) {
-  if (bytes.size != 0) munmap(const_cast<uint8_t*>(bytes.data), bytes.size);
+ private:
+  const uintptr_t start_;
+};
+
+bool is_there(uintptr_t address) {
+  char byte;
+  return read_own_memory(address, &byte, 1);
 }
 
 }  // namespace
@@ -65,10 +56,27 @@ bool Symboliser::Module::is_mapped(const Elf64_Phdr& part) const {
   return false;
 }
 
+// The file may be shorter by now: what the loader points to is copied by a call that may fail.
 bool Symboliser::Module::describe(const dl_phdr_info& info) {
   bias = info.dlpi_addr;
   header_count = info.dlpi_phnum < kMaxHeaders ? info.dlpi_phnum : kMaxHeaders;
-  memcpy(headers, info.dlpi_phdr, static_cast<size_t>(header_count) * sizeof(Elf64_Phdr));
+  if (!read_own_memory(reinterpret_cast<uintptr_t>(info.dlpi_phdr), headers,
+                       static_cast<size_t>(header_count) * sizeof(Elf64_Phdr)))
+    return false;
+  find_segments();
+  if (start >= limit) return false;
+  is_vdso = start == getauxval(AT_SYSINFO_EHDR);
+  is_main = info.dlpi_name == nullptr || info.dlpi_name[0] == 0;
+  if (is_main)
+    main_program_path(path);
+  else
+    copy_path(info.dlpi_name, path);
+  read_build_id();
+  image = read_image();
+  return true;
+}
+
+void Symboliser::Module::find_segments() {
   uintptr_t low = ~uintptr_t{0}, high = 0;
   for (int i = 0; i < header_count; ++i) {
     const Elf64_Phdr& h = headers[i];
@@ -80,52 +88,53 @@ bool Symboliser::Module::describe(const dl_phdr_info& info) {
     if ((h.p_flags & PF_X) != 0 && code_count < kCodeSegments)
       code[code_count++] = {from, to, align_down(h.p_offset, kSmallPage)};
   }
-  if (low >= high) return false;
+  if (low >= high) return;
   start = bias + low;
   limit = bias + high;
-  is_vdso = start == getauxval(AT_SYSINFO_EHDR);
-  is_main = info.dlpi_name == nullptr || info.dlpi_name[0] == 0;
-  if (is_main)
-    main_program_path(path);
-  else
-    copy_path(info.dlpi_name, path);
-  for (int i = 0; i < header_count && build_id_bytes == 0; ++i) {
-    if (headers[i].p_type != PT_NOTE || !is_mapped(headers[i])) continue;
-    const uint8_t* notes = reinterpret_cast<const uint8_t*>(bias + headers[i].p_vaddr);
-    const ByteRange id = find_build_id({notes, headers[i].p_memsz});
-    if (id.size == 0 || id.size > sizeof(build_id)) continue;
-    memcpy(build_id, id.data, id.size);
-    build_id_bytes = static_cast<uint8_t>(id.size);
-  }
-  return true;
 }
 
-bool Symboliser::Module::is_same_file(const Module& other) const {
-  return header_count == other.header_count && build_id_bytes == other.build_id_bytes &&
-         is_main == other.is_main && is_vdso == other.is_vdso && strcmp(path, other.path) == 0 &&
-         memcmp(build_id, other.build_id, build_id_bytes) == 0 &&
+void Symboliser::Module::read_build_id() {
+  for (int i = 0; i < header_count && build_id.size == 0; ++i) {
+    if (headers[i].p_type != PT_NOTE || !is_mapped(headers[i])) continue;
+    const LiveBytes notes(bias + headers[i].p_vaddr, headers[i].p_memsz);
+    build_id = find_build_id(notes, {0, notes.size()});
+  }
+}
+
+// As the unwinder forms it, from the first page and the table's ends.
+uint64_t Symboliser::Module::read_image() const {
+  if (!is_there(start)) return 0;
+  for (int i = 0; i < header_count; ++i) {
+    const Elf64_Phdr& h = headers[i];
+    if (h.p_type != PT_GNU_EH_FRAME || h.p_memsz == 0) continue;
+    const uintptr_t table = bias + h.p_vaddr;
+    UnwindModule module;
+    const bool found =
+        is_there(table) && is_there(table + h.p_memsz - 1) && find_unwind_module(table, &module);
+    return found ? module.identity : 0;
+  }
+  return 0;
+}
+
+void Symboliser::Module::read_late_image() {
+  auto work = [this] { image = read_image(); };
+  with_modules_held(work);
+}
+
+bool Symboliser::Module::is_same(const Module& other) const {
+  return bias == other.bias && header_count == other.header_count && image == other.image &&
+         build_id == other.build_id && is_main == other.is_main && is_vdso == other.is_vdso &&
+         strcmp(path, other.path) == 0 &&
          memcmp(headers, other.headers, static_cast<size_t>(header_count) * sizeof(Elf64_Phdr)) ==
              0;
 }
 
-void Symboliser::Module::open(MetadataArena& arena) {
-  if (opened) return;
-  opened = true;
-  const ByteRange bytes = is_vdso
-                              ? ByteRange{reinterpret_cast<const uint8_t*>(start), limit - start}
-                              : map_file(is_main ? "/proc/self/exe" : path);
-  const ElfFile elf(bytes);
-  const ByteRange id = elf.build_id();
-  // The vDSO's headers are in the kernel's image itself; other files may have been replaced.
-  const bool same = elf.ok() && elf.has_program_headers(headers, header_count) &&
-                    id.size == build_id_bytes &&
-                    (id.size == 0 || memcmp(id.data, build_id, id.size) == 0);
-  const bool usable = same && index.build(elf.symbols(), arena);
-  if (is_vdso) return;
-  if (usable)
-    file = bytes;
+void Symboliser::Module::open(PageSource& system) {
+  if (is_vdso)
+    file.use({reinterpret_cast<const uint8_t*>(start), limit - start}, system);
   else
-    unmap(bytes);
+    file.open({is_main ? "/proc/self/exe" : path, headers, header_count, build_id, bias, loaded},
+              system);
 }
 
 const char* Symboliser::Module::base_name() const {

@@ -5,7 +5,7 @@
 #include <link.h>
 
 #include "os/linux/elf_file.h"
-#include "os/linux/symbols_index.h"
+#include "os/linux/symbols_file.h"
 #include "os/symbols.h"
 
 namespace llamalloc {
@@ -20,33 +20,39 @@ struct Symboliser::Module {
 
   Module* next = nullptr;
   bool loaded = false;  // in the loader's list when that was last read
-  bool opened = false;  // the file was tried
   bool is_main = false;
   bool is_vdso = false;
   uintptr_t bias = 0;  // address in memory = bias + address in the file
   uintptr_t start = 0;
   uintptr_t limit = 0;
   char path[sizeof(ModuleInfo::path)] = {};
-  uint8_t build_id[sizeof(ModuleInfo::build_id)] = {};
-  uint8_t build_id_bytes = 0;
+  BuildId build_id;
+  uint64_t image = 0;  // 0: unknown
   Elf64_Phdr headers[kMaxHeaders];
   int header_count = 0;
   CodeSegment code[kCodeSegments];
   int code_count = 0;
-  SymbolIndex index;
-  ByteRange file;  // as mapped; empty: it is not
+  SymbolFile file;
 
-  // From the loader's description; false: not a module that we can describe.
+  // From the loader's description, under its lock; false: not a module that we can describe.
   bool describe(const dl_phdr_info& info);
-  // Whether both come from the same file as far as memory can tell.
-  bool is_same_file(const Module& other) const;
-  // Maps the file and sorts its functions, once.
-  void open(MetadataArena& arena);
+  // Whether both are the same file at the same place, as far as memory can tell.
+  bool is_same(const Module& other) const;
+  // The image, if it could not be told when the module was described: the loader was at work on it.
+  void read_late_image();
+  // Reads the symbols, if they are not there.
+  void open(PageSource& system);
   bool contains(uintptr_t address) const { return address - start < limit - start; }
+  bool is(uintptr_t address, uint64_t wanted) const {
+    return contains(address) && (wanted == 0 || wanted == image);
+  }
   const char* base_name() const;
 
  private:
   bool is_mapped(const Elf64_Phdr& part) const;  // wholly in a loaded segment's file part
+  void find_segments();
+  void read_build_id();
+  uint64_t read_image() const;
 };
 
 }  // namespace llamalloc

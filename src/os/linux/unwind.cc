@@ -116,6 +116,8 @@ class Walker {
       : window_(window), pc_(start.pc), sp_(start.sp), rbp_(start.rbp), rbx_(start.rbx) {}
 
   uintptr_t pc() const { return pc_; }
+  // Of the module that the last step found.
+  uint64_t image() const { return module_.identity; }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
 
   // On to the caller.
@@ -205,8 +207,9 @@ class Walker {
   }
   int depth = 0;
   do {
-    out->frames[depth++] = walker.pc();
+    out->frames[depth] = walker.pc();
     step = walker.step(&memo, &file);
+    out->images[depth++] = walker.image();
   } while (step == Step::kCaller && depth < kMaxFrames);
   out->depth = static_cast<uint16_t>(depth);
   out->truncated = step != Step::kOutermost;
@@ -217,6 +220,7 @@ void only_frame(uintptr_t pc, StackTrace* out) {
   out->depth = 1;
   out->truncated = true;
   out->frames[0] = pc;
+  out->images[0] = 0;
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles of programs that move their samples, and that load and unload their code."""
+
+import subprocess
+
+import pytest
+from preload import compile_program, run
+
+from llamalloc import profile
+
+SOURCE = """
+#include <stdlib.h>
+#include <string.h>
+void* %s(int n) { return memset(malloc(n), 1, n); }
+void* plug_make(int n) { void* p = %s(n); __asm__ volatile("" ::: "memory"); return p; }
+"""
+FILLER = "".join(f"void filler_{i}(void) {{}}\n" for i in range(4000))
+
+
+@pytest.fixture(scope="module")
+def plugins(tmp_path_factory):
+    """A folder with large.so and small.so, whose code differs."""
+    folder = tmp_path_factory.mktemp("plugins")
+    for name, more in (("large", FILLER), ("small", "")):
+        source = folder / f"{name}.c"
+        source.write_text(SOURCE % (f"make_{name}", f"make_{name}") + more)
+        flags = ["-O1", "-fno-builtin", "-fno-inline", "-fno-optimize-sibling-calls"]
+        command = ["gcc", *flags, "-shared", "-fPIC", source, "-o", folder / f"{name}.so"]
+        subprocess.run(command, check=True, timeout=120)
+    return folder
+
+
+def test_samples_that_the_system_moved_die_where_they_are_freed(tmp_path):
+    path = tmp_path / "p.pb.gz"
+    conf = f"profile:{path},sample_interval:1KiB"
+    assert int(run([compile_program("moved_samples")], seconds=60, conf=conf).stdout) > 100
+    contexts = [c for c in profile.read(path).contexts if c.bytes >= 2 << 20]
+    assert sum(c.sampled for c in contexts) >= 300
+    assert [c for c in contexts if c.censored_objects != 0] == []
+
+
+def reload(folder, path, *arguments):
+    conf = f"profile:{path},profile_flush:100ms,sample_interval:1KiB"
+    return run([compile_program("plugins"), *arguments], seconds=120, conf=conf, cwd=folder)
+
+
+def test_a_plugin_is_replaced_in_place(plugins, tmp_path):
+    """Cut to nothing and written again, between dlclose and dlopen; each keeps its own samples."""
+    path = tmp_path / "p.pb.gz"
+    reload(plugins, path, "replaced", "6")
+    names = {frame for c in profile.read(path).contexts for frame in c.frames}
+    assert {"make_large", "make_small", "plug_make"} <= names
+    for context in profile.read(path).contexts:
+        assert not {"make_large", "make_small"} <= set(context.frames)
+
+
+def test_new_files_without_end_cost_nothing(plugins, tmp_path):
+    """No mapping is left of any, no file stays open; what was sampled in them has its names."""
+    path = tmp_path / "p.pb.gz"
+    early, late = (int(n) for n in reload(plugins, path, "new", "40").stdout.split())
+    assert late <= early + 3
+    names = {frame for c in profile.read(path).contexts for frame in c.frames}
+    assert "make_small" in names
