@@ -34,6 +34,8 @@ class Trap:
     command: str
     seconds: float = 30
     environment: dict[str, str] = field(default_factory=dict)
+    before: str = ""  # a plugin that is preloaded before the allocator
+    after: str = ""  # … after it
     ours: str = "ok"  # what llamalloc does; else than ok: docs/compatibility.md says why
     slow: bool = False  # only for the table, not in the test run
 
@@ -52,9 +54,29 @@ def _idle(sizes: str, order: str, threads: str) -> Trap:
     )
 
 
+FORK_HANDLERS = ("lock", "join", "threads", "allocate", "many")
+FORK_WAYS = {
+    "linked": ("fork_order_linked", {}),
+    "by dlsym": ("fork_order_linked", {}),
+    "preloaded before": ("fork_order", {"before": "fork_order_plugin"}),
+    "preloaded after": ("fork_order", {"after": "fork_order_plugin"}),
+    "dlopen": ("fork_order fork_order_plugin now", {}),
+    "DEEPBIND": ("fork_order fork_order_plugin deepbind", {}),
+}
+
+
+def fork_order(way: str, handlers: str) -> Trap:
+    command, preloads = FORK_WAYS[way]
+    what = "another library's handlers lock, join threads, start some, allocate; 60 registered"
+    environment = {"FORK_ORDER": f"{handlers} dlsym" if way == "by dlsym" else handlers}
+    return Trap(f"fork handlers: {way}", what, command, 60, environment, **preloads)
+
+
 TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
-    Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers"),
+    Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers", 60),
+    Trap("… that start threads", "and join them", "fork_handlers threads", 60),
+    *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
     Trap("fork and streams", "while fflush(NULL), and getline allocates", "fork_streams", 60),
     Trap("fork in a handler", "it interrupts malloc and free", "fork_in_handler", 60),
     Trap("vfork, posix_spawn", "from four threads", "spawn"),
@@ -130,7 +152,9 @@ def _arguments(trap: Trap) -> list[str]:
 def _environment(trap: Trap, library: Path | None) -> dict[str, str]:
     dropped = {"LD_PRELOAD", "LD_AUDIT", "LLAMALLOC_CONF"}
     kept = {k: v for k, v in os.environ.items() if k not in dropped}
-    preload = {} if library is None else {"LD_PRELOAD": str(library)}
+    before, after = (PROGRAMS / f"{name}.so" if name else None for name in (trap.before, trap.after))
+    preloads = [str(path) for path in (before, library, after) if path is not None]
+    preload = {"LD_PRELOAD": ":".join(preloads)} if preloads else {}
     return {**kept, **preload, **trap.environment}
 
 

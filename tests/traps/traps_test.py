@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from preload import library
-from trap_list import ROOT, TRAPS, Result, Trap, spring
+from trap_list import FORK_HANDLERS, ROOT, TRAPS, Result, Trap, fork_order, spring
 
 IDLE = [t for t in TRAPS if t.name.startswith("idle:")]
 
@@ -29,6 +29,13 @@ def programs():
 def test_trap(trap: Trap):
     result = spring(trap, library())
     assert result.kind == trap.ours, f"{result.text}\n{result.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("handlers", FORK_HANDLERS)
+def test_fork_handlers_of_one_kind(handlers: str):
+    """Registered before any constructor of ours runs."""
+    result = spring(fork_order("linked", handlers), library())
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
 
 
 @pytest.fixture(scope="module")
