@@ -8,6 +8,7 @@ A trap is a program of this folder with a time limit. Its result is ok, fails (i
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,28 @@ def _idle(sizes: str, order: str, threads: str) -> Trap:
         f"160 MiB of {sizes} objects freed {order.replace('_', ' ')}; threads then: {threads}",
         f"idle_release {sizes} {order} {threads} 15",
         60,
+    )
+
+
+TLS_KIB = (16, 108, 112, 116, 120, 124, 500, 1024, 3072, 7168)  # of 8 MiB of stack
+TLS_CONF = {
+    "profile": "profile:/dev/null,sample_interval:4096",
+    "model": f"model:{ROOT}/contracts/golden/model_v1.safetensors",
+    "control": f"control:{tempfile.gettempdir()}/llamalloc-{os.getpid()}-",
+}
+
+
+def _static_tls(kib: int, conf: str = "", library: bool = False) -> Trap:
+    """48 MiB are freed out of order by threads that then sleep; they come back."""
+    program = "idle_release" if library else f"static_tls_{kib}"
+    settings = TLS_CONF.get(conf, "") + (str(kib) if conf == "control" else "")
+    return Trap(
+        f"static TLS: {kib} KiB{' of a library' * library}{', ' * bool(conf)}{conf}",
+        "48 MiB are freed, the threads sleep; the memory comes back",
+        f"{program} small shuffled sleep 15 48",
+        60,
+        {"LLAMALLOC_CONF": settings} if settings else {},
+        after=f"tls_{kib}_plugin" if library else "",
     )
 
 
@@ -126,6 +149,10 @@ TRAPS = (
     _idle("small", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "main"),
+    _idle("small", "shuffled", "spin"),
+    *(_static_tls(kib) for kib in TLS_KIB),
+    *(_static_tls(kib, conf) for kib in (112, 500, 3072, 7168) for conf in TLS_CONF),
+    *(_static_tls(kib, library=True) for kib in (120, 1024, 7168)),
     Trap(
         "seccomp: openat, late",
         "the process ends if a file is opened, after a burst",
