@@ -28,7 +28,7 @@ static void first_of_all(int argc, char** argv, char** environment) {
   pthread_atfork(handler, handler, handler);
 }
 __attribute__((section(".preinit_array"), used)) static void (*preinit)(int, char**,
-                                                                       char**) = first_of_all;
+                                                                        char**) = first_of_all;
 
 static void* work(void* seed) {
   churn((uintptr_t)seed, 1L << 60, &stop);

@@ -95,14 +95,41 @@ def fork_order(way: str, handlers: str) -> Trap:
     return Trap(f"fork handlers: {way}", what, command, 60, environment, **preloads)
 
 
+SHARED_MEMORY = {
+    "clone": "clone(CLONE_VM)",
+    "vfork_clone": "clone(CLONE_VFORK)",
+    "vfork": "vfork, then exec",
+    "spawn": "posix_spawn",
+}
+EAGER = {"LLAMALLOC_CONF": "sleeper_delay:1us"}  # idle caches are taken at once
+
+
+def _shared_memory(way: str) -> Trap:
+    what = "the child allocates in our memory while we wait"
+    return Trap(SHARED_MEMORY[way], what, f"shared_memory {way} 6", 60, EAGER)
+
+
 TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
-    Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers", 60),
+    Trap(
+        "early fork handlers",
+        "registered before every constructor, allocating",
+        "fork_handlers",
+        60,
+    ),
     Trap("… that start threads", "and join them", "fork_handlers threads", 60),
     *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
     Trap("fork and streams", "while fflush(NULL), and getline allocates", "fork_streams", 60),
     Trap("fork in a handler", "it interrupts malloc and free", "fork_in_handler", 60),
     Trap("vfork, posix_spawn", "from four threads", "spawn"),
+    *(_shared_memory(way) for way in SHARED_MEMORY),
+    Trap("mq_notify, POSIX locks", "kept while threads sleep", "descriptors idle 5"),
+    Trap(
+        "closed files",
+        "closed for good: pipes, locks, names of sockets",
+        "descriptors close 5",
+        environment=EAGER,
+    ),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
     Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
@@ -179,7 +206,9 @@ def _arguments(trap: Trap) -> list[str]:
 def _environment(trap: Trap, library: Path | None) -> dict[str, str]:
     dropped = {"LD_PRELOAD", "LD_AUDIT", "LLAMALLOC_CONF"}
     kept = {k: v for k, v in os.environ.items() if k not in dropped}
-    before, after = (PROGRAMS / f"{name}.so" if name else None for name in (trap.before, trap.after))
+    before, after = (
+        PROGRAMS / f"{name}.so" if name else None for name in (trap.before, trap.after)
+    )
     preloads = [str(path) for path in (before, library, after) if path is not None]
     preload = {"LD_PRELOAD": ":".join(preloads)} if preloads else {}
     return {**kept, **preload, **trap.environment}
