@@ -66,15 +66,14 @@ def test_static_link_of_c_needs_no_libstdcpp(installed, tmp_path, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("when", ["constructor", "preinit_array"])
 def test_fork_handlers_of_other_objects(installed, tmp_path, when, way):
-    """They start and join threads; tests/traps/trap_list.py has the same for a preloaded library."""
-    names = (
-        ["fork_order_plugin.c", "fork_order.c"] if when == "constructor" else ["fork_handlers.c"]
-    )
+    """They start and join threads. tests/traps/trap_list.py has them under a preloaded library."""
+    late = when == "constructor"
+    names = ["fork_order_plugin.c", "fork_order.c"] if late else ["fork_handlers.c"]
     sources = [ROOT / "tests/traps" / name for name in names]
     flags = ["-O1", "-g", "-D_GNU_SOURCE", "-DLINKED", "-fno-builtin", "-pthread", "-w"]
     libraries = pkg_config(installed, "--variable=static_libs")
     run("gcc", *flags, *way.split(), *sources, *libraries, "-o", tmp_path / "a")
-    arguments = [] if when == "constructor" else ["threads"]
+    arguments = [] if late else ["threads"]
     env = {"FORK_ORDER": "lock join threads allocate many"}
     assert "forks" in run(tmp_path / "a", *arguments, env=env)
 
