@@ -59,6 +59,10 @@ CONFIGURATIONS = {
     "storm": Configuration(STORM, "sleeper_delay:1us"),
     "storm, model": Configuration(STORM, f"sleeper_delay:1us,model:{MODEL}"),
     "storm, sampling densely": Configuration(STORM, f"sleeper_delay:1us,{PROFILE}"),
+    "promotions": Configuration(
+        ("promotions", "{seconds}", "1500"), f"hugepages:off,model:{MODEL}"
+    ),
+    "calloc after reuse": Configuration(("zeroes", "{seconds}", "{seed}"), "release_delay:200ms"),
     "thread churn": Configuration(CHURN),
     "thread churn, hardened": Configuration(CHURN, "hardened:on"),
     "thread churn, release at once": Configuration(CHURN, "release_delay:0s"),

@@ -3,10 +3,10 @@
 //
 //   zeroes SECONDS SEED
 //
-// Memory of every kind is written to and freed, then asked for again by calloc: slots, runs, objects
-// that realloc grew, mappings of their own; at once (from what threads and the heap keep), after
-// pages of which little is used were given back in part, and after all of it was. Prints objects
-// and how many pages were seen broken.
+// Memory of every kind is written to and freed, then asked for again by calloc: slots, runs,
+// objects that realloc grew, mappings of their own; at once (from what threads and the heap keep),
+// after pages of which little is used were given back in part, and after all of it was. Prints
+// objects and how many pages were seen broken.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ extern "C" [[gnu::weak]] int llamalloc_get(const char* name, void* out, size_t* 
 
 namespace {
 
-constexpr size_t kSizes[] = {16,     48,      112,     500,     1000,    3000,   20000,
-                             100000, 250000,  300000,  600000,  1000000, 1200000, 3000000};
-constexpr size_t kBytesOfEach = 6 << 20, kBurst = 40 << 20;
+constexpr size_t kSizes[] = {16,     48,     112,    500,    1000,    3000,    20000,
+                             100000, 250000, 300000, 600000, 1000000, 1200000, 3000000};
+constexpr size_t kBytesOfEach = 6 << 20, kBurst = 40 << 20, kLive = 40 << 20;
 constexpr unsigned char kDirt = 0xA5;
 using Clock = std::chrono::steady_clock;
 std::atomic<long> objects{0};
@@ -91,9 +91,9 @@ void reuse_at_once(uint64_t& state) {
   }
 }
 
-std::vector<Object> burst(size_t size) {
+std::vector<Object> burst(size_t size, size_t bytes = kBurst) {
   std::vector<Object> all;
-  for (size_t i = 0; i < kBurst / size; ++i) all.push_back(zeroed(size));
+  for (size_t i = 0; i < bytes / size; ++i) all.push_back(zeroed(size));
   return all;
 }
 
@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
   }
   uint64_t state = strtoull(argv[2], nullptr, 10);
   const auto end = Clock::now() + std::chrono::milliseconds(static_cast<int>(1000 * atof(argv[1])));
+  std::vector<Object> live = burst(2000, kLive);  // beside much in use, freed mappings are kept
   std::thread other(churn, state + 1, end);
   for (int i = 0; Clock::now() < end; ++i) {
     constexpr size_t kLater[] = {1000, 64, 20000, 100000};
@@ -136,6 +137,7 @@ int main(int argc, char** argv) {
     reuse_at_once(state);
   }
   other.join();
+  free_shuffled(live, state);
   printf("%ld objects, %llu broken\n", objects.load(),
          static_cast<unsigned long long>(most_broken.load()));
   return 0;
