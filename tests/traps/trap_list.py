@@ -90,7 +90,7 @@ FORK_WAYS = {
 
 def fork_order(way: str, handlers: str) -> Trap:
     command, preloads = FORK_WAYS[way]
-    what = "another library's handlers lock, join threads, start some, allocate; 60 registered"
+    what = "another library's lock, join and start threads, allocate; 60 of them"
     environment = {"FORK_ORDER": f"{handlers} dlsym" if way == "by dlsym" else handlers}
     return Trap(f"fork handlers: {way}", what, command, 60, environment, **preloads)
 
