@@ -15,6 +15,7 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
+STRESS_NAMES ?=
 
 .PHONY: help setup build wheel demo bench test test-cpp test-sanitized test-python checks lint \
   format docs sanitize fuzz stress clean distclean
@@ -106,7 +107,7 @@ fuzz: $(STAMPS)/test
 
 stress: build
 	$(call cmake_build,debug,--target llamalloc)
-	@$(PYTHON) tests/servers/stress_all.py $(STRESS_MINUTES)
+	@$(PYTHON) tests/servers/stress_all.py $(STRESS_MINUTES) $(STRESS_NAMES)
 
 checks: $(STAMPS)/test build
 	@scripts/checks.sh

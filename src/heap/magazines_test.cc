@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <thread>
@@ -278,7 +279,7 @@ class BesideAWorker : public testing::Test {
       while (!done.load()) {
         EXPECT_LE(heap_.count(PageGroup::brief).allocated, 8 * kRunMax);
         EXPECT_EQ(heap_.drain_depots(), nullptr);
-        heap_.promote_expired(Nanos::max());
+        promoted_ += heap_.promote_expired(Nanos::max());
         heap_.break_idle_pages(Nanos::max());
         heap_.release(Nanos::max(), 0);
         std::this_thread::yield();
@@ -303,7 +304,48 @@ class BesideAWorker : public testing::Test {
   MetadataArena arena_{system_pages};
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   Heap heap_{system_pages, arena_, *tables_};
+  std::atomic<size_t> promoted_{0};
 };
+
+// Every page of a group with a deadline is past it all the time, and little used ones are broken.
+TEST_F(BesideAWorker, ContentsStayThroughPromotions) {
+  constexpr PageGroup kGroups[] = {PageGroup::transient, PageGroup::brief, PageGroup::session};
+  constexpr size_t kSizes[] = {40, 700, 9000, 60000};
+  struct Object {
+    char* bytes = nullptr;
+    size_t size = 0;
+    char mark = 0;
+  };
+  std::atomic<int> seeds{0};
+  in_three_threads([&](TestThread& thread) {
+    std::vector<Object> all(600);
+    std::minstd_rand random(static_cast<unsigned>(++seeds));
+    const auto give_back = [&](Object& object) {
+      ASSERT_EQ(std::count(object.bytes, object.bytes + object.size, object.mark),
+                static_cast<ptrdiff_t>(object.size));
+      ASSERT_EQ(thread.deallocate(object.bytes), nullptr);
+      object.bytes = nullptr;
+    };
+    const auto take = [&](Object& object, unsigned i) {
+      object = {nullptr, kSizes[random() % 4], static_cast<char>(i | 1)};
+      object.bytes =
+          thread.allocate(bin_of(kGroups[random() % 3], size_class_of(object.size), false));
+      memset(object.bytes, object.mark, object.size);
+    };
+    for (unsigned i = 0; i < 30000; ++i) {
+      Object& object = all[random() % all.size()];
+      object.bytes == nullptr ? take(object, i) : give_back(object);
+      if (i % 800 == 799) {  // nearly all go, so that pages are at rest, broken and given back
+        for (size_t k = 0; k < all.size(); ++k)
+          if (all[k].bytes != nullptr && k % 20 != 0) give_back(all[k]);
+        ASSERT_EQ(thread.flush(), nullptr);
+      }
+    }
+    for (Object& object : all)
+      if (object.bytes != nullptr) give_back(object);
+  });
+  EXPECT_GT(promoted_.load(), 0u);
+}
 
 TEST_F(BesideAWorker, AThreadKeepsItsRun) {
   in_three_threads([&](TestThread& thread) {

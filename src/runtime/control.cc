@@ -116,6 +116,10 @@ void open_control(const char* path) {
   complain("no thread can be made for it", EAGAIN);
 }
 
+bool control_is_open() {
+  return control.server != nullptr;
+}
+
 void remove_control_at_exit() {
   if (control.server != nullptr && control.server->listener().is_ours() && still_named())
     unlink(control.path);

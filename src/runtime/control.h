@@ -8,6 +8,7 @@ namespace llamalloc {
 
 // A line on stderr if it cannot be opened.
 void open_control(const char* path);
+bool control_is_open();
 void remove_control_at_exit();
 
 // No descriptor comes or goes in between.

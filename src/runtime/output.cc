@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "runtime/background_state.h"
+#include "runtime/control.h"
 #include "runtime/figures.h"
 #include "telemetry/stats_json.h"
 

@@ -99,6 +99,7 @@ inline Block allocate(uint64_t& state) {
     default:
       p = malloc(block.size);
   }
+  asm volatile("" : "+r"(p) : : "memory");  // the compiler takes calloc's word that it is zero
   if (p == nullptr) fail("no memory", nullptr, block.size);
   if (reinterpret_cast<uintptr_t>(p) % alignment != 0) fail("misaligned", p, alignment);
   block.bytes = static_cast<unsigned char*>(p);

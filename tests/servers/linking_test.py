@@ -63,6 +63,21 @@ def test_static_link_of_c_needs_no_libstdcpp(installed, tmp_path, way):
     assert (tmp_path / "s.json").stat().st_size > 0
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("when", ["constructor", "preinit_array"])
+def test_fork_handlers_of_other_objects(installed, tmp_path, when, way):
+    """They start and join threads. tests/traps/trap_list.py has them under a preloaded library."""
+    late = when == "constructor"
+    names = ["fork_order_plugin.c", "fork_order.c"] if late else ["fork_handlers.c"]
+    sources = [ROOT / "tests/traps" / name for name in names]
+    flags = ["-O1", "-g", "-D_GNU_SOURCE", "-DLINKED", "-fno-builtin", "-pthread", "-w"]
+    libraries = pkg_config(installed, "--variable=static_libs")
+    run("gcc", *flags, *way.split(), *sources, *libraries, "-o", tmp_path / "a")
+    arguments = [] if late else ["threads"]
+    env = {"FORK_ORDER": "lock join threads allocate many"}
+    assert "forks" in run(tmp_path / "a", *arguments, env=env)
+
+
 def test_program_that_calls_no_malloc_itself_still_gets_ours(installed, tmp_path):
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n')

@@ -24,6 +24,7 @@ STRESS = ("stress", "{seconds}", "{seed}", "4")
 MANY = ("stress", "{seconds}", "{seed}", "48")
 FORKS = ("fork_storm", "40", "{seed}")
 CHURN = ("thread_churn", "1000", "{seed}")
+STORM = ("storm", "{seconds}", "{seed}", "6")
 ADDRESS_SPACE = 320 << 20  # bytes; what lives at a time is about 100 MiB
 LONGEST = 60.0  # seconds of one process
 GRACE = 120  # seconds that a run may take beyond what it was told
@@ -55,6 +56,13 @@ CONFIGURATIONS = {
     "forks": Configuration(FORKS),
     "forks, model": Configuration(FORKS, f"model:{MODEL}"),
     "forks, sampling densely": Configuration(FORKS, PROFILE),
+    "storm": Configuration(STORM, "sleeper_delay:1us"),
+    "storm, model": Configuration(STORM, f"sleeper_delay:1us,model:{MODEL}"),
+    "storm, sampling densely": Configuration(STORM, f"sleeper_delay:1us,{PROFILE}"),
+    "promotions": Configuration(
+        ("promotions", "{seconds}", "1500"), f"hugepages:off,model:{MODEL}"
+    ),
+    "calloc after reuse": Configuration(("zeroes", "{seconds}", "{seed}"), "release_delay:200ms"),
     "thread churn": Configuration(CHURN),
     "thread churn, hardened": Configuration(CHURN, "hardened:on"),
     "thread churn, release at once": Configuration(CHURN, "release_delay:0s"),

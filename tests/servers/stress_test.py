@@ -38,3 +38,14 @@ def test_dead_threads_leave_no_memory():
 
 def test_without_background_thread():
     run([compile_program("stress"), "1", "15", "4"], seconds=60, conf="worker:off")
+
+
+def test_storm():
+    """Sleeps, signals, jumps, shared memory, ptrace: all that can happen to an idle thread."""
+    done = run([compile_program("storm"), "6", "16", "6"], seconds=120, conf="sleeper_delay:1us")
+    counts = {name: int(n) for n, name in re.findall(r"(\d+) (\w[\w ]*)", done.stdout)}
+    print(counts)
+    rare = {"jumps", "threads", "children", "forks", "blocks in handlers"}
+    assert all(counts[name] > 10 for name in rare)
+    assert counts["emptied"] > 50
+    assert "stops" in counts  # none where no process may trace another

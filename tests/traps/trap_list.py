@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ class Trap:
     command: str
     seconds: float = 30
     environment: dict[str, str] = field(default_factory=dict)
+    before: str = ""  # a plugin that is preloaded before the allocator
+    after: str = ""  # … after it
     ours: str = "ok"  # what llamalloc does; else than ok: docs/compatibility.md says why
     slow: bool = False  # only for the table, not in the test run
 
@@ -57,12 +60,81 @@ def _idle_seccomp(when: str, what: str) -> Trap:
     return Trap(f"idle: seccomp, {when}", what, f"seccomp_sleep {when}", environment=short)
 
 
+TLS_KIB = (16, 108, 112, 116, 120, 124, 500, 1024, 3072, 7168)  # of 8 MiB of stack
+TLS_CONF = {
+    "profile": "profile:/dev/null,sample_interval:4096",
+    "model": f"model:{ROOT}/contracts/golden/model_v1.safetensors",
+    "control": f"control:{tempfile.gettempdir()}/llamalloc-{os.getpid()}-",
+}
+
+
+def _static_tls(kib: int, conf: str = "", library: bool = False) -> Trap:
+    """48 MiB are freed out of order by threads that then sleep; they come back."""
+    program = "idle_release" if library else f"static_tls_{kib}"
+    settings = TLS_CONF.get(conf, "") + (str(kib) if conf == "control" else "")
+    return Trap(
+        f"static TLS: {kib} KiB{' of a library' * library}{', ' * bool(conf)}{conf}",
+        "48 MiB are freed, the threads sleep; the memory comes back",
+        f"{program} small shuffled sleep 15 48",
+        60,
+        {"LLAMALLOC_CONF": settings} if settings else {},
+        after=f"tls_{kib}_plugin" if library else "",
+    )
+
+
+FORK_HANDLERS = ("lock", "join", "threads", "allocate", "many")
+FORK_WAYS = {
+    "linked": ("fork_order_linked", {}),
+    "by dlsym": ("fork_order_linked", {}),
+    "preloaded before": ("fork_order", {"before": "fork_order_plugin"}),
+    "preloaded after": ("fork_order", {"after": "fork_order_plugin"}),
+    "dlopen": ("fork_order fork_order_plugin now", {}),
+    "DEEPBIND": ("fork_order fork_order_plugin deepbind", {}),
+}
+
+
+def fork_order(way: str, handlers: str) -> Trap:
+    command, preloads = FORK_WAYS[way]
+    what = "another library's lock, join and start threads, allocate; 60 of them"
+    environment = {"FORK_ORDER": f"{handlers} dlsym" if way == "by dlsym" else handlers}
+    return Trap(f"fork handlers: {way}", what, command, 60, environment, **preloads)
+
+
+SHARED_MEMORY = {
+    "clone": "clone(CLONE_VM)",
+    "vfork_clone": "clone(CLONE_VFORK)",
+    "vfork": "vfork, then exec",
+    "spawn": "posix_spawn",
+}
+EAGER = {"LLAMALLOC_CONF": "sleeper_delay:1us"}  # idle caches are taken at once
+
+
+def _shared_memory(way: str) -> Trap:
+    what = "the child allocates in our memory while we wait"
+    return Trap(SHARED_MEMORY[way], what, f"shared_memory {way} 6", 60, EAGER)
+
+
 TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
-    Trap("early fork handlers", "registered before every constructor, allocating", "fork_handlers"),
+    Trap(
+        "early fork handlers",
+        "registered before every constructor, allocating",
+        "fork_handlers",
+        60,
+    ),
+    Trap("… that start threads", "and join them", "fork_handlers threads", 60),
+    *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
     Trap("fork and streams", "while fflush(NULL), and getline allocates", "fork_streams", 60),
     Trap("fork in a handler", "it interrupts malloc and free", "fork_in_handler", 60),
     Trap("vfork, posix_spawn", "from four threads", "spawn"),
+    *(_shared_memory(way) for way in SHARED_MEMORY),
+    Trap("mq_notify, POSIX locks", "kept while threads sleep", "descriptors idle 5"),
+    Trap(
+        "closed files",
+        "closed for good: pipes, locks, names of sockets",
+        "descriptors close 5",
+        environment=EAGER,
+    ),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
     Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
@@ -114,6 +186,10 @@ TRAPS = (
     _idle("mixed", "shuffled", "main"),
     _idle_seccomp("late", "openat and membarrier end the process, after a burst"),
     _idle_seccomp("early", "membarrier is refused from the start, then a burst"),
+    _idle("small", "shuffled", "spin"),
+    *(_static_tls(kib) for kib in TLS_KIB),
+    *(_static_tls(kib, conf) for kib in (112, 500, 3072, 7168) for conf in TLS_CONF),
+    *(_static_tls(kib, library=True) for kib in (120, 1024, 7168)),
 )
 
 
@@ -134,7 +210,11 @@ def _arguments(trap: Trap) -> list[str]:
 def _environment(trap: Trap, library: Path | None) -> dict[str, str]:
     dropped = {"LD_PRELOAD", "LD_AUDIT", "LLAMALLOC_CONF"}
     kept = {k: v for k, v in os.environ.items() if k not in dropped}
-    preload = {} if library is None else {"LD_PRELOAD": str(library)}
+    before, after = (
+        PROGRAMS / f"{name}.so" if name else None for name in (trap.before, trap.after)
+    )
+    preloads = [str(path) for path in (before, library, after) if path is not None]
+    preload = {"LD_PRELOAD": ":".join(preloads)} if preloads else {}
     return {**kept, **preload, **trap.environment}
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from preload import library
-from trap_list import ROOT, TRAPS, Result, Trap, spring
+from trap_list import FORK_HANDLERS, ROOT, TRAPS, Result, Trap, fork_order, spring
 
 IDLE = [t for t in TRAPS if t.name.startswith("idle:")]
+STATIC_TLS = [t for t in TRAPS if t.name.startswith("static TLS:")]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,23 +26,46 @@ def programs():
 
 
 @pytest.mark.parametrize(
-    "trap", [t for t in TRAPS if not t.slow and t not in IDLE], ids=lambda t: t.name
+    "trap", [t for t in TRAPS if not t.slow and t not in IDLE + STATIC_TLS], ids=lambda t: t.name
 )
 def test_trap(trap: Trap):
     result = spring(trap, library())
     assert result.kind == trap.ours, f"{result.text}\n{result.stderr[-2000:]}"
 
 
+@pytest.mark.parametrize("handlers", FORK_HANDLERS)
+def test_fork_handlers_of_one_kind(handlers: str):
+    """Registered before any constructor of ours runs."""
+    result = spring(fork_order("linked", handlers), library())
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+
+
+def all_at_once(traps: list[Trap]) -> dict[str, Result]:
+    """For those that mostly sleep."""
+    with ThreadPoolExecutor(len(traps)) as pool:
+        return dict(pool.map(lambda trap: (trap.name, spring(trap, library())), traps))
+
+
 @pytest.fixture(scope="module")
 def idle_results() -> dict[str, Result]:
-    """All of them at the same time: they mostly sleep."""
-    with ThreadPoolExecutor(len(IDLE)) as pool:
-        return dict(pool.map(lambda trap: (trap.name, spring(trap, library())), IDLE))
+    return all_at_once(IDLE)
 
 
 @pytest.mark.parametrize("trap", IDLE, ids=lambda t: t.name)
 def test_memory_comes_back_with_no_call(trap: Trap, idle_results):
     result = idle_results[trap.name]
+    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+
+
+@pytest.fixture(scope="module")
+def static_tls_results() -> dict[str, Result]:
+    return all_at_once(STATIC_TLS)
+
+
+@pytest.mark.parametrize("trap", STATIC_TLS, ids=lambda t: t.name)
+def test_memory_comes_back_whatever_the_static_tls(trap: Trap, static_tls_results):
+    """It comes out of the stack of every thread, ours included."""
+    result = static_tls_results[trap.name]
     assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
 
 
