@@ -74,7 +74,7 @@ class ContextWorkerTest : public testing::Test {
   Counters counters_;
   std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
   Placement placement_{*cache_, counters_};
-  Symboliser symboliser_{arena_};
+  Symboliser symboliser_{arena_, system_pages};
   ContextWorker worker_;
   uintptr_t site_ = 0;
   uint64_t key_ = 0;

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from preload import compile_program, environment
 
-from llamalloc import control
+from llamalloc.running import control
 
 HUGE_PAGE = 2 << 20
 

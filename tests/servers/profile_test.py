@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from preload import compile_program, run
 
-from llamalloc import profile
+from llamalloc.formats import profile
 
 SOURCE = """
 #include <stdlib.h>
