@@ -20,13 +20,6 @@ namespace llamalloc {
 #define LLAMALLOC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LLAMALLOC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-inline constexpr size_t kLargestSize = PTRDIFF_MAX;
-
-// Gives back what the thread has cached.
-void flush_cache(ThreadCache* cache);
-// Asks every thread to do that with its next bookkeeping, and gives back what lies in depots.
-void collect_caches(Nanos now);
-
 // Null, with ENOMEM.
 [[gnu::cold]] void* out_of_memory();
 
@@ -34,7 +27,7 @@ void collect_caches(Nanos now);
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            int size_class);
 [[gnu::noinline]] void deallocate_slow(void* p, uintptr_t return_address);
-// given: the size that a sized delete named, looked at here only (runtime/hardened.h); second, so
+// given: the size that a sized delete named, looked at here only (engine/hardened.h); second, so
 // that the fast path need not move it.
 [[gnu::noinline]] void deallocate_slow(void* p, size_t given, uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
@@ -46,20 +39,13 @@ void collect_caches(Nanos now);
 void* allocate_aligned(size_t size, size_t alignment, CallSite site);
 void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
-// An object that is to grow: heap/heap.h, grows_as_run.
-void* allocate_growing(size_t size, CallSite site);
+// An allocation by the slow path, whatever its shape.
+void* allocate_whole(const Request& request);
 size_t usable_size(const void* p);
-// The usable size that an allocation of this size and alignment would have; 0: it cannot be had.
-size_t usable_size_of(size_t size, size_t alignment);
+// What usable_size would say of such an allocation; 0: it cannot be had.
+size_t future_usable_size(size_t size, size_t alignment);
 // An allocation with a hint of the program's, 0 (cold) to 255 (hot): policy/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
-// Bytes that went back to the system.
-struct Released {
-  size_t empty_pages;   // huge pages without an object
-  size_t mappings;      // freed mappings of large objects
-  size_t broken_pages;  // what is free of huge pages that hold little
-  size_t total() const { return empty_pages + mappings + broken_pages; }
-};
 // What is empty goes back to the system now, but for `keep` bytes.
 Released release_memory(size_t keep);
 

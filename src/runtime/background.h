@@ -19,13 +19,8 @@
 
 namespace llamalloc {
 
-inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
-
 // Something is waiting for the worker.
 void want_worker();
-bool worker_is_running();
-// Running, and it comes within a tenth of a second by itself.
-bool worker_is_awake();
 // The worker comes within ten seconds, by itself; this starts one if there is none.
 void want_idle_caches_emptied();
 extern std::atomic<bool> worker_start_due;
@@ -43,8 +38,5 @@ void worker_after_fork_in_child();
 
 // A context that has no prediction yet, or whose prediction is due for another look.
 void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site, bool recheck);
-
-// One round of all duties that are due at `now`; also run at exit.
-void do_background_work(Nanos now);
 
 }  // namespace llamalloc

@@ -4,7 +4,7 @@
 
 #include "os/symbols.h"
 #include "os/waiter.h"
-#include "runtime/context_worker.h"
+#include "policy/context_worker.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -12,11 +12,8 @@ namespace llamalloc {
 struct Background {
   Lock work_lock;  // held during a round of work; first in the lock order, taken around fork
   Waiter waiter;
-  std::atomic<bool> dozing{false};  // in a long sleep: nothing was to be done for a while
-  std::atomic<bool> running{false};
   bool failed = false;
-  Nanos last_house{};
-  Nanos last_busy{};
+  Nanos last_rest{};
   ContextWorker contexts;            // guarded by work_lock, but for its queue
   Symboliser* symboliser = nullptr;  // guarded by work_lock; made when first needed
 

@@ -7,8 +7,6 @@
 #include "runtime/configuration.h"
 #include "runtime/control.h"
 #include "runtime/fork.h"
-#include "runtime/hardened.h"
-#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -31,6 +29,14 @@ bool load_model() {
   return false;
 }
 
+void start_hardening() {
+  const uint64_t secret =
+      PredictionCache::mix(static_cast<uint64_t>(process.system.now().n),
+                           reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+  if (!process.hardening.start(process.arena, secret))
+    print_line("hardened:on: no memory for it; going on without it");
+}
+
 [[gnu::constructor(101)]] void start() {
   register_fork_handlers();
   process.started = process.system.now();
@@ -39,15 +45,15 @@ bool load_model() {
   check_output_paths();
   process.heap.use_huge_pages(process.options.hugepages);
   process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
-  prepare_idle_caches();
+  process_world.start();
   prepare_thread_exit();
   prepare_foreign();
-  if (process.options.hardened) start_hardened_mode();
+  if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile || process.hardened) {  // hardened: so that a report can name a stack
+  if (predict || profile || process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
@@ -72,6 +78,7 @@ bool load_model() {
 
 constinit HeapTables heap_tables;
 constinit PredictionCache prediction_cache;
-constinit Process process(system_pages, heap_tables, prediction_cache);
+constinit Process process(system_pages, heap_tables, prediction_cache, empty_cache,
+                          process_world);
 
 }  // namespace llamalloc

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "os/system_facts.h"
-#include "runtime/idle_caches.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -24,7 +23,7 @@ ProcessSnapshot* take_process_snapshot() {
                          .started = process.started,
                          .model = process.model_state,
                          .hugepages = transparent_huge_pages(),
-                         .idle_caches = idle_caches_state(),
+                         .idle_caches = process_world.idle_caches_state(),
                          .thread_caches = process.threads.in_use()});
 }
 

@@ -4,78 +4,31 @@
 
 #include "runtime/allocator.h"
 #include "runtime/foreign.h"
-#include "runtime/hardened.h"
 #include "runtime/misuse.h"
 
 namespace llamalloc {
-namespace {
-
-// Shrinking below half of the slot moves the object; above, it stays where it is.
-bool fits_in_place(size_t have, size_t want) {
-  return want <= have && (want >= have / 2 || have <= 64);
-}
-
-void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
-  const bool grows = grows_as_run(old_size, size);
-  void* moved = grows ? allocate_growing(size, site) : allocate(size, site);
-  if (moved == nullptr) return nullptr;
-  memcpy(moved, p, old_size < size ? old_size : size);
-  deallocate(p, site);
-  return moved;
-}
-
-// Address space far larger than any program's cannot be had; refuse before rounding overflows.
-bool is_absurd(size_t size, size_t alignment) {
-  return size > kLargestSize || alignment > kLargestSize / 2 || size > kLargestSize - alignment;
-}
-
-}  // namespace
 
 size_t usable_size(const void* p) {
   if (p == nullptr) return 0;
   const Span* span = process.heap.find(p);
   if (span == nullptr) return foreign_size(p);
-  return is_hardened(span) ? hardened_size(p, span) : span->object_size();
+  return process.hardening.is_hardened(span) ? process.hardening.size_of(p, span)
+                                             : span->object_size();
 }
 
-namespace {
-
-// The first class that holds the size and whose slots are all so aligned; kSizeClasses: none.
-int aligned_class_of(size_t size, size_t alignment) {
-  int c = size_class_of(size < alignment ? alignment : size);
-  while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
-  return c;
+size_t future_usable_size(size_t size, size_t alignment) {
+  if (process.hardening.is_on()) return is_absurd(size, alignment) ? 0 : size;
+  return usable_size_of(size, alignment);
 }
 
-}  // namespace
-
-size_t usable_size_of(size_t size, size_t alignment) {
-  if (is_absurd(size, alignment)) return 0;
-  if (process.hardened) return size;
-  if (size <= kSmallMax && alignment <= kBlockSize)
-    return kSizeClassRows[aligned_class_of(size, alignment)].size;
-  if (size > kRunMax || alignment > kRunMax) return align_up(size == 0 ? 1 : size, kSmallPage);
-  return align_up(size < kLeastRun ? kLeastRun : size, kBlockSize);
-}
-
-// Spans start at a multiple of the block size, so slots of a size that is a multiple of the
-// alignment are aligned.
+// Most are served by the fast path, as an object of the size whose slots are so aligned.
 void* allocate_aligned(size_t size, size_t alignment, CallSite site) {
-  if (is_absurd(size, alignment)) return out_of_memory();
   if (alignment <= 16) return allocate(size, site);
-  if (LLAMALLOC_UNLIKELY(process.hardened)) {
-    void* p =
-        size > kLargestSize / 2 ? nullptr : take_hardened(size, alignment, PageGroup::unknown);
-    return p ? p : out_of_memory();
-  }
-  if (alignment <= kBlockSize && size <= kSmallMax) {
-    const int c = aligned_class_of(size, alignment);
-    if (c < kSizeClasses) return allocate(kSizeClassRows[c].size, site);
-  }
-  if (alignment <= kBlockSize) return allocate(size, site);
-  const size_t least = size == 0 ? 1 : size;  // an address of its own
-  Span* span = process.heap.allocate(least, alignment, PageGroup::unknown, false);
-  return span ? span->base : out_of_memory();
+  const bool plain = alignment <= kBlockSize && !process.hardening.is_on();
+  if (is_absurd(size, alignment)) return out_of_memory();
+  if (!plain) return allocate_whole({.size = size, .site = site, .alignment = alignment});
+  const int c = class_serving(size, alignment);
+  return allocate(c < kSizeClasses ? kSizeClassRows[c].size : size, site);
 }
 
 namespace {
@@ -126,18 +79,14 @@ void* allocate_zeroed(size_t size, CallSite site) {
 
 namespace {
 
-// A sample dies with its age where the system moved it to.
-[[gnu::cold, gnu::noinline]] void* resize_sampled(Span* span, size_t size) {
-  process.profiler.on_leave(span->base, span);
-  void* resized = process.heap.resize(span, size);
-  process.profiler.on_arrive(span, span->base);
-  if (resized != nullptr) process.profiler.on_resize(resized, size);
-  return resized;
-}
-
-[[gnu::cold, gnu::noinline]] void* keep_sampled(void* p, size_t size) {
-  process.profiler.on_resize(p, size);
-  return p;
+void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
+  void* moved = grows_as_run(old_size, size)
+                    ? allocate_whole({.size = size, .site = site, .grows = true})
+                    : allocate(size, site);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, p, old_size < size ? old_size : size);
+  deallocate(p, site);
+  return moved;
 }
 
 }  // namespace
@@ -153,22 +102,13 @@ void* reallocate(void* p, size_t size, CallSite site) {
     return out_of_memory();
   }
   if (size > kLargestSize) return out_of_memory();
-  if (is_hardened(span)) {
-    const size_t asked = hardened_size(p, span);
+  if (process.hardening.is_hardened(span)) {
+    const size_t asked = process.hardening.size_of(p, span);
     return asked == size ? p : move_to_new(p, asked, size, site);
   }
   const size_t have = span->object_size();
-  if (fits_in_place(have, size)) {
-    if (span->kind == SpanKind::slots)
-      return LLAMALLOC_UNLIKELY(span->sampled) ? keep_sampled(p, size) : p;
-    if (span->fresh && size != have) span->fresh = false;
-  }
-  if (span->kind != SpanKind::slots) {
-    void* resized = LLAMALLOC_UNLIKELY(span->sampled) ? resize_sampled(span, size)
-                                                      : process.heap.resize(span, size);
-    if (resized != nullptr) return resized;
-  }
-  return move_to_new(p, have, size, site);
+  void* resized = process.resize_in_place(p, span, size);
+  return LLAMALLOC_LIKELY(resized != nullptr) ? resized : move_to_new(p, have, size, site);
 }
 
 }  // namespace llamalloc

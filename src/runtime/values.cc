@@ -8,7 +8,6 @@
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/figures.h"
-#include "runtime/idle_caches.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
 
@@ -53,7 +52,7 @@ bool read_statistic(const char* name, Options::Value* out) {
 bool read_value(const char* name, Options::Value* out) {
   *out = {};
   if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
-  if (strcmp(name, "idle_caches") == 0) return out->text = idle_caches_state(), true;
+  if (strcmp(name, "idle_caches") == 0) return out->text = process_world.idle_caches_state(), true;
   if (strcmp(name, "tag") == 0)
     return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
   // `stats` and `profile` are options; no statistic has the name of one.

@@ -119,7 +119,7 @@ LLAMALLOC_EXPORT size_t malloc_size(const void* p) {
 
 // flags, as jemalloc has them: the logarithm of the alignment in the lowest six bits.
 LLAMALLOC_EXPORT size_t nallocx(size_t size, int flags) {
-  return usable_size_of(size, size_t{1} << (flags & 63));
+  return future_usable_size(size, size_t{1} << (flags & 63));
 }
 
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {

@@ -371,7 +371,7 @@ class Run {
     CHECK(process.heap.is_consistent());
     CHECK_EQ(statistic("bad_frees"), uint64_t{0});
     CHECK_EQ(statistic("wrong_sizes"), uint64_t{0});
-    if (process.hardened) return;  // holds freed objects back
+    if (process.hardening.is_on()) return;  // holds freed objects back
     CHECK_EQ(statistic("allocated"), uint64_t{0});
     CHECK_EQ(statistic("mapped_directly"), uint64_t{0});
   }

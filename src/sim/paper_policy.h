@@ -34,7 +34,7 @@ class PaperPolicy final : public PagedPolicy {
   void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) override;
   uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) override;
   void advance(Nanos now) override;
-  Nanos period() const override { return Nanos::millis(10); }
+  Nanos next_work(Nanos last) const override { return last + Nanos::millis(10); }
   Losses losses() override;
 
   uint64_t promotions() const { return promotions_; }

@@ -62,9 +62,10 @@ class Policy {
     if (moved != kNoAddress) free(address, bytes, request.thread, request.now);
     return moved;
   }
-  // Work in the background, due every period().
+  // Work in the background.
   virtual void advance(Nanos now) = 0;
-  virtual Nanos period() const { return Nanos::millis(100); }
+  // When it is due next, after it was done at `last`; any call may bring it nearer.
+  virtual Nanos next_work(Nanos last) const { return last + Nanos::millis(100); }
   virtual Losses losses() = 0;
   virtual bool is_consistent() { return ledger().is_consistent(); }
 
@@ -98,6 +99,5 @@ std::unique_ptr<Policy> make_policy(std::string_view name);
 
 // Empty huge pages go back to the system after this time (the product's release_delay).
 inline constexpr Nanos kReleaseDelay = Nanos::seconds(1);
-inline constexpr Nanos kDirectDelay = Nanos::millis(100);  // as in runtime/background.cc
 
 }  // namespace llamalloc::sim

@@ -85,8 +85,10 @@ class PolicyTest : public testing::TestWithParam<const char*> {
   }
 
   void pass(Nanos time) {
-    for (const Nanos until = now_ + time; now_ < until; now_ = now_ + policy_->period())
+    for (const Nanos until = now_ + time; now_ < until;) {
       policy_->advance(now_);
+      now_ = std::min(until, policy_->next_work(now_));
+    }
   }
 
   std::unique_ptr<Policy> policy_;

@@ -1,18 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product in a simulation: its Heap, its page groups and the times at which its background
-// worker acts (runtime/background.cc), over SimPages. What threads hold are its magazines.
+// The product in a simulation: its engine over SimPages, in virtual time. Threads of the trace have
+// thread caches of the engine, the worker comes when step() says or when it is wanted, and a class
+// is what the simulation's predictor says.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "heap/heap.h"
-#include "heap/magazines.h"
-#include "os/arena.h"
+#include "engine/engine.h"
 #include "sim/policy.h"
 #include "sim/sim_pages.h"
 
 namespace llamalloc::sim {
+
+// One thread at a time runs, so a barrier is nothing, and no cache is in use while another is
+// looked at.
+class SimWorld final : public World {
+ public:
+  Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override { return choice; }
+  void trace_stack(const CallSite&, StackTrace*) override {}
+  uint32_t processor() override { return 0; }
+  bool may_issue_barrier() override { return true; }
+  bool issue_barrier() override { return true; }
+  void want_worker() override { wanted = true; }
+  void want_idle_caches_emptied() override { wanted_for_idle = true; }
+  void report_misuse(const void*, const Span*, const char* what) override;
+  void note_wrong_size(const void*, const Span*, size_t) override {}
+
+  Placement::Choice choice;  // of the next allocation
+  bool wanted = false;
+  bool wanted_for_idle = false;
+};
 
 class ProductPolicy final : public Policy {
  public:
@@ -24,42 +42,42 @@ class ProductPolicy final : public Policy {
   uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) override;
   void end_thread(uint32_t thread) override;
   void advance(Nanos now) override;
+  Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
-  bool is_consistent() override { return heap_.is_consistent() && pages_.ledger.is_consistent(); }
+  bool is_consistent() override {
+    return engine_.heap.is_consistent() && pages_.ledger.is_consistent();
+  }
   PageLedger& ledger() override { return pages_.ledger; }
   const DirectSpace& direct() const override { return pages_.direct; }
 
-  uint64_t promotions() const { return promotions_; }
+  uint64_t promotions() const { return engine_.counters.get(Stat::promotions); }
+  uint64_t emptied_caches() const { return engine_.counters.get(Stat::sleepers_emptied); }
 
  private:
-  static constexpr Nanos kHousekeeping = Nanos::seconds(1);
-  static constexpr Nanos kBreakDelay = Nanos{2 * kReleaseDelay.n};
-
   ProductPolicy() = default;
   struct Thread {
-    Magazines magazines;
-    bool called_in;  // gives everything back with its next allocation
-    Thread* next;    // among those that ended
+    explicit Thread(ThreadCache* empty) : slot(empty) {}
+    CacheSlot slot;
+    ThreadCache* cache = nullptr;  // adopted
   };
   Thread& thread_of(uint32_t number);
-  char* take_slot(uint32_t thread, int bin);
-  char* place(const Request& request);
-  uint64_t move(uint64_t address, uint64_t bytes, uint64_t have, const Request& request);
-  Span* place_large(const Request& request, uint64_t alignment);
+  ThreadCache* cache_of(uint32_t number);
+  char* place(const Request& request, bool grows);
+  void call_worker(Nanos now);
   static uint64_t taken_for(const Span& span) {
     return span.kind == SpanKind::direct ? DirectSpace::backed(span.bytes) : span.object_size();
   }
 
   SimPages pages_;
+  SimWorld world_;
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  MetadataArena arena_{pages_};
-  Heap heap_{pages_, arena_, *tables_};
-  std::vector<Thread*> threads_;  // by number, in the arena; null: not begun, or ended
-  Thread* ended_ = nullptr;
-  size_t running_ = 0;
-  Nanos last_house_{};
+  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
+  std::unique_ptr<ThreadCache> empty_ = std::make_unique<ThreadCache>();
+  Engine engine_{pages_, *tables_, *predictions_, *empty_, world_};
+  std::vector<std::unique_ptr<Thread>> threads_;  // by number; null: not begun, or ended
+  Nanos next_step_ = Nanos::max();  // the worker starts when it is first wanted
+  bool predicting_ = false;         // some object was given a class: a process has a model loaded
   uint64_t rounding_ = 0;
-  uint64_t promotions_ = 0;
 };
 
 }  // namespace llamalloc::sim

@@ -44,7 +44,6 @@ class Simulation {
 
   bool run(TraceInput& input, const RunOptions& options, std::string* error) {
     outcome_.moments = plan_moments(survey_, options.samples);
-    next_tick_ = clock_at(0) + policy_.period();
     const auto source = input.open();
     std::vector<Event> events(4096);
     uint64_t since_progress = 0;
@@ -83,7 +82,7 @@ class Simulation {
   bool act(const Event& event, std::string* error) {
     ++outcome_.events;
     now_ = clock_at(event.time);
-    if (now_ >= next_tick_ || event.time > next_time()) reach(event.time);
+    if (now_ >= next_work() || event.time > next_time()) reach(event.time);
     if (event.kind == EventKind::free) {
       const uint32_t slot = slots_.find(event.object);
       if (slot == SlotTable::kNone) return changed(error);
@@ -98,6 +97,8 @@ class Simulation {
     return done || changed(error);
   }
 
+  Nanos next_work() const { return policy_.next_work(last_work_); }
+
   uint64_t next_time() const {
     return next_moment_ < outcome_.moments.size() ? outcome_.moments[next_moment_].time : ~0ull;
   }
@@ -109,8 +110,8 @@ class Simulation {
       const uint64_t moment = next_time();
       const bool moment_due = moment < time;
       const Nanos limit = moment_due ? clock_at(moment) : now;
-      for (; next_tick_ <= limit; next_tick_ = next_tick_ + policy_.period()) {
-        policy_.advance(next_tick_);
+      for (Nanos due = next_work(); due <= limit; due = next_work()) {
+        policy_.advance(last_work_ = due);
         note_peak();
       }
       if (!moment_due) return;
@@ -236,7 +237,7 @@ class Simulation {
   SlotTable slots_;
   std::vector<Object> objects_;
   Nanos now_{};
-  Nanos next_tick_{};
+  Nanos last_work_ = clock_at(0);
   size_t next_moment_ = 0;
   size_t placement_ = 0;
   uint64_t live_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/context_worker.h"
+#include "policy/context_worker.h"
 
 #include <gtest/gtest.h>
 

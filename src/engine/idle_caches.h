@@ -23,25 +23,13 @@
 // A thread that ends closes its slot under the registry's lock and retires its cache or, if that is
 // claimed, leaves it to the worker as `abandoned`. A fork waits for the end of a round (work_lock),
 // so a child finds no cache claimed.
-//
-// Needs membarrier (os/thread_barrier.h). A filter of system calls that was there when the program
-// started is its deployer's and knows membarrier, or refuses it with an error: container managers
-// and service managers do. A program that installs a filter itself may have it end the process: the
-// worker then leaves idle caches alone, unless an option says that membarrier is allowed.
+// A step of the engine does a round of it (idle_caches.cc).
 #pragma once
 
-#include "base/units.h"
+#include <cstddef>
 
 namespace llamalloc {
 
-// Huge pages in use below which idle threads keep what they have: they pin no more than these.
-inline constexpr size_t kFewPages = 4;
-
-// From the constructor.
-void prepare_idle_caches();
-// One round; by the worker, under its lock. True: threads that may be idle are left.
-bool empty_idle_caches(Nanos now);
-// "on", or "off: REASON".
-const char* idle_caches_state();
+inline constexpr size_t kClaimsARound = 64;
 
 }  // namespace llamalloc

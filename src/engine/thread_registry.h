@@ -4,12 +4,15 @@
 
 #include "os/arena.h"
 #include "os/lock.h"
-#include "runtime/cache_slot.h"
+#include "engine/cache_slot.h"
 
 namespace llamalloc {
 
 class ThreadRegistry {
  public:
+  // empty: what stands in the slot of a thread whose cache is claimed.
+  constexpr explicit ThreadRegistry(ThreadCache& empty) : empty_(empty) {}
+
   // A cache for the calling thread: a used one, or a new one; null: no memory.
   ThreadCache* adopt(MetadataArena& arena);
   // Gives back all that the cache holds and keeps it for another thread.
@@ -22,7 +25,7 @@ class ThreadRegistry {
   // False: the cache is claimed, and the worker will retire it.
   bool close_slot(ThreadCache* cache);
 
-  // What the worker takes from threads that it finds idle (runtime/idle_caches.h).
+  // What the worker takes from threads that it finds idle (engine/idle_caches.h).
   //
   // Claims caches whose threads housekeeping has waited for since `before` and that are due for a
   // claim; at most `room`, another part of them each time. *more: others wait too.
@@ -32,6 +35,8 @@ class ThreadRegistry {
   bool confirm_claim(ThreadCache* cache, bool fenced);
   // The cache is its thread's again. False: the thread has ended, the caller retires the cache.
   bool end_claim(ThreadCache* cache, Custody next);
+  // By the thread, in a slow path that found the empty cache. False: its own is claimed right now.
+  bool take_back(ThreadCache* cache, CacheSlot* slot);
   // After fork: the child keeps its own cache. What the others held stays lost, as their stacks do.
   void forget_others(ThreadCache* mine);
   // Makes every thread look at the options again.
@@ -41,6 +46,7 @@ class ThreadRegistry {
   Lock& lock() { return lock_; }
 
  private:
+  ThreadCache& empty_;
   Lock lock_;
   ThreadCache* all_ = nullptr;        // guarded by lock_; never shrinks
   size_t made_ = 0;                   // length of that list

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/thread_registry.h"
+#include "engine/thread_registry.h"
 
 namespace llamalloc {
-
-constinit ThreadCache empty_cache{};
-constinit thread_local CacheSlot cache_slot __attribute__((tls_model("initial-exec"))){};
-constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("initial-exec"))) =
-    nullptr;
 
 ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
   LockGuard guard(lock_);
@@ -65,10 +60,10 @@ bool waits_for_its_thread(const ThreadCache* cache) {
          cache->housekeeping_due.load(std::memory_order_relaxed);
 }
 
-// Custody first: who finds the empty cache finds that its own is claimed (own_cache).
-void claim(ThreadCache* cache) {
+// Custody first: who finds the empty cache finds that its own is claimed (take_back).
+void claim(ThreadCache* cache, ThreadCache* empty) {
   cache->custody.store(Custody::claimed, std::memory_order_relaxed);
-  cache->slot->cache.store(&empty_cache, std::memory_order_release);
+  cache->slot->cache.store(empty, std::memory_order_release);
 }
 
 }  // namespace
@@ -97,7 +92,7 @@ size_t ThreadRegistry::claim_idle(Nanos before, Nanos now, ThreadCache** out, si
   while (cache != nullptr && n < room) {
     const bool waits = waits_for_its_thread(cache);
     if (waits && cache->asked <= before && cache->next_claim <= now)
-      claim(out[n++] = cache);
+      claim(out[n++] = cache, &empty_);
     else
       *more |= waits;
     cache = cache->next ? cache->next : all_;
@@ -113,17 +108,27 @@ bool ThreadRegistry::confirm_claim(ThreadCache* cache, bool fenced) {
   if (cache->abandoned) return true;
   const CacheSlot& slot = *cache->slot;
   // The marks before the slot: what the owner did before it cleared them is then seen.
-  if (fenced && !slot.is_used() && slot.cache.load(std::memory_order_relaxed) == &empty_cache)
+  if (fenced && !slot.is_used() && slot.cache.load(std::memory_order_relaxed) == &empty_)
     return true;
   cache->custody.store(Custody::own, std::memory_order_relaxed);
   return false;
+}
+
+bool ThreadRegistry::take_back(ThreadCache* cache, CacheSlot* slot) {
+  Custody now = cache->custody.load(std::memory_order_relaxed);
+  // Acquire pairs with the release in end_claim.
+  if (now == Custody::claimed ||
+      !cache->custody.compare_exchange_strong(now, Custody::own, std::memory_order_acquire))
+    return false;
+  slot->cache.store(cache, std::memory_order_relaxed);
+  return true;
 }
 
 bool ThreadRegistry::end_claim(ThreadCache* cache, Custody next) {
   LockGuard guard(lock_);
   const bool goes_on = !cache->abandoned;
   cache->abandoned = false;
-  // Release pairs with the acquire in own_cache: the thread sees the empty magazines.
+  // Release pairs with the acquire in take_back: the thread sees the empty magazines.
   cache->custody.store(goes_on ? next : Custody::own, std::memory_order_release);
   return goes_on;
 }

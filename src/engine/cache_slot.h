@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a thread finds its cache, and the marks that say whether it uses it at this moment.
 //
-//   the owner, in each call               the worker (runtime/idle_caches.h)
+//   the owner, in each call               the worker (engine/idle_caches.h)
 //   in_call = 1           store           cache = &empty_cache
 //   c = cache             load            barrier on all threads
 //   ... uses c ...                        in_call, depth   clear: the owner holds no c,
@@ -23,16 +23,16 @@
 #include <atomic>
 #include <cstdint>
 
-#include "runtime/thread_cache.h"
+#include "engine/thread_cache.h"
 
 namespace llamalloc {
 
-// Every thread's cache before its first slow path, after its last exit handler, and when the worker
-// has its own.
-extern constinit ThreadCache empty_cache;
-
 struct alignas(16) CacheSlot {
-  std::atomic<ThreadCache*> cache{&empty_cache};
+  // The empty cache, of which there is one, before the thread's first slow path, after its last exit
+  // handler, and when the worker has its own.
+  constexpr explicit CacheSlot(ThreadCache* empty) : cache(empty) {}
+
+  std::atomic<ThreadCache*> cache;
   std::atomic<uint32_t> in_call{0};  // 0 or 1; a byte costs 0.9 ns a call more on Zen
   std::atomic<uint32_t> depth{0};
 
@@ -44,35 +44,20 @@ struct alignas(16) CacheSlot {
   }
   // Release pairs with the acquire in is_used: the worker sees the magazines as they are left.
   [[gnu::always_inline]] void end_call() { in_call.store(0, std::memory_order_release); }
+  // The same for a slow path; it may be inside another.
+  void begin_slow_path() {
+    depth.store(depth.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // as in begin_call
+  }
+  // Ends the call, too, of which the slow path was the last part.
+  void end_slow_path() {
+    depth.store(depth.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    end_call();
+  }
   // By the worker, after its barrier.
   bool is_used() const {
     return in_call.load(std::memory_order_acquire) != 0 ||
            depth.load(std::memory_order_acquire) != 0;
-  }
-};
-
-extern constinit thread_local CacheSlot cache_slot __attribute__((tls_model("initial-exec")));
-// The cache that the thread has adopted, also while its slot holds the empty one; or null. For all
-// but its magazines.
-extern constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("initial-exec")));
-
-// A slow path of this thread. It may begin as the last thing of a fast path, whose mark it clears.
-class SlowPath {
- public:
-  SlowPath() {
-    set_depth(cache_slot.depth.load(std::memory_order_relaxed) + 1);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // as in begin_call
-  }
-  ~SlowPath() {
-    set_depth(cache_slot.depth.load(std::memory_order_relaxed) - 1);
-    cache_slot.end_call();
-  }
-  SlowPath(const SlowPath&) = delete;
-  SlowPath& operator=(const SlowPath&) = delete;
-
- private:
-  static void set_depth(uint32_t depth) {
-    cache_slot.depth.store(depth, std::memory_order_release);
   }
 };
 

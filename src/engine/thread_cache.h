@@ -16,7 +16,7 @@ namespace llamalloc {
 // thread's own plain update may swallow it: then it is called in the next time.
 inline constexpr int64_t kCallIn = int64_t{1} << 60;
 
-// Who may use the magazines of a thread's cache (runtime/idle_caches.h).
+// Who may use the magazines of a thread's cache (engine/idle_caches.h).
 enum class Custody : uint8_t {
   own,      // its thread
   claimed,  // the worker; the thread goes to the shared heap meanwhile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/thread_registry.h"
+#include "engine/thread_registry.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,13 @@
 namespace llamalloc {
 namespace {
 
+ThreadCache empty_cache;
+
 // A thread may sleep through any number of calls; the next time it looks it must find one.
 TEST(ThreadRegistry, CallsDoNotAddUpWhileAThreadSleeps) {
   FakePages system;
   MetadataArena arena(system);
-  ThreadRegistry registry;
+  ThreadRegistry registry(empty_cache);
   ThreadCache* cache = registry.adopt(arena);
   cache->countdown = 1000;
   for (int second = 0; second < 100; ++second) {
@@ -27,7 +29,7 @@ TEST(ThreadRegistry, CallsDoNotAddUpWhileAThreadSleeps) {
 TEST(ThreadRegistry, ANewCacheIsUntouchedButForItsBeginning) {
   FakePages system;
   MetadataArena arena(system);
-  ThreadRegistry registry;
+  ThreadRegistry registry(empty_cache);
   ThreadCache* cache = registry.adopt(arena);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(cache) % kSmallPage, 0u);
   EXPECT_LE(offsetof(ThreadCache, magazines) + offsetof(Magazines, bins) +
@@ -42,7 +44,7 @@ TEST(ThreadRegistry, AFreeCacheIsFoundAmongThoseInUse) {
   MetadataArena arena(system);
   HeapTables& tables = *new HeapTables;
   Heap heap(system, arena, tables);
-  ThreadRegistry registry;
+  ThreadRegistry registry(empty_cache);
   ThreadCache* first = registry.adopt(arena);
   ThreadCache* second = registry.adopt(arena);
   EXPECT_NE(first, second);
@@ -75,8 +77,9 @@ class Idle : public testing::Test {
 
   FakePages system_;
   MetadataArena arena_{system_};
-  ThreadRegistry registry_;
-  CacheSlot slots_[8];
+  ThreadRegistry registry_{empty_cache};
+  CacheSlot slots_[6]{CacheSlot(&empty_cache), CacheSlot(&empty_cache), CacheSlot(&empty_cache),
+                      CacheSlot(&empty_cache), CacheSlot(&empty_cache), CacheSlot(&empty_cache)};
   ThreadCache* claimed_[2];
   bool more_ = false;
 };
@@ -161,6 +164,16 @@ TEST_F(Idle, LeaveTheirCacheToTheWorkerIfTheyEndWhileItIsClaimed) {
   EXPECT_FALSE(registry_.end_claim(one, Custody::emptied)) << "the caller retires it";
   EXPECT_EQ(one->custody.load(), Custody::own) << "of the next thread";
   EXPECT_TRUE(registry_.end_claim(one, Custody::own));
+}
+
+TEST_F(Idle, TakeTheirCacheBackUnlessItIsClaimed) {
+  ThreadCache* one = claimed_one();
+  EXPECT_FALSE(registry_.take_back(one, &slots_[1]));
+  EXPECT_EQ(slots_[1].cache.load(), &empty_cache);
+  registry_.end_claim(one, Custody::emptied);
+  EXPECT_TRUE(registry_.take_back(one, &slots_[1]));
+  EXPECT_EQ(slots_[1].cache.load(), one);
+  EXPECT_EQ(one->custody.load(), Custody::own);
 }
 
 TEST_F(Idle, EndAsOthersWhenTheirCacheWasEmptied) {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The countdown of a thread, in bytes: one test on the fast path for samples, rechecks and calls
+// from others.
+#include "engine/engine.h"
+#include "profile/sampler.h"
+
+namespace llamalloc {
+namespace {
+
+void set_countdown(ThreadCache* cache) {
+  const int64_t next = cache->bytes_to_sample < cache->bytes_to_recheck ? cache->bytes_to_sample
+                                                                        : cache->bytes_to_recheck;
+  cache->countdown_start = next;
+  cache->countdown.store(next, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+int64_t Engine::interval_or_never(ThreadCache* cache, bool on, uint64_t mean) {
+  if (!on) return kCallIn / 4;  // never, yet a call brings it below zero
+  // Less one: it is due when below zero, not at it.
+  return next_interval(cache->rng, static_cast<double>(mean)) - 1;
+}
+
+void Engine::start_countdown(ThreadCache* cache) {
+  const bool predicting = placement_on.load(std::memory_order_acquire);
+  cache->predicting = predicting;
+  cache->sampling = profiler.on();
+  cache->bytes_to_sample = interval_or_never(cache, cache->sampling, profiler.interval());
+  cache->bytes_to_recheck = interval_or_never(cache, predicting, options.predict_recheck);
+  set_countdown(cache);
+}
+
+// Runs when the countdown fell below zero: somebody called, or an interval is over.
+Engine::Due Engine::tick(ThreadCache* cache) {
+  Due due;
+  int64_t left = cache->countdown.load(std::memory_order_relaxed);
+  while (left < -(kCallIn / 2)) left += kCallIn;
+  const int64_t consumed = cache->countdown_start - left;
+  cache->bytes_to_sample -= consumed;
+  cache->bytes_to_recheck -= consumed;
+  if (cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) {
+    flush_cache(cache);
+    cache->magazines.start_over();
+  }
+  if (cache->sampling != profiler.on() ||
+      cache->predicting != placement_on.load(std::memory_order_acquire)) {
+    start_countdown(cache);
+    return due;
+  }
+  if (cache->bytes_to_sample < 0) {
+    due.sample = true;
+    cache->bytes_to_sample = interval_or_never(cache, true, profiler.interval());
+  }
+  if (cache->bytes_to_recheck < 0) {
+    due.recheck = true;
+    cache->bytes_to_recheck = interval_or_never(cache, true, options.predict_recheck);
+  }
+  set_countdown(cache);
+  return due;
+}
+
+Engine::Due Engine::count(ThreadCache* cache, const Request& request) {
+  if (__builtin_expect(cache == nullptr || cache->busy, 0)) return {};
+  const bool counts = !request.counted && request.size < (size_t{1} << 50);
+  const int64_t left = cache->countdown.load(std::memory_order_relaxed) -
+                       (counts ? static_cast<int64_t>(request.size) : 0);
+  cache->countdown.store(left, std::memory_order_relaxed);
+  return left < 0 ? tick(cache) : Due{};
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.h"
+
+#include "policy/hint.h"
+#include "profile/sampler.h"
+
+namespace llamalloc {
+
+void Engine::report_double_free(const void* p) {
+  world.report_misuse(p, heap.find(p), "freed twice (found when returned)");
+}
+
+void Engine::flush_cache(ThreadCache* cache) {
+  if (const void* twice = cache->magazines.flush(heap)) report_double_free(twice);
+}
+
+void* Engine::allocate(ThreadCache* cache, const Request& request) {
+  const Due due = count(cache, request);
+  if (__builtin_expect(request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment),
+                       0))
+    return nullptr;
+  const Placement::Choice choice = choose(cache, request, due.recheck);
+  if (__builtin_expect(due.sample || hardening.is_on(), 0))
+    return allocate_apart(cache, request, choice, due.sample);
+  return take(cache, request, choice.group);
+}
+
+Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, bool recheck) {
+  Placement::Choice choice;
+  if (cache != nullptr && cache->predicting && !cache->busy)
+    choice = world.choose(*cache, request, recheck);
+  choice.group = group_with_hint(choice, request.hotness);
+  return choice;
+}
+
+void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) {
+  const int size_class =
+      request.grows ? kSizeClasses : class_serving(request.size, request.alignment);
+  if (__builtin_expect(size_class == kSizeClasses, 0)) return take_whole(cache, request, group);
+  const int bin = bin_of(group, size_class, false);
+  return __builtin_expect(cache != nullptr, 1) ? take_slot(cache, bin) : heap.take_one(bin);
+}
+
+void* Engine::take_slot(ThreadCache* cache, int bin) {
+  Magazine& magazine = cache->magazines.bins[bin];
+  if (!magazine.is_empty()) return magazine.pop();
+  return cache->magazines.refill(heap, arena, bin, threads.in_use());
+}
+
+// A run or a mapping.
+void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup group) {
+  const size_t size = request.size == 0 ? 1 : request.size;  // an address of its own
+  Span* span = nullptr;
+  if (request.grows)
+    span = heap.allocate_growing(size, group);
+  else if (size <= kRunMax && request.alignment <= kBlockSize && cache != nullptr)
+    span = cache->magazines.take_run(heap, blocks_of_run(size), group);
+  if (span == nullptr && !request.grows) span = heap.allocate(size, request.alignment, group, false);
+  return span ? span->base : nullptr;
+}
+
+// One object in a span of samples; its free comes to deallocate.
+void* Engine::take_sampled(const Request& request, PageGroup group) {
+  const int size_class = class_serving(request.size, request.alignment);
+  if (size_class < kSizeClasses) return heap.take_one(bin_of(group, size_class, true));
+  Span* span = heap.allocate(request.size == 0 ? 1 : request.size, request.alignment, group, true);
+  return span ? span->base : nullptr;
+}
+
+// In a span that no thread caches: hardened, sampled, or both.
+[[gnu::cold, gnu::noinline]] void* Engine::allocate_apart(ThreadCache* cache,
+                                                          const Request& request,
+                                                          const Placement::Choice& choice,
+                                                          bool sample) {
+  void* p = hardening.is_on() ? hardening.take(request.size, request.alignment, choice.group)
+                              : take_sampled(request, choice.group);
+  if (p != nullptr && sample) record_sample(cache, p, request, choice);
+  return p;
+}
+
+// A sampled allocation stands for many: how often the cache knew the context.
+void Engine::count_prediction(size_t size, const Placement::Choice& choice) {
+  if (!placement_on.load(std::memory_order_relaxed)) return;
+  const double interval = static_cast<double>(profiler.interval());
+  counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold,
+               static_cast<uint64_t>(sample_weight(size, interval)));
+}
+
+void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
+                           const Placement::Choice& choice) {
+  cache->busy = 1;
+  StackTrace trace;
+  world.trace_stack(request.site, &trace);
+  if (trace.truncated) counters.add(Stat::stacks_truncated);
+  count_prediction(request.size, choice);
+  profiler.on_alloc(p, request.size, trace, choice.key, choice.lifetime, system.now(),
+                    cache->thread_id, world.processor(), cache->tag);
+  cache->busy = 0;
+}
+
+void Engine::note_sampled_free(ThreadCache* cache, const void* p) {
+  const uint32_t thread = cache ? cache->thread_id : 0;
+  const auto freed = profiler.on_free(p, system.now(), thread, world.processor());
+  if (freed.found && freed.context_key != 0)
+    placement.observe(freed.context_key, freed.predicted, freed.lifetime);
+}
+
+// Whether anything is left to do with it: *p and *span are then what goes to the heap.
+[[gnu::cold]] bool Engine::end_hardened(ThreadCache* cache, void** p, Span** span, size_t given) {
+  if (!hardening.end(*p, *span, given)) return false;
+  note_sampled_free(cache, *p);
+  *p = hardening.hold_back(*p, *span);
+  if (*p != nullptr) *span = heap.find(*p);
+  return *p != nullptr;
+}
+
+void* Engine::put_slot(ThreadCache* cache, int bin, void* p) {
+  Magazine& magazine = cache->magazines.bins[bin];
+  if (magazine.base != nullptr && magazine.top[-1] == p) return p;
+  if (magazine.is_full())
+    return cache->magazines.spill(heap, arena, bin, p, threads.in_use());
+  magazine.push(p);
+  return nullptr;
+}
+
+void Engine::give(ThreadCache* cache, void* p, Span* span) {
+  void* twice = nullptr;
+  const int bin = span->local_bin();
+  if (span->kind != SpanKind::slots)
+    heap.deallocate(span);
+  else if (cache == nullptr || bin == kNoLocalBin)
+    twice = heap.give_one(p);
+  else
+    twice = put_slot(cache, bin, p);
+  if (__builtin_expect(twice != nullptr, 0)) report_double_free(twice);
+}
+
+void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
+  bool to_heap = true;
+  if (__builtin_expect(hardening.is_hardened(span), 0))
+    to_heap = end_hardened(cache, &p, &span, given);
+  else if (__builtin_expect(given != kUnknownSize && given > span->object_size(), 0))
+    world.note_wrong_size(p, span, given);
+  if (__builtin_expect(span != nullptr && span->sampled && !hardening.is_on(), 0))
+    note_sampled_free(cache, p);
+  if (to_heap) give(cache, p, span);
+  if (heap.has_empty_pages())
+    world.want_worker();
+  else if (heap.pages_in_use() >= kFewPages)
+    world.want_idle_caches_emptied();
+}
+
+// A sample dies with its age where the system moved it to.
+[[gnu::cold, gnu::noinline]] void* Engine::resize_sampled(Span* span, size_t size) {
+  profiler.on_leave(span->base, span);
+  void* resized = heap.resize(span, size);
+  profiler.on_arrive(span, span->base);
+  if (resized != nullptr) profiler.on_resize(resized, size);
+  return resized;
+}
+
+void* Engine::resize_in_place(void* p, Span* span, size_t size) {
+  const size_t have = span->object_size();
+  if (span->kind == SpanKind::slots) {
+    if (!fits_in_place(have, size)) return nullptr;
+    if (__builtin_expect(span->sampled, 0)) profiler.on_resize(p, size);
+    return p;
+  }
+  if (fits_in_place(have, size) && span->fresh && size != have) span->fresh = false;
+  return __builtin_expect(span->sampled, 0) ? resize_sampled(span, size) : heap.resize(span, size);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Surroundings for tests: a worker that is always there, a barrier that can be refused, and a count
+// of what was reported.
+#pragma once
+
+#include "engine/world.h"
+
+namespace llamalloc {
+
+class FakeWorld : public World {
+ public:
+  Placement::Choice choose(ThreadCache&, const Request&, bool) override { return choice; }
+  void trace_stack(const CallSite& site, StackTrace* out) override {
+    out->frames[0] = site.return_address;
+    out->depth = 1;
+  }
+  uint32_t processor() override { return 0; }
+  bool may_issue_barrier() override { return true; }
+  bool issue_barrier() override { return barrier; }
+  void want_worker() override { ++wanted; }
+  void want_idle_caches_emptied() override {}
+  void report_misuse(const void*, const Span*, const char*) override { ++misuses; }
+  void note_wrong_size(const void*, const Span*, size_t) override { ++misuses; }
+
+  Placement::Choice choice;
+  bool barrier = true;
+  int misuses = 0;
+  int wanted = 0;
+};
+
+}  // namespace llamalloc

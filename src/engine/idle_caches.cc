@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/idle_caches.h"
+
+#include "engine/engine.h"
+
+namespace llamalloc {
+
+void Engine::flush_and_return(ThreadCache* cache) {
+  flush_cache(cache);
+  counters.add(Stat::sleepers_emptied);
+  if (!threads.end_claim(cache, Custody::emptied)) threads.retire(cache, heap);
+}
+
+void Engine::leave_to_its_thread(ThreadCache* cache, Nanos now) {
+  counters.add(Stat::sleepers_busy);
+  const int64_t delay = static_cast<int64_t>(options.sleeper_delay);
+  cache->next_claim = now + Nanos{delay << cache->vain_claims};
+  if (cache->vain_claims < kMostVainClaims) ++cache->vain_claims;
+}
+
+bool Engine::may_claim() {
+  return options.release_sleepers && heap.pages_in_use() >= kFewPages && world.may_issue_barrier();
+}
+
+// True: threads that may be idle are left.
+bool Engine::empty_idle_caches(Nanos now) {
+  if (!may_claim()) return false;
+  const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
+  if (delay < kHousekeeping) threads.request_housekeeping(now);
+  ThreadCache* claimed[kClaimsARound];
+  bool more = false;
+  const size_t count = threads.claim_idle(now - delay, now, claimed, kClaimsARound, &more);
+  if (count == 0) return more;
+  const bool fenced = world.issue_barrier();
+  for (size_t i = 0; i < count; ++i) {
+    if (threads.confirm_claim(claimed[i], fenced)) {
+      flush_and_return(claimed[i]);
+    } else {
+      leave_to_its_thread(claimed[i], now);
+      more = true;
+    }
+  }
+  return more;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of an allocation, and the shape that it gets: which size class, run or mapping
+// serves it, and whether a resize leaves it where it is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "heap/heap.h"
+#include "predict/prediction_cache.h"
+
+namespace llamalloc {
+
+inline constexpr size_t kLargestSize = PTRDIFF_MAX;
+inline constexpr uint8_t kNoHint = 255;  // hotness of an allocation without a hint (policy/hint.h)
+
+struct Request {
+  size_t size;  // at most kLargestSize
+  CallSite site{};
+  size_t alignment = 1;       // a power of two
+  bool counted = false;       // the fast path has taken the size off the countdown already
+  bool grows = false;         // realloc makes it larger: heap/heap.h, grows_as_run
+  uint8_t hotness = kNoHint;  // 0 (cold) to 255 (hot)
+};
+
+// Address space far larger than any program's cannot be had: refused before rounding overflows.
+constexpr bool is_absurd(size_t size, size_t alignment) {
+  return size > kLargestSize || alignment > kLargestSize / 2 || size > kLargestSize - alignment;
+}
+
+// The first class that holds the size and whose slots are all so aligned; kSizeClasses: none. Spans
+// start at a multiple of the block size, so slots of a size that is a multiple of the alignment are
+// aligned. size: at most kSmallMax; alignment: at most kBlockSize.
+constexpr int aligned_class_of(size_t size, size_t alignment) {
+  int c = size_class_of(size < alignment ? alignment : size);
+  while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
+  return c;
+}
+
+// The class of the slots that serve a request; kSizeClasses: a run or a mapping does.
+constexpr int class_serving(size_t size, size_t alignment) {
+  if (size > kSmallMax || alignment > kBlockSize) return kSizeClasses;
+  return alignment <= 16 ? size_class_of(size) : aligned_class_of(size, alignment);
+}
+
+// Shrinking below half of the slot moves the object; above, it stays where it is.
+constexpr bool fits_in_place(size_t have, size_t want) {
+  return want <= have && (want >= have / 2 || have <= 64);
+}
+
+// The usable size of an allocation of this shape, unhardened; 0: it cannot be had.
+constexpr size_t usable_size_of(size_t size, size_t alignment) {
+  if (is_absurd(size, alignment)) return 0;
+  const int c = class_serving(size, alignment);
+  if (c < kSizeClasses) return kSizeClassRows[c].size;
+  if (size > kRunMax || alignment > kRunMax) return align_up(size == 0 ? 1 : size, kSmallPage);
+  return align_up(size < kLeastRun ? kLeastRun : size, kBlockSize);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work in the background, and its cadence.
+#include "engine/engine.h"
+#include "engine/idle_caches.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
+constexpr Nanos kStayAwake = Nanos::seconds(5);
+
+}  // namespace
+
+Nanos Engine::release_delay() const {
+  return Nanos{static_cast<int64_t>(Options::current(options.release_delay))};
+}
+
+void Engine::collect_caches(Nanos now) {
+  threads.request_housekeeping(now);
+  if (const void* twice = heap.drain_depots()) report_double_free(twice);
+}
+
+void Engine::look_at_outlivers(Nanos now, Nanos since) {
+  profiler.for_each_live(now, [&](const Profiler::Live& live) {
+    const Nanos bound = row(live.predicted).bound;
+    const bool just_passed = bound.n != 0 && live.age > bound && live.age - since <= bound;
+    if (live.context_key != 0 && just_passed)
+      placement.observe(live.context_key, live.predicted, live.age);
+  });
+}
+
+// Pages are broken later than empty ones go back: one in pieces is not as easily had again.
+void Engine::keep_house(Nanos now) {
+  const Nanos since = now - last_house_;
+  if (since < kHousekeeping) return;
+  last_house_ = now;
+  collect_caches(now);
+  counters.add(Stat::promotions, heap.promote_expired(now));
+  heap.break_idle_pages(now - Nanos{2 * release_delay().n});
+  if (placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
+}
+
+void Engine::give_memory_back(Nanos now) {
+  heap.collapse_first_pages();
+  const Nanos delay = release_delay();
+  heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
+  heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
+}
+
+Released Engine::release(size_t keep) {
+  const Nanos now = system.now();
+  collect_caches(now);
+  return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
+          heap.release_direct(Nanos::max()), heap.break_idle_pages(now)};
+}
+
+// Threads that were asked after a long sleep are idle if they did not answer after another, which
+// therefore is no longer than it has to be.
+Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
+  const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
+  if (idle_threads && delay < kShortSleep) return delay;
+  if (busy || now - last_busy_ < kStayAwake) return kShortSleep;
+  return idle_threads && last_sleep_ == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
+}
+
+Nanos Engine::step(Nanos now, bool busy) {
+  keep_house(now);
+  give_memory_back(now);
+  const bool idle_threads = empty_idle_caches(now);
+  if (heap.has_empty_pages()) last_busy_ = now;
+  last_sleep_ = next_sleep(now, busy, idle_threads);
+  dozing_.store(last_sleep_ > kShortSleep, std::memory_order_relaxed);
+  return last_sleep_;
+}
+
+}  // namespace llamalloc

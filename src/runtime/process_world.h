@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's surroundings in a process: the prediction cache and the worker's queue, stacks and
+// processors, the barrier, reports.
+//
+// A filter of system calls that was there when the program started is its deployer's and knows
+// membarrier, or refuses it with an error: container managers and service managers do. A program
+// that installs a filter itself may have it end the process: idle caches are then left alone, unless
+// an option says that membarrier is allowed.
+#pragma once
+
+#include "engine/world.h"
+#include "os/system_facts.h"
+
+namespace llamalloc {
+
+class ProcessWorld final : public World {
+ public:
+  // From the constructor of the library.
+  void start();
+  // Whether caches of idle threads are emptied: "on", or "off: REASON".
+  const char* idle_caches_state() const;
+
+  Placement::Choice choose(ThreadCache& cache, const Request& request, bool recheck) override;
+  void trace_stack(const CallSite& site, StackTrace* out) override;
+  uint32_t processor() override;
+  bool may_issue_barrier() override;
+  bool issue_barrier() override;
+  void want_worker() override;
+  void want_idle_caches_emptied() override;
+  void report_misuse(const void* p, const Span* span, const char* what) override;
+  void note_wrong_size(const void* p, const Span* span, size_t given) override;
+
+ private:
+  SystemCallFilter filter_at_start_{};
+  std::atomic<bool> barrier_is_missing_{false};
+  std::atomic<bool> program_filters_{false};
+};
+
+extern ProcessWorld process_world;
+
+}  // namespace llamalloc
