@@ -28,11 +28,12 @@ CPP_LAYERS = {
     "telemetry": 4,
     "trace_file": 4,
     "generator": 4,
-    "runtime": 5,
-    "recorder": 5,
-    "sim": 5,
-    "shim": 6,
-    "tools": 6,
+    "engine": 5,
+    "runtime": 6,
+    "recorder": 6,
+    "sim": 6,
+    "shim": 7,
+    "tools": 7,
 }
 
 # Rooms of python/llamalloc, which ships, and of lab/, which does not: so nothing shipped can import

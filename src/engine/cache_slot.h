@@ -28,8 +28,8 @@
 namespace llamalloc {
 
 struct alignas(16) CacheSlot {
-  // The empty cache, of which there is one, before the thread's first slow path, after its last exit
-  // handler, and when the worker has its own.
+  // The empty cache, of which there is one, before the thread's first slow path, after its last
+  // exit handler, and when the worker has its own.
   constexpr explicit CacheSlot(ThreadCache* empty) : cache(empty) {}
 
   std::atomic<ThreadCache*> cache;

@@ -16,8 +16,8 @@ void Engine::flush_cache(ThreadCache* cache) {
 
 void* Engine::allocate(ThreadCache* cache, const Request& request) {
   const Due due = count(cache, request);
-  if (__builtin_expect(request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment),
-                       0))
+  if (__builtin_expect(
+          request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment), 0))
     return nullptr;
   const Placement::Choice choice = choose(cache, request, due.recheck);
   if (__builtin_expect(due.sample || hardening.is_on(), 0))
@@ -55,7 +55,8 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
     span = heap.allocate_growing(size, group);
   else if (size <= kRunMax && request.alignment <= kBlockSize && cache != nullptr)
     span = cache->magazines.take_run(heap, blocks_of_run(size), group);
-  if (span == nullptr && !request.grows) span = heap.allocate(size, request.alignment, group, false);
+  if (span == nullptr && !request.grows)
+    span = heap.allocate(size, request.alignment, group, false);
   return span ? span->base : nullptr;
 }
 
@@ -117,8 +118,7 @@ void Engine::note_sampled_free(ThreadCache* cache, const void* p) {
 void* Engine::put_slot(ThreadCache* cache, int bin, void* p) {
   Magazine& magazine = cache->magazines.bins[bin];
   if (magazine.base != nullptr && magazine.top[-1] == p) return p;
-  if (magazine.is_full())
-    return cache->magazines.spill(heap, arena, bin, p, threads.in_use());
+  if (magazine.is_full()) return cache->magazines.spill(heap, arena, bin, p, threads.in_use());
   magazine.push(p);
   return nullptr;
 }

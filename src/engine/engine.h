@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocation does, whole: its shape, its class, samples, caches, hardening, resizes, and the
-// work in the background as steps in time. Threads, signals, forks and options belong to runtime;
-// the simulator drives the same engine with a clock of its own.
+// What an allocation does, whole: its shape, its class, samples, caches, hardening, resizes, and
+// the work in the background as steps in time. Threads, signals, forks and options belong to
+// runtime; the simulator drives the same engine with a clock of its own.
 //
 //   request --> count down --> (due: sample, recheck, housekeeping) --> choose a class --> take
 //   free    --> keep what is large | end of a sample | magazine --> heap
@@ -73,9 +73,9 @@ class Engine {
   // The slow paths. cache: the calling thread's, or null (engine/thread_cache.h).
   // Null: no memory.
   void* allocate(ThreadCache* cache, const Request& request);
-  // Whether the object was kept for reuse as it is; else deallocate has to follow. What most objects
-  // above kSmallMax need: no lock, no system call. Only while a worker runs that will give back what
-  // is kept here.
+  // Whether the object was kept for reuse as it is; else deallocate has to follow. What most
+  // objects above kSmallMax need: no lock, no system call. Only while a worker runs that will give
+  // back what is kept here.
   [[gnu::always_inline]] bool keep_large(ThreadCache* cache, Span* span, size_t given) {
     if (span->kind == SpanKind::slots || span->sampled) return false;
     if (given != kUnknownSize && given > span->object_size()) return false;

@@ -33,9 +33,7 @@ class Hardening {
   // Before any other of these; secret: a number that nobody guesses. False: no memory for the ring.
   bool start(MetadataArena& arena, uint64_t secret);
   bool is_on() const { return held_ != nullptr; }
-  bool is_hardened(const Span* span) const {
-    return __builtin_expect(is_on(), 0) && span->sampled;
-  }
+  bool is_hardened(const Span* span) const { return __builtin_expect(is_on(), 0) && span->sampled; }
 
   // A hardened object; null: no memory. alignment: a power of two. size: below PTRDIFF_MAX.
   void* take(size_t size, size_t alignment, PageGroup group);

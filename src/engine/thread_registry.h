@@ -2,9 +2,9 @@
 // All thread caches of the process: made as threads come, flushed and reused as they go.
 #pragma once
 
+#include "engine/cache_slot.h"
 #include "os/arena.h"
 #include "os/lock.h"
-#include "engine/cache_slot.h"
 
 namespace llamalloc {
 

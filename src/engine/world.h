@@ -12,7 +12,8 @@ namespace llamalloc {
 
 class World {
  public:
-  // Where an object of a predicting thread belongs. recheck: its prediction is due for another look.
+  // Where an object of a predicting thread belongs. recheck: its prediction is due for another
+  // look.
   virtual Placement::Choice choose(ThreadCache& cache, const Request& request, bool recheck) = 0;
   // The stack of the calling thread, from the request's call site outward, and its processor: of a
   // sample.

@@ -16,8 +16,8 @@
 namespace llamalloc {
 
 constinit ThreadCache empty_cache{};
-constinit thread_local CacheSlot cache_slot __attribute__((tls_model("initial-exec")))(
-    &empty_cache);
+constinit thread_local CacheSlot cache_slot
+    __attribute__((tls_model("initial-exec"))) (&empty_cache);
 constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("initial-exec"))) =
     nullptr;
 
@@ -108,8 +108,7 @@ void* allocate_whole(const Request& request) {
 // Not worth a fast path of its own: what a compiler marks as cold is seldom allocated.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site) {
   if (!is_cold(hotness) || size > kSmallMax) return allocate_aligned(size, alignment, site);
-  return allocate_slowly(
-      {.size = size, .site = site, .alignment = alignment, .hotness = hotness});
+  return allocate_slowly({.size = size, .site = site, .alignment = alignment, .hotness = hotness});
 }
 
 namespace {

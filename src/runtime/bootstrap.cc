@@ -53,7 +53,8 @@ void start_hardening() {
   const bool predict = load_model();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile || process.hardening.is_on()) {  // hardened: so that a report can name a stack
+  if (predict || profile ||
+      process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
@@ -78,7 +79,6 @@ void start_hardening() {
 
 constinit HeapTables heap_tables;
 constinit PredictionCache prediction_cache;
-constinit Process process(system_pages, heap_tables, prediction_cache, empty_cache,
-                          process_world);
+constinit Process process(system_pages, heap_tables, prediction_cache, empty_cache, process_world);
 
 }  // namespace llamalloc

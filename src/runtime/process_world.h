@@ -4,8 +4,8 @@
 //
 // A filter of system calls that was there when the program started is its deployer's and knows
 // membarrier, or refuses it with an error: container managers and service managers do. A program
-// that installs a filter itself may have it end the process: idle caches are then left alone, unless
-// an option says that membarrier is allowed.
+// that installs a filter itself may have it end the process: idle caches are then left alone,
+// unless an option says that membarrier is allowed.
 #pragma once
 
 #include "engine/world.h"

@@ -46,11 +46,12 @@ void ProductPolicy::end_thread(uint32_t number) {
 }
 
 char* ProductPolicy::place(const Request& request, bool grows) {
-  world_.choice = {.lifetime = request.lifetime, .group = group_of(request.lifetime), .known = true};
+  world_.choice = {
+      .lifetime = request.lifetime, .group = group_of(request.lifetime), .known = true};
   predicting_ |= world_.choice.group != PageGroup::unknown;
-  void* p = engine_.allocate(
-      cache_of(request.thread),
-      {.size = request.size, .alignment = request.alignment(), .grows = grows});
+  void* p =
+      engine_.allocate(cache_of(request.thread),
+                       {.size = request.size, .alignment = request.alignment(), .grows = grows});
   if (p == nullptr) return nullptr;
   rounding_ += taken_for(*engine_.heap.find(p)) - request.size;
   return static_cast<char*>(p);

@@ -17,7 +17,9 @@ namespace llamalloc::sim {
 // looked at.
 class SimWorld final : public World {
  public:
-  Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override { return choice; }
+  Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override {
+    return choice;
+  }
   void trace_stack(const CallSite&, StackTrace*) override {}
   uint32_t processor() override { return 0; }
   bool may_issue_barrier() override { return true; }
@@ -75,8 +77,8 @@ class ProductPolicy final : public Policy {
   std::unique_ptr<ThreadCache> empty_ = std::make_unique<ThreadCache>();
   Engine engine_{pages_, *tables_, *predictions_, *empty_, world_};
   std::vector<std::unique_ptr<Thread>> threads_;  // by number; null: not begun, or ended
-  Nanos next_step_ = Nanos::max();  // the worker starts when it is first wanted
-  bool predicting_ = false;         // some object was given a class: a process has a model loaded
+  Nanos next_step_ = Nanos::max();                // the worker starts when it is first wanted
+  bool predicting_ = false;  // some object was given a class: a process has a model loaded
   uint64_t rounding_ = 0;
 };
 
