@@ -20,6 +20,18 @@ namespace {
 
 extern "C" {
 
+extern void* __dso_handle;
+int __register_atfork(llamalloc::ForkHandler*, llamalloc::ForkHandler*, llamalloc::ForkHandler*,
+                      void*);
+
+// Called by what is linked with us; also by an entry of .preinit_array that stands before ours.
+LLAMALLOC_EXPORT int pthread_atfork(llamalloc::ForkHandler* prepare,
+                                    llamalloc::ForkHandler* parent,
+                                    llamalloc::ForkHandler* child) {
+  llamalloc::register_fork_handlers();
+  return __register_atfork(prepare, parent, child, &__dso_handle);
+}
+
 LLAMALLOC_EXPORT void* __malloc(size_t n) {
   return malloc(n);
 }
