@@ -408,7 +408,7 @@ void note_sampled_free(ThreadCache* cache, const void* p) {
   if (to_heap) give_to_heap(cache, p, span);
   if (process.heap.has_empty_pages())
     want_worker();
-  else if (process.heap.pages_in_use() >= kFewPages)
+  else if (process.heap.pages().in_use() >= kFewPages)
     want_idle_caches_emptied();
   start_worker_if_wanted(return_address);
 }
@@ -447,7 +447,7 @@ Released release_memory(size_t keep) {
   const Nanos now = process.system.now();
   collect_caches(now);
   return {process.heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          process.heap.release_direct(Nanos::max()), process.heap.break_idle_pages(now)};
+          process.heap.release_direct(Nanos::max()), process.heap.pages().break_idle(now)};
 }
 
 }  // namespace llamalloc

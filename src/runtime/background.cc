@@ -60,16 +60,16 @@ void keep_house(Nanos now) {
   const Nanos since = now - background.last_house;
   if (!is_due(background.last_house, kHousekeeping, now)) return;
   collect_caches(now);
-  const size_t promoted = process.heap.promote_expired(now);
+  const size_t promoted = process.heap.pages().promote_expired(now);
   process.counters.add(Stat::promotions, promoted);
-  process.heap.break_idle_pages(now - break_delay());
+  process.heap.pages().break_idle(now - break_delay());
   if (process.placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
   background.contexts.queue().rest(process.system);
   if (background.symboliser != nullptr) background.symboliser->rest();
 }
 
 void give_memory_back(Nanos now) {
-  process.heap.collapse_first_pages();
+  process.heap.pages().collapse_first_pages();
   const Nanos delay = release_delay();
   process.heap.release(now - delay, Options::current(process.options.retain) / kHugePageSize);
   process.heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));

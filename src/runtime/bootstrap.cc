@@ -37,8 +37,8 @@ bool load_model() {
   find_system_libraries();
   read_options();
   check_output_paths();
-  process.heap.use_huge_pages(process.options.hugepages);
-  process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
+  process.heap.pages().use_huge_pages(process.options.hugepages);
+  process.heap.pages().share_pages_below(process.options.share_pages_below / kHugePageSize);
   prepare_idle_caches();
   prepare_thread_exit();
   prepare_foreign();

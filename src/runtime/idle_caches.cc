@@ -38,7 +38,7 @@ bool filtered_by_program() {
 }
 
 bool may_claim() {
-  return process.options.release_sleepers && process.heap.pages_in_use() >= kFewPages &&
+  return process.options.release_sleepers && process.heap.pages().in_use() >= kFewPages &&
          !barrier_is_missing && !filtered_by_program();
 }
 

@@ -156,10 +156,10 @@ void ProductPolicy::advance(Nanos now) {
     for (Thread* thread : threads_)
       if (thread) thread->called_in = true;
     CHECK(heap_.drain_depots() == nullptr);
-    promotions_ += heap_.promote_expired(now);
-    heap_.break_idle_pages(now - kBreakDelay);
+    promotions_ += heap_.pages().promote_expired(now);
+    heap_.pages().break_idle(now - kBreakDelay);
   }
-  heap_.collapse_first_pages();
+  heap_.pages().collapse_first_pages();
   heap_.release(now - kReleaseDelay, 0);
   heap_.release_direct(now - kDirectDelay);
 }
@@ -172,7 +172,7 @@ Losses ProductPolicy::losses() {
     losses.free_blocks += counts.free_blocks;
   }
   losses.rounding = rounding_;
-  losses.empty_pages = heap_.pool_counts().empty_backed * kHugePageSize +
+  losses.empty_pages = heap_.pages().counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap_.cached_direct_bytes());
   losses.thread_caches = heap_.depot_bytes();
   for (const Thread* thread : threads_)
