@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves from the object code that nothing below the shim can allocate, throw or block.
 
-Static libraries of the rooms base os heap predict profile policy telemetry:
+Static libraries of the rooms base os pages heap predict profile policy telemetry:
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
-    heap, predict, profile, policy and engine besides: of libc only what PLAIN lists.
+    pages, heap, predict, profile, policy and engine besides: of libc only what PLAIN lists.
 libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
     one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and _exit); no
@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from llamalloc.formats import contracts  # noqa: E402
 
-ROOMS = ("base", "os", "heap", "predict", "profile", "policy", "engine", "telemetry")
-STRICT_ROOMS = ("heap", "predict", "profile", "policy", "engine")
+ROOMS = ("base", "os", "pages", "heap", "predict", "profile", "policy", "engine", "telemetry")
+STRICT_ROOMS = ("pages", "heap", "predict", "profile", "policy", "engine")
 
 FORBIDDEN = re.compile(
     r"""(

@@ -35,13 +35,13 @@ void Engine::keep_house(Nanos now) {
   if (since < kHousekeeping) return;
   last_house_ = now;
   collect_caches(now);
-  counters.add(Stat::promotions, heap.promote_expired(now));
-  heap.break_idle_pages(now - Nanos{2 * release_delay().n});
+  counters.add(Stat::promotions, heap.pages().promote_expired(now));
+  heap.pages().break_idle(now - Nanos{2 * release_delay().n});
   if (placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
 }
 
 void Engine::give_memory_back(Nanos now) {
-  heap.collapse_first_pages();
+  heap.pages().collapse_first_pages();
   const Nanos delay = release_delay();
   heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
   heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
@@ -51,7 +51,7 @@ Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.release_direct(Nanos::max()), heap.break_idle_pages(now)};
+          heap.release_direct(Nanos::max()), heap.pages().break_idle(now)};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

@@ -64,7 +64,7 @@ Span* DirectMappings::make(size_t bytes, size_t alignment) {
     free_record(span);
     return nullptr;
   }
-  if (bytes >= kHugePageSize && pool_.wants_huge_pages()) system_.advise_huge(start, bytes, true);
+  if (bytes >= kHugePageSize && pages_.wants_huge_pages()) system_.advise_huge(start, bytes, true);
   span->become_whole(SpanKind::direct);
   span->base = static_cast<char*>(start);
   span->fresh = true;
@@ -76,7 +76,7 @@ Span* DirectMappings::make(size_t bytes, size_t alignment) {
 void* DirectMappings::map(size_t bytes, size_t alignment) {
   void* start = system_.map(bytes, alignment);
   if (start == nullptr && release(Nanos::max()) != 0) start = system_.map(bytes, alignment);
-  if (start == nullptr && pool_.give_up_space()) start = system_.map(bytes, alignment);
+  if (start == nullptr && pages_.give_up_space()) start = system_.map(bytes, alignment);
   return start;
 }
 
@@ -120,7 +120,7 @@ void DirectMappings::keep_older(Span* span) {
     count_out(span->bytes);
     span->freed = now.n;
     keep(span);
-    const size_t in_use = pool_.in_use() * kHugePageSize + bytes();
+    const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
     while (kept_ != nullptr && (kept_count_ == kKeptMappings || kept_bytes() > in_use / 16)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;

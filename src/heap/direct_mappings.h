@@ -14,11 +14,11 @@
 #include <atomic>
 #include <cstddef>
 
-#include "heap/page_pool.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 #include "os/arena.h"
 #include "os/lock.h"
+#include "pages/page_heap.h"
 
 namespace llamalloc {
 
@@ -27,8 +27,8 @@ inline constexpr int kKeptMappings = 16;
 
 class DirectMappings {
  public:
-  constexpr DirectMappings(PageSource& system, MetadataArena& arena, SpanMap& map, PagePool& pool)
-      : system_(system), arena_(arena), map_(map), pool_(pool) {}
+  constexpr DirectMappings(PageSource& system, MetadataArena& arena, SpanMap& map, PageHeap& pages)
+      : system_(system), arena_(arena), map_(map), pages_(pages) {}
 
   // alignment: a power of two; null: no memory.
   Span* allocate(size_t bytes, size_t alignment, bool sampled);
@@ -111,7 +111,7 @@ class DirectMappings {
   PageSource& system_;
   MetadataArena& arena_;
   SpanMap& map_;
-  PagePool& pool_;
+  PageHeap& pages_;
   std::atomic<uintptr_t> last_{0};  // what was freed last
   std::atomic<uint32_t> times_freed_{0};
   Lock lock_;

@@ -26,8 +26,10 @@ class DirectMappingsTest : public testing::Test {
   FakePages system_;
   MetadataArena arena_{system_};
   std::unique_ptr<SpanMap> map_ = std::make_unique<SpanMap>();
-  PagePool pool_{system_, arena_, *map_};
-  DirectMappings direct_{system_, arena_, *map_, pool_};
+  NoPageTables tables_;
+  PageSets sets_;
+  PageHeap pages_{system_, arena_, tables_, sets_};
+  DirectMappings direct_{system_, arena_, *map_, pages_};
 };
 
 TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
@@ -153,8 +155,10 @@ TEST_F(DirectMappingsTest, AFailedAllocationIsNotCounted) {
 TEST(DirectMappings, AMappingBelongsToOneThreadAtATime) {
   MetadataArena arena(system_pages);
   auto map = std::make_unique<SpanMap>();
-  PagePool pool(system_pages, arena, *map);
-  DirectMappings direct(system_pages, arena, *map, pool);
+  NoPageTables tables;
+  PageSets sets;
+  PageHeap pages(system_pages, arena, tables, sets);
+  DirectMappings direct(system_pages, arena, *map, pages);
   std::atomic<bool> done{false};
   const auto work = [&](char id) {
     for (int i = 0; i < 1500; ++i) {

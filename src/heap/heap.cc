@@ -6,17 +6,6 @@
 #include "base/check.h"
 
 namespace llamalloc {
-namespace {
-
-bool has_deadline(PageGroup group) {
-  return row(group).deadline.n != 0;
-}
-
-uint32_t first_block(const HugePage* page, const char* start) {
-  return static_cast<uint32_t>(start - page->base) >> kBlockShift;
-}
-
-}  // namespace
 
 // ----- Slots -----
 
@@ -56,8 +45,7 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
     SLOW_DCHECK(span->is_consistent());
     taken += take_from_span(span, out + n - taken, n - taken);
     if (span->free_slots == 0) bin.partial.remove(span);
-    if (has_deadline(span->page->group))
-      span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+    pages_.touch(span->page);
   }
   return taken;
 }
@@ -163,10 +151,10 @@ Span* Heap::new_span(int bin_index) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const int words = (shape.slots + 63) / 64;
   const Blocks blocks{shape.blocks};
-  const PageSet::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
+  const PageHeap::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
   if (place.page == nullptr) return nullptr;
-  Span* span = place.page->record_at(place.first);
-  span->base = place.page->base + place.first * kBlockSize;
+  Span* span = static_cast<Span*>(place.page->record_at(place.first));
+  span->base = place.start();
   span->magic = shape.magic;
   span->slot_size = shape.size;
   span->bin = static_cast<uint16_t>(bin_index);
@@ -187,7 +175,7 @@ Span* Heap::new_span(int bin_index) {
 void Heap::free_span(Span* span) {
   const Blocks blocks{kSizeClassRows[span->bin % kSizeClasses].blocks};
   set_in_map(*span, blocks, nullptr);
-  give_blocks(span->page, span->base, blocks);
+  pages_.give(span->page, span->base, blocks);
 }
 
 void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
@@ -199,106 +187,13 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-PageSet::Place Heap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment) {
-  PageSet& set = set_of(group, kind);
-  if (!set.has_pages()) return {};
-  LockGuard guard(set.lock());
-  PageSet::Place place = set.take(blocks, alignment);
-  if (place.page == nullptr) return place;
-  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
-  place.page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+// What is free but kept helps out only where the system has no memory: it is not to shape the heap.
+PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
+  PageHeap::Place place = pages_.take(group, blocks, alignment);
+  if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
+    place = pages_.take(group, blocks, alignment);
+  if (place.page == nullptr && drain_parked() != 0) place = pages_.take(group, blocks, alignment);
   return place;
-}
-
-PageSet::Place Heap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment) {
-  PageSet::Place place = take_in(group, PageKind::native, blocks, alignment);
-  for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && (group == PageGroup::permanent || is_small_with_holes()))
-    place = take_in_longer_lived(group, blocks, alignment);
-  return place;
-}
-
-// The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
-// pin what is about to become free. What is itself unknown may lie anywhere.
-PageSet::Place Heap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
-  PageSet::Place place;
-  for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
-  if (place.page == nullptr)
-    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
-  return place;
-}
-
-bool Heap::is_small_with_holes() const {
-  const size_t pages = pages_in_use();
-  const size_t all = pages * kBlocksPerHugePage;
-  const size_t used = used_blocks_.load(std::memory_order_relaxed);
-  return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
-}
-
-// Parked runs help out only where the system has no memory: they are not to shape the heap.
-PageSet::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
-  PageSet::Place place = take_in_use(group, blocks, alignment);
-  if (place.page == nullptr) place = open_page(group, blocks);
-  if (place.page == nullptr && drain_parked() != 0) {
-    place = take_in_use(group, blocks, alignment);
-    if (place.page == nullptr) place = open_page(group, blocks);
-  }
-  return place;
-}
-
-PageSet::Place Heap::open_page(PageGroup group, Blocks blocks) {
-  HugePage* page = pool_.acquire();
-  if (page == nullptr && direct_.release(Nanos::max()) != 0) page = pool_.acquire();
-  if (page == nullptr) return {};
-  page->group = group;
-  page->opened = system_.now_coarse();
-  page->last_taken.store(page->opened.n, std::memory_order_relaxed);
-  PageSet& set = set_of(group, PageKind::native);
-  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
-  LockGuard guard(set.lock());
-  return set.take_first(page, blocks);
-}
-
-void Heap::give_blocks(HugePage* page, char* start, Blocks blocks) {
-  used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
-  with_set_of(page, [&](PageSet& set) {
-    if (set.give_back(page, first_block(page, start), blocks))
-      pool_.put_empty(page, system_.now_coarse());
-  });
-}
-
-void Heap::promote(HugePage* page, Nanos now) {
-  PageSet* from = page->set.load(std::memory_order_relaxed);
-  const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
-  page->group = longer;
-  page->promoted = true;
-  page->last_taken.store(now.n, std::memory_order_relaxed);
-  PageSet& to = set_of(longer, PageKind::promoted);
-  from->remove(page);
-  LockGuard guard(to.lock());
-  to.add(page);
-}
-
-// Only one thread sweeps at a time, so that two sets are locked in no conflicting order: towards
-// the longer-lived groups, native before promoted.
-size_t Heap::promote_expired(Nanos now) {
-  size_t promoted = 0;
-  for (int g = kPageGroups - 2; g >= 0; --g) {
-    const PageGroup group = static_cast<PageGroup>(g);
-    if (!has_deadline(group)) continue;
-    for (PageSet& set : sets_[g]) {
-      LockGuard guard(set.lock());
-      while (HugePage* page = set.find([&](HugePage* p) {
-        return now.n - p->last_taken.load(std::memory_order_relaxed) > row(group).deadline.n;
-      })) {
-        promote(page, now);
-        ++promoted;
-      }
-    }
-  }
-  return promoted;
 }
 
 // ----- Runs and direct mappings -----
@@ -321,14 +216,14 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 }
 
 Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
-  const PageSet::Place place = take_blocks(group, blocks, alignment);
+  const PageHeap::Place place = take_blocks(group, blocks, alignment);
   return place.page ? run_at(place, blocks, group) : nullptr;
 }
 
-Span* Heap::run_at(const PageSet::Place& place, Blocks blocks, PageGroup group) {
-  Span* span = place.page->record_at(place.first);
+Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group) {
+  Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->become_whole(SpanKind::run);
-  span->base = place.page->base + place.first * kBlockSize;
+  span->base = place.start();
   span->page = place.page;
   span->fresh = place.fresh;
   span->bytes = blocks.bytes();
@@ -342,8 +237,9 @@ Span* Heap::run_at(const PageSet::Place& place, Blocks blocks, PageGroup group) 
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   const Blocks blocks = Blocks::covering(bytes);
   const Blocks room{2 * blocks.n};
-  const PageSet::Place place =
-      bytes <= kRunMax / 2 ? take_in_use(group, room, std::bit_ceil(room.n)) : PageSet::Place{};
+  const PageHeap::Place place = bytes <= kRunMax / 2
+                                    ? pages_.take_in_use(group, room, std::bit_ceil(room.n))
+                                    : PageHeap::Place{};
   if (place.page == nullptr) return allocate(bytes, 1, group, false);
   Span* span = run_at(place, room, group);
   span->sampled = false;
@@ -357,22 +253,17 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 void Heap::park(Span* span) {
   Span* leaves = span;
   if (!span->resized) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
-  if (leaves != nullptr) give_blocks(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
+  if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 
 size_t Heap::drain_parked() {
   size_t drained = 0;
   if (parked_.any())
     parked_.drain([&](Span* span) {
-      give_blocks(span->page, span->base, Blocks::covering(span->bytes));
+      pages_.give(span->page, span->base, Blocks::covering(span->bytes));
       ++drained;
     });
   return drained;
-}
-
-size_t Heap::release(Nanos before, size_t retain_pages) {
-  drain_parked();
-  return pool_.release(before, retain_pages);
 }
 
 void* Heap::resize(Span* span, size_t bytes) {
@@ -382,20 +273,11 @@ void* Heap::resize(Span* span, size_t bytes) {
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
   if (want == have) return span->base;
-  if (want > have && !extend_run(span, have, want)) return nullptr;
-  if (want < have) give_blocks(span->page, span->base + want.bytes(), {have.n - want.n});
+  if (want > have && !pages_.extend(span->page, span->base, have, want)) return nullptr;
+  if (want < have) pages_.give(span->page, span->base + want.bytes(), {have.n - want.n});
   span->bytes = want.bytes();
   span->resized = true;
   return span->base;
-}
-
-bool Heap::extend_run(Span* span, Blocks have, Blocks want) {
-  HugePage* page = span->page;
-  const bool extended = with_set_of(page, [&](PageSet& set) {
-    return set.extend(page, first_block(page, span->base), have, want);
-  });
-  if (extended) used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
-  return extended;
 }
 
 // ----- Looking at the whole -----
@@ -429,15 +311,12 @@ void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
 
 GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
-  for (PageSet& set : sets_[static_cast<int>(group)]) {
-    LockGuard guard(set.lock());
-    set.for_each([&](HugePage* page) { counts.add(*page, count(*page)); });
-  }
+  pages_.for_each_page(group, [&](const HugePage& page) { counts.add(page, count(page)); });
   return counts;
 }
 
 bool Heap::is_consistent() {
-  bool good = pool_.is_consistent() && direct_.is_consistent();
+  bool good = pages_.is_consistent() && direct_.is_consistent();
   for (Bin& bin : bins_) {
     LockGuard guard(bin.lock);
     good &= bin.partial.is_consistent();
@@ -445,11 +324,6 @@ bool Heap::is_consistent() {
       good &= span->is_consistent() && span->free_slots > 0 && map_.find(span->base) == span;
     });
   }
-  for (auto& sets : sets_)
-    for (PageSet& set : sets) {
-      LockGuard guard(set.lock());
-      good &= set.is_consistent();
-    }
   return good;
 }
 

@@ -6,26 +6,20 @@
 //   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
 //   allocate_growing         runs above 12 KiB, of objects that realloc makes larger
 //
-//   bin --span--> page set of the group --huge page--> pool --> system
+//   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
-// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
-// of longer-lived groups (they are pinned already); in a small heap other pages of longer-lived
-// groups, while so much of all pages is free that yet another would cost more than keeping the
-// groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
-// there stays as well.
-// Lock order: bin, page set, pool, direct mappings, arena. No system call under a bin's lock but
-// for new pages.
+// Lock order: bin, those of the pages, direct mappings, arena. No system call under a bin's lock
+// but for new pages.
 #pragma once
 
 #include <cstddef>
 
 #include "heap/bin_number.h"
 #include "heap/direct_mappings.h"
-#include "heap/page_pool.h"
-#include "heap/page_set.h"
 #include "heap/parked_runs.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
+#include "pages/page_heap.h"
 
 namespace llamalloc {
 
@@ -91,16 +85,11 @@ struct alignas(kCacheLine) Bin {
   Depot depot;
 };
 
-enum class PageKind : uint8_t { native, promoted };
-inline constexpr int kPageKinds = 2;
-inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
-inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
-
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
   SpanMap map;
   Bin bins[kBins];
-  PageSet sets[kPageGroups][kPageKinds];
+  PageSets sets;
 };
 
 class Heap {
@@ -110,13 +99,12 @@ class Heap {
         arena_(arena),
         map_(tables.map),
         bins_(tables.bins),
-        sets_(tables.sets),
-        pool_(system, arena, tables.map),
-        direct_(system, arena, tables.map, pool_) {}
+        map_tables_(tables.map, system),
+        pages_(system, arena, map_tables_, tables.sets),
+        direct_(system, arena, tables.map, pages_) {}
 
-  // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
-  void share_pages_below(size_t pages) { small_heap_ = pages; }
-  void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
+  PageHeap& pages() { return pages_; }
+  const PageHeap& pages() const { return pages_; }
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
 
@@ -146,7 +134,7 @@ class Heap {
   size_t depot_bytes() const { return depot_bytes_.load(std::memory_order_relaxed); }
   // What all threads together may cache, in bytes.
   size_t cache_limit() const {
-    const size_t part = pages_in_use() * kHugePageSize / 64;
+    const size_t part = pages_.in_use() * kHugePageSize / 64;
     return part < kLeastCached ? kLeastCached : part < kMostCached ? part : kMostCached;
   }
   void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
@@ -183,34 +171,25 @@ class Heap {
   // The object of a hidden run is the program's again.
   void show_again(Span* span) {
     span->fresh = false;
-    if (row(span->page->group).deadline.n != 0)
-      span->page->last_taken.store(system_.now_coarse().n, std::memory_order_relaxed);
+    pages_.touch(span->page);
     map_.set(span->base, {1}, span);
   }
   // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
   // A direct mapping may move: the result is the address.
   void* resize(Span* span, size_t bytes);
 
-  // Moves pages past their deadline to the next longer-lived group; returns how many.
-  size_t promote_expired(Nanos now);
-  // Gives back what is free of pages that hold little and took no object since `before`, and makes
-  // pages huge that filled again. Returns the bytes given back. No lock is held in a system call.
-  size_t break_idle_pages(Nanos before);
-  // Gives back the huge pages that have been empty since `before`, but keeps `retain_pages`.
-  // Returns how many. No system call happens under a lock that an allocation takes.
-  size_t release(Nanos before, size_t retain_pages);
+  // Frees the parked runs, then PageHeap::release: they keep pages from being empty.
+  size_t release(Nanos before, size_t retain_pages) {
+    drain_parked();
+    return pages_.release(before, retain_pages);
+  }
   // The same for freed direct mappings; returns bytes.
   size_t release_direct(Nanos before) { return direct_.release(before); }
 
-  void collapse_first_pages() { pool_.collapse_first_pages(); }
-
-  PoolCounts pool_counts() { return pool_.counts(); }
-  // Huge pages that hold objects; a hint.
-  size_t pages_in_use() const { return pool_.in_use(); }
   // Empty huge pages, parked runs, freed mappings with memory behind them, or slots in depots:
   // something to release.
   bool has_empty_pages() const {
-    return pool_.has_empty() || cached_direct_bytes() != 0 || parked_.any() || depot_bytes() != 0;
+    return pages_.has_empty() || cached_direct_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
   size_t cached_direct_bytes() const { return direct_.kept_bytes(); }
   // Memory behind the map from addresses to spans; records are counted by the arena.
@@ -220,22 +199,6 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
-  // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
-  // and does not wait. Returns what the pool had at that moment.
-  template <typename F>
-  PoolCounts for_each_page(F&& f) {
-    bool locked[kPageGroups][kPageKinds];
-    for (int g = 0; g < kPageGroups; ++g)
-      for (int k = 0; k < kPageKinds; ++k) locked[g][k] = sets_[g][k].lock().lock();
-    for (auto& row : sets_)
-      for (PageSet& set : row) set.for_each([&](HugePage* page) { f(*page); });
-    const PoolCounts counts = pool_.counts();
-    for (int g = kPageGroups - 1; g >= 0; --g)
-      for (int k = kPageKinds - 1; k >= 0; --k)
-        if (locked[g][k]) sets_[g][k].lock().unlock();
-    return counts;
-  }
-
   // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
   template <typename F>
   void for_each_span(const HugePage& page, F&& f) const {
@@ -255,9 +218,7 @@ class Heap {
   template <typename F>
   void for_each_lock(F&& f) {
     for (Bin& bin : bins_) f(bin.lock);
-    for (auto& row : sets_)
-      for (PageSet& set : row) f(set.lock());
-    f(pool_.lock());
+    pages_.for_each_lock(f);
     f(direct_.lock());
     f(arena_.lock());
   }
@@ -286,40 +247,16 @@ class Heap {
   void free_span(Span* span);
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
-  Span* run_at(const PageSet::Place& place, Blocks blocks, PageGroup group);
+  Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   size_t drain_parked();
-  bool extend_run(Span* span, Blocks have, Blocks want);
-  PageSet::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
-  PageSet::Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
-  PageSet::Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
-  PageSet::Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
-  bool is_small_with_holes() const;
-  PageSet::Place open_page(PageGroup group, Blocks blocks);
-  void give_blocks(HugePage* page, char* start, Blocks blocks);
-  PageSet& set_of(PageGroup group, PageKind kind) {
-    return sets_[static_cast<int>(group)][static_cast<int>(kind)];
-  }
-  void promote(HugePage* page, Nanos now);
-  size_t give_rest_back(HugePage* page, const BlockBits& rest);
-  // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
-  // we wait for the lock.
-  template <typename F>
-  auto with_set_of(HugePage* page, F&& f) {
-    while (true) {
-      PageSet* set = page->set.load(std::memory_order_acquire);
-      LockGuard guard(set->lock());
-      if (page->set.load(std::memory_order_relaxed) == set) return f(*set);
-    }
-  }
+  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
 
   PageSource& system_;
   MetadataArena& arena_;
   SpanMap& map_;
   Bin (&bins_)[kBins];
-  PageSet (&sets_)[kPageGroups][kPageKinds];
-  PagePool pool_;
-  size_t small_heap_ = kSmallHeap;
-  std::atomic<size_t> used_blocks_{0};  // of the pages in use
+  SpanMapTables map_tables_;
+  PageHeap pages_;
   DirectMappings direct_;
   ParkedRuns parked_;
   std::atomic<size_t> depot_bytes_{0};

@@ -32,8 +32,8 @@ class Run {
       : input_(input), system_(system), arena_(system), heap_(system, arena_, tables) {}
 
   void run() {
-    heap_.use_huge_pages(input_.flag());
-    heap_.share_pages_below(input_.byte() % 32);
+    heap_.pages().use_huge_pages(input_.flag());
+    heap_.pages().share_pages_below(input_.byte() % 32);
     while (input_.more()) {
       step();
       CHECK(heap_.is_consistent());
@@ -45,7 +45,7 @@ class Run {
     CHECK(heap_.is_consistent());
     for (PageGroup group : kGroups) CHECK_EQ(heap_.count(group).pages, size_t{0});
     CHECK_EQ(heap_.direct_bytes(), size_t{0});
-    CHECK_EQ(heap_.pages_in_use(), size_t{0});
+    CHECK_EQ(heap_.pages().in_use(), size_t{0});
   }
 
  private:
@@ -190,11 +190,12 @@ class Run {
   void manage(int what) {
     const uint8_t number = input_.byte();
     if (what == 0) system_.time = system_.time + Nanos::millis(number * 20);
-    if (what == 1 && number % 2 == 0) heap_.promote_expired(system_.time);
-    if (what == 1 && number % 2 == 1) heap_.break_idle_pages(system_.time - Nanos::millis(number));
+    if (what == 1 && number % 2 == 0) heap_.pages().promote_expired(system_.time);
+    if (what == 1 && number % 2 == 1)
+      heap_.pages().break_idle(system_.time - Nanos::millis(number));
     if (what == 2) heap_.release(system_.time - Nanos::millis(number), number % 4);
     if (what == 3) heap_.release_direct(system_.time - Nanos::millis(number));
-    if (what == 4 && number % 2 == 0) heap_.collapse_first_pages();
+    if (what == 4 && number % 2 == 0) heap_.pages().collapse_first_pages();
     if (what == 4 && number % 2 == 1) CHECK(heap_.drain_depots() == nullptr);
   }
 

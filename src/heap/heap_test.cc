@@ -60,7 +60,7 @@ TEST_F(HeapTest, ATagKnowsTheStartsOfSlotsThatAThreadMayCache) {
 
 // But for permanent ones, which may lie with those of `unknown`.
 TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
-  heap_.share_pages_below(0);
+  heap_.pages().share_pages_below(0);
   for (int i = 0; i < 3000; ++i)
     for (PageGroup group : kGroups) {
       const char* slot = one(group, 100 + i % 3000);
@@ -81,32 +81,6 @@ TEST_F(HeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
   char* permanent = one(PageGroup::permanent, 1000);
   EXPECT_NE(page_of(permanent), page_of(session)) << "it would pin it";
   EXPECT_EQ(page_of(one(PageGroup::brief, 4096)), page_of(permanent)) << "of the longest-lived";
-}
-
-// 20 pages of which one is half free: 2.5 % are holes.
-TEST_F(HeapTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
-  std::vector<Span*> runs;
-  for (int i = 0; i < 39; ++i)
-    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::session, false));
-  ASSERT_EQ(heap_.pages_in_use(), 20u);
-  char* transient = one(PageGroup::transient, 1000);
-  EXPECT_EQ(page_of(transient)->group, PageGroup::transient);
-  for (int i = 0; i < 4; ++i) heap_.deallocate(runs[2 * i + 1]);  // 13.5 %
-  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->group, PageGroup::session)
-      << "of the longest-lived that has room";
-  EXPECT_EQ(page_of(one(PageGroup::transient, 1000)), page_of(transient)) << "its own come first";
-}
-
-TEST_F(HeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
-  std::vector<Span*> runs;
-  for (size_t i = 0; i < 2 * (kSmallHeap - 1); ++i)
-    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::session, false));
-  for (size_t i = 0; i < runs.size(); i += 2) heap_.deallocate(runs[i]);
-  ASSERT_EQ(heap_.pages_in_use(), kSmallHeap - 1);
-  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->group, PageGroup::session);
-  heap_.allocate(kRunMax, 1, PageGroup::permanent, false);
-  ASSERT_EQ(heap_.pages_in_use(), kSmallHeap);
-  EXPECT_EQ(page_of(one(PageGroup::transient, 1000))->group, PageGroup::transient);
 }
 
 // Seven full pages and one that is partly so: the limit is half a page.
@@ -133,7 +107,7 @@ TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
 
 // What stays may lie with what is not known; that pins nothing that would have become free.
 TEST_F(HeapTest, PermanentObjectsFillUnknownPagesAtAnyTime) {
-  heap_.share_pages_below(0);
+  heap_.pages().share_pages_below(0);
   char* unknown = one(PageGroup::unknown, 1000);
   EXPECT_EQ(page_of(one(PageGroup::permanent, 1000)), page_of(unknown));
   EXPECT_NE(page_of(one(PageGroup::brief, 1000)), page_of(unknown));
@@ -214,11 +188,11 @@ TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
   std::vector<char*> slots;
   for (int i = 0; i < 4 * 256; ++i) slots.push_back(one(PageGroup::unknown, 8192));
   memset(slots[0], 0xab, 8192);
-  const size_t pages = heap_.pool_counts().acquired;
+  const size_t pages = heap_.pages().counts().acquired;
   EXPECT_GE(pages, 4u);
   const size_t with_records = arena_.resident_bytes();
   for (char* slot : slots) heap_.give_one(slot);
-  EXPECT_EQ(heap_.pool_counts().empty_backed, pages);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, pages);
   EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 0), 0u) << "too young";
   system_.time = system_.time + Nanos::seconds(5);
   EXPECT_EQ(heap_.release(system_.time - Nanos::seconds(1), 1), pages - 1);
@@ -235,7 +209,7 @@ TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
 TEST_F(HeapTest, TablesOfReleasedPagesGoBackToo) {
   constexpr size_t kPages = 100;
   const auto fill = [&](std::vector<Span*>& runs) {
-    while (heap_.pages_in_use() < kPages)
+    while (heap_.pages().in_use() < kPages)
       runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
   };
   for (int round = 0; round < 3; ++round) {
@@ -277,19 +251,6 @@ TEST_F(HeapTest, PagesComeAndGoWhileTheirNeighboursDo) {
   one_thread.join();
   another.join();
   EXPECT_TRUE(heap_.is_consistent());
-}
-
-TEST_F(HeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
-  for (int i = 0; i < 6; ++i) heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  const int small = system_.small_advice;  // the three, and our own tables
-  EXPECT_GE(small, 3);
-  heap_.collapse_first_pages();
-  EXPECT_EQ(system_.collapsed, 0u);
-  heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  heap_.collapse_first_pages();
-  heap_.collapse_first_pages();
-  EXPECT_EQ(system_.collapsed, 3 * kHugePageSize);
-  EXPECT_EQ(system_.small_advice, small);
 }
 
 TEST_F(HeapTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
@@ -347,7 +308,7 @@ TEST_F(HeapTest, TheLeastRunLeavesTheRoomBehindItToOthers) {
 TEST_F(HeapTest, NoPageIsOpenedForTheRoomToGrow) {
   for (int i = 0; i < 16; ++i) {
     Span* run = heap_.allocate_growing(120'000, PageGroup::unknown);
-    ASSERT_EQ(heap_.pages_in_use(), 1u) << i;
+    ASSERT_EQ(heap_.pages().in_use(), 1u) << i;
     ASSERT_NE(run, nullptr);
   }
   EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - 16 * 15 * kBlockSize);
@@ -373,7 +334,7 @@ TEST_F(HeapTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 1u);
   heap_.release(Nanos{}, 0);
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
-  EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
@@ -411,16 +372,16 @@ TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
   char* stays = one(PageGroup::transient, 1000);
   HugePage* page = page_of(stays);
   system_.time = system_.time + Nanos::seconds(1);
-  EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
+  EXPECT_EQ(heap_.pages().promote_expired(system_.time), 0u);
   system_.time = system_.time + Nanos::seconds(2);
-  EXPECT_EQ(heap_.promote_expired(system_.time), 1u);
+  EXPECT_EQ(heap_.pages().promote_expired(system_.time), 1u);
   EXPECT_EQ(page->group, PageGroup::brief);
   EXPECT_TRUE(page->promoted);
   char* brief = one(PageGroup::brief, 5000);
   EXPECT_EQ(page_of(brief), page) << "a promoted page is filled before a new one is opened";
   heap_.give_one(brief);
   heap_.give_one(stays);
-  EXPECT_EQ(heap_.pool_counts().empty_backed, 1u);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
@@ -429,9 +390,21 @@ TEST_F(HeapTest, APageInSteadyUseIsNotPromoted) {
   for (int i = 0; i < 10; ++i) {
     heap_.give_one(one(PageGroup::transient, 1000));
     system_.time = system_.time + Nanos::seconds(1);
-    EXPECT_EQ(heap_.promote_expired(system_.time), 0u);
+    EXPECT_EQ(heap_.pages().promote_expired(system_.time), 0u);
   }
   EXPECT_EQ(page_of(stays)->group, PageGroup::transient);
+}
+
+// What a broken page gave back is free, but has no memory.
+TEST_F(HeapTest, CountsBrokenPages) {
+  memset(one(PageGroup::session, 1000), 7, 1000);
+  system_.time = system_.time + Nanos::seconds(3);
+  const size_t span = kSizeClassRows[size_class_of(1000)].blocks * kBlockSize;
+  EXPECT_EQ(heap_.pages().break_idle(system_.time), kHugePageSize - span);
+  const GroupCounts counts = heap_.count(PageGroup::session);
+  EXPECT_EQ(counts.broken, 1u);
+  EXPECT_EQ(counts.unbacked, kHugePageSize - span);
+  EXPECT_EQ(counts.free_blocks, kHugePageSize - span);
 }
 
 // Every call that can fail fails at some step: the heap says no and stays whole.
@@ -503,8 +476,8 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
       heap_.release(system_.time, random() % 4);
       heap_.release_direct(system_.time);
       system_.time = system_.time + Nanos::millis(700);
-      heap_.promote_expired(system_.time);
-      heap_.break_idle_pages(system_.time);
+      heap_.pages().promote_expired(system_.time);
+      heap_.pages().break_idle(system_.time);
     }
   }
   for (auto& [start, h] : used) h.span ? heap_.deallocate(h.span) : void(heap_.give_one(start));
@@ -540,31 +513,6 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   EXPECT_EQ(watch.locked, 0);
 }
 
-// A page that is promoted moves to a set that the walk comes to later.
-TEST_F(HeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
-  constexpr size_t kPages = 100;
-  std::atomic<bool> over{false};
-  std::thread sweeper([&] {
-    while (!over) heap_.promote_expired(Nanos::max());
-  });
-  for (int round = 0; round < 200; ++round) {
-    std::vector<Span*> spans;
-    while (heap_.pages_in_use() < kPages)
-      spans.push_back(heap_.allocate(kRunMax, 1, PageGroup::transient, false));
-    for (int walk = 0; walk < 2; ++walk) {
-      std::map<const HugePage*, int> met;
-      const PoolCounts pool = heap_.for_each_page([&](const HugePage& page) { ++met[&page]; });
-      for (const auto& [page, times] : met) ASSERT_EQ(times, 1);
-      EXPECT_EQ(met.size(), heap_.pages_in_use());
-      EXPECT_EQ(met.size() + pool.empty_backed, pool.acquired - pool.released);
-    }
-    for (Span* span : spans) heap_.deallocate(span);
-    heap_.release(Nanos{}, 0);  // parked runs count as used
-  }
-  over = true;
-  sweeper.join();
-}
-
 TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {
   system_.most_mapped = size_t{300} << 20;
   for (int round = 0; round < 3; ++round) {
@@ -578,7 +526,7 @@ TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {
     EXPECT_TRUE(heap_.is_consistent());
     heap_.deallocate(large);
   }
-  EXPECT_EQ(heap_.pool_counts().empty_backed, 0u);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 0u);
 }
 
 }  // namespace

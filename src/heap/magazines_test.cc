@@ -105,7 +105,7 @@ TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
   EXPECT_TRUE(heap_.has_empty_pages()) << "the first went to the heap";
   EXPECT_EQ(thread.flush(), nullptr);
   heap_.release(Nanos::max(), 0);
-  EXPECT_EQ(heap_.pages_in_use(), 0u);
+  EXPECT_EQ(heap_.pages().in_use(), 0u);
 }
 
 TEST_F(MagazinesTest, ARunIsKeptOnlyWithinTheShareOfAThread) {
@@ -185,7 +185,7 @@ TEST_F(MagazinesTest, AThreadThatOnlyFreesKeepsShortMagazines) {
     ASSERT_LE(taker.cached_bytes(), size_t{8192} * 30);
     ASSERT_TRUE(taker.cache().is_consistent());
   }
-  EXPECT_LE(heap_.pool_counts().acquired, 40u) << "the maker gets back what the taker freed";
+  EXPECT_LE(heap_.pages().counts().acquired, 40u) << "the maker gets back what the taker freed";
 }
 
 TEST_F(MagazinesTest, AMagazineInUseBothWaysGrowsToHoldAThousand) {
@@ -279,8 +279,8 @@ class BesideAWorker : public testing::Test {
       while (!done.load()) {
         EXPECT_LE(heap_.count(PageGroup::brief).allocated, 8 * kRunMax);
         EXPECT_EQ(heap_.drain_depots(), nullptr);
-        promoted_ += heap_.promote_expired(Nanos::max());
-        heap_.break_idle_pages(Nanos::max());
+        promoted_ += heap_.pages().promote_expired(Nanos::max());
+        heap_.pages().break_idle(Nanos::max());
         heap_.release(Nanos::max(), 0);
         std::this_thread::yield();
       }
@@ -297,7 +297,7 @@ class BesideAWorker : public testing::Test {
     worker.join();
     EXPECT_EQ(heap_.drain_depots(), nullptr);
     heap_.release(Nanos::max(), 0);
-    EXPECT_EQ(heap_.pages_in_use(), 0u);
+    EXPECT_EQ(heap_.pages().in_use(), 0u);
     EXPECT_TRUE(heap_.is_consistent());
   }
 

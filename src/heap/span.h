@@ -18,13 +18,11 @@
 #include <cstdint>
 
 #include "base/lifetime_class.h"
-#include "heap/address_heap.h"
 #include "heap/bin_number.h"
 #include "heap/size_class.h"
+#include "pages/huge_page.h"
 
 namespace llamalloc {
-
-struct HugePage;
 
 enum class SpanKind : uint8_t { slots, run, direct };
 
@@ -55,15 +53,13 @@ struct alignas(kCacheLine) Span {
     };
   };
 
-  static constexpr size_t kRecordBytes = 128;
   static constexpr int kNearWords = 8;
-  // Of a span with more slots the words lie in the second half of the page's records.
-  static constexpr size_t kFarWords = size_t{16} << 10;
 
+  // Of a span with more slots they lie in the second half of the page's records.
   uint64_t* words() {
     char* record = reinterpret_cast<char*>(this);
-    return reinterpret_cast<uint64_t*>(record +
-                                       (word_count <= kNearWords ? kRecordBytes / 2 : kFarWords));
+    return reinterpret_cast<uint64_t*>(
+        record + (word_count <= kNearWords ? kRecordBytes / 2 : kRecordsBytes));
   }
   const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
   // Words change under the lock of the bin; statistics count them without it.
@@ -102,6 +98,6 @@ struct alignas(kCacheLine) Span {
   }
   bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
 };
-static_assert(sizeof(Span) == Span::kRecordBytes / 2);
+static_assert(sizeof(Span) == kRecordBytes / 2);
 
 }  // namespace llamalloc

@@ -30,6 +30,7 @@
 #include "base/units.h"
 #include "heap/span.h"
 #include "os/pages.h"
+#include "pages/page_tables.h"
 
 namespace llamalloc {
 
@@ -186,6 +187,22 @@ class SpanMap {
   std::array<std::atomic<Leaf*>, kRootEntries> root_{};
   // By bin, from kNoLocalBin on, whose is 0: below that is nothing. Set with the bin's first span.
   std::array<std::atomic<uint64_t>, kLocalBins - kNoLocalBin> magics_{};
+};
+
+// The map as the pool of huge pages sees it. Not the map itself: that has no word beside its
+// zeroes.
+class SpanMapTables final : public PageTables {
+ public:
+  constexpr SpanMapTables(SpanMap& map, PageSource& system) : map_(map), system_(system) {}
+  bool cover(const char* start, size_t bytes) override { return map_.cover(start, bytes, system_); }
+  bool share_memory(const char* page, const char* other) const override {
+    return SpanMap::share_a_page(page, other);
+  }
+  void discard(const char* page) override { map_.discard(page, system_); }
+
+ private:
+  SpanMap& map_;
+  PageSource& system_;
 };
 
 }  // namespace llamalloc

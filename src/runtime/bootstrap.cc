@@ -43,8 +43,8 @@ void start_hardening() {
   find_system_libraries();
   read_options();
   check_output_paths();
-  process.heap.use_huge_pages(process.options.hugepages);
-  process.heap.share_pages_below(process.options.share_pages_below / kHugePageSize);
+  process.heap.pages().use_huge_pages(process.options.hugepages);
+  process.heap.pages().share_pages_below(process.options.share_pages_below / kHugePageSize);
   process_world.start();
   prepare_thread_exit();
   prepare_foreign();

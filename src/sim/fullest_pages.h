@@ -9,8 +9,8 @@
 
 #include <bit>
 
-#include "heap/huge_page.h"
-#include "heap/page_set.h"
+#include "pages/huge_page.h"
+#include "pages/page_set.h"
 
 namespace llamalloc::sim {
 

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "heap/heap.h"
-#include "heap/page_pool.h"
-#include "heap/span_map.h"
 #include "os/arena.h"
+#include "pages/page_pool.h"
 #include "sim/policy.h"
 #include "sim/sim_pages.h"
 
@@ -53,8 +52,8 @@ class PagedPolicy : public Policy {
 
   SimPages pages_;
   MetadataArena arena_{pages_};
-  std::unique_ptr<SpanMap> map_ = std::make_unique<SpanMap>();  // only because the pool covers it
-  PagePool pool_{pages_, arena_, *map_};
+  NoPageTables tables_;
+  PagePool pool_{pages_, arena_, tables_};
   size_t used_pages_ = 0;     // huge pages in use
   uint64_t used_blocks_ = 0;  // blocks in use
   uint64_t rounding_ = 0;

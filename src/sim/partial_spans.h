@@ -8,8 +8,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "heap/address_heap.h"
-#include "heap/huge_page.h"
+#include "pages/address_heap.h"
+#include "pages/huge_page.h"
 
 namespace llamalloc::sim {
 

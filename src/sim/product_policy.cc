@@ -115,7 +115,7 @@ Losses ProductPolicy::losses() {
     losses.free_blocks += counts.free_blocks;
   }
   losses.rounding = rounding_;
-  losses.empty_pages = heap.pool_counts().empty_backed * kHugePageSize +
+  losses.empty_pages = heap.pages().counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap.cached_direct_bytes());
   losses.thread_caches = heap.depot_bytes();
   for (const auto& thread : threads_)

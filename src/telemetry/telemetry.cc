@@ -5,7 +5,7 @@ namespace llamalloc {
 
 Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
   Figures figures;
-  const PoolCounts pool = from_.heap.for_each_page([&](const HugePage& page) {
+  const PoolCounts pool = from_.heap.pages().for_each_page([&](const HugePage& page) {
     const PageCounts counts = from_.heap.count(page);
     figures.groups[static_cast<int>(page.group.load(std::memory_order_relaxed))].add(page, counts);
     for (int c = 0; c < kSizeClasses; ++c)

@@ -116,9 +116,9 @@ TEST_F(TelemetryThreads, PartsAgreeWhileThreadsAllocate) {
   for (unsigned seed = 1; seed <= 3; ++seed) threads.emplace_back(churn, seed);
   threads.emplace_back([&] {
     while (!over) {
-      heap_.promote_expired(Nanos::max());
+      heap_.pages().promote_expired(Nanos::max());
       heap_.release(Nanos::max(), 0);
-      heap_.break_idle_pages(Nanos::max());
+      heap_.pages().break_idle(Nanos::max());
     }
   });
   for (int i = 0; i < 300; ++i) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "os/pages.h"
@@ -78,13 +79,22 @@ class FuzzPages final : public PageSource {
   size_t used_ = 0;
 };
 
-// One input for a Run that works on a Table of which zeroes are an empty one.
+// One input for a Run.
+template <typename Run>
+int fuzz_with_system(const uint8_t* data, size_t size) {
+  static FuzzPages system;
+  system.reset();
+  Run({data, size}, system).run();
+  return 0;
+}
+
+// One input for a Run that works on a Table.
 template <typename Run, typename Table>
 int fuzz_with_table(const uint8_t* data, size_t size) {
   static FuzzPages system;
   system.reset();
   void* table = system.map(sizeof(Table), kSmallPage);
-  Run({data, size}, system, *static_cast<Table*>(table)).run();
+  Run({data, size}, system, *new (table) Table).run();
   return 0;
 }
 

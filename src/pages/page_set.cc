@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/page_set.h"
+#include "pages/page_set.h"
 
 #include <bit>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huge pages that a few objects keep: what is free of them goes back to the system, and they are
 // made huge again when they fill.
-#include "heap/heap.h"
+#include "pages/page_heap.h"
 
 namespace llamalloc {
 namespace {
@@ -48,7 +48,7 @@ Chosen choose(PageSet& set, Nanos before, size_t* in_pieces) {
 
 }  // namespace
 
-size_t Heap::break_idle_pages(Nanos before) {
+size_t PageHeap::break_idle(Nanos before) {
   size_t in_pieces = 0, given_back = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
@@ -62,7 +62,7 @@ size_t Heap::break_idle_pages(Nanos before) {
 }
 
 // Small pages first: a huge one would be filled again by the system. No lock is held meanwhile.
-size_t Heap::give_rest_back(HugePage* page, const BlockBits& rest) {
+size_t PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
   system_.advise_huge(page->base, kHugePageSize, false);
   size_t bytes = 0;
   bool clean = true;

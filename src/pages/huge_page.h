@@ -6,11 +6,12 @@
 //              +---+ broken: it held little for a while, and what was free of it went back; huge
 //                    again when it is half full (broken_pages.cc)
 //
-// Its spans have their records in one piece of memory beside it, by the number of their first
-// block: a span has at least two blocks, so 128 records do. The piece is address space until it is
-// used, and goes back to the system together with the page.
+// Whoever takes blocks keeps a record of them in a piece of memory beside the page, by the number
+// of the first block: nobody takes fewer than two blocks, so 128 records do. The second half of the
+// piece is room for what does not fit into a record. The piece is address space until it is used,
+// and goes back to the system together with the page.
 //
-//   records   [ record 0 | record 1 | ... 127 ][ far words of record 0 | ... 127 ]     2 x 16 KiB
+//   records   [ record 0 | record 1 | ... 127 ][ more of record 0 | ... 127 ]     2 x 16 KiB
 //
 // Invariants: used_blocks == set bits of `used`; longest_run == longest run of clear bits;
 // `dirty` holds every block used since the page was last given back, hence used is part of dirty.
@@ -23,16 +24,16 @@
 
 #include "base/lifetime_class.h"
 #include "base/units.h"
-#include "heap/address_heap.h"
-#include "heap/span.h"
+#include "pages/address_heap.h"
 
 namespace llamalloc {
 
 class PageSet;
 
 inline constexpr uint32_t kLeastSpanBlocks = 2;
-inline constexpr size_t kPageRecordBytes = 2 * Span::kFarWords;
-static_assert(kBlocksPerHugePage / kLeastSpanBlocks * Span::kRecordBytes == Span::kFarWords);
+inline constexpr size_t kRecordBytes = 128;
+inline constexpr size_t kRecordsBytes = kBlocksPerHugePage / kLeastSpanBlocks * kRecordBytes;
+inline constexpr size_t kPageRecordBytes = 2 * kRecordsBytes;
 
 struct BlockBits {
   static constexpr int kWords = 4;
@@ -75,17 +76,21 @@ struct HugePage {
   bool given_back = false;  // among the pool's pages without memory
   Nanos opened{};           // when it took its first span
   Nanos emptied{};          // when it lost its last span
-  // When somebody last took blocks in it or, kept for groups with a deadline, slots. Written under
-  // the lock of a bin or of the set, read by the sweeps: an old value only hastens a promotion.
+  // When somebody last took blocks in it or, kept for groups with a deadline, an object. Written
+  // under the lock of a bin or of the set, read by the sweeps: an old value only hastens a
+  // promotion.
   std::atomic<int64_t> last_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes
-  // The page with which it shares a page of the span map; null: there is none.
+  // The page with which it shares a page of the tables above (page_tables.h); null: there is none.
   HugePage* neighbour = nullptr;
 
   const char* address() const { return base; }
-  Span* record_at(uint32_t first_block) {
-    return reinterpret_cast<Span*>(records + first_block / kLeastSpanBlocks * Span::kRecordBytes);
+  void* record_at(uint32_t first_block) const {
+    return records + first_block / kLeastSpanBlocks * kRecordBytes;
+  }
+  uint32_t block_at(const char* address) const {
+    return static_cast<uint32_t>(address - base) >> kBlockShift;
   }
   bool is_consistent() const {
     return used_blocks == used.count() && longest_run == used.longest_clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockBits against an array of bools: every question that it answers, after every change.
 //   three bytes a step: first block, how many, set or clear and the alignment to look for
-#include "heap/huge_page.h"
+#include "pages/huge_page.h"
 
 #include "base/fuzz_input.h"
 

@@ -9,9 +9,9 @@
 // Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
 #pragma once
 
-#include "heap/address_heap.h"
-#include "heap/huge_page.h"
 #include "os/lock.h"
+#include "pages/address_heap.h"
+#include "pages/huge_page.h"
 
 namespace llamalloc {
 
@@ -22,6 +22,8 @@ class PageSet {
     HugePage* page = nullptr;
     uint32_t first = 0;
     bool fresh = false;  // no block of it was used since the page was backed: it reads as zero
+
+    char* start() const { return page->base + first * kBlockSize; }
   };
 
   // The caller holds lock() for all of these.

@@ -12,15 +12,14 @@
 #include <atomic>
 #include <cstddef>
 
-#include "heap/address_heap.h"
-#include "heap/huge_page.h"
 #include "os/arena.h"
 #include "os/lock.h"
 #include "os/pages.h"
+#include "pages/address_heap.h"
+#include "pages/huge_page.h"
+#include "pages/page_tables.h"
 
 namespace llamalloc {
-
-class SpanMap;
 
 struct PoolCounts {
   size_t reserved_bytes = 0;
@@ -32,8 +31,8 @@ struct PoolCounts {
 
 class PagePool {
  public:
-  constexpr PagePool(PageSource& system, MetadataArena& arena, SpanMap& map)
-      : system_(system), arena_(arena), map_(map) {}
+  constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables)
+      : system_(system), arena_(arena), tables_(tables) {}
 
   void use_huge_pages(bool yes) { want_huge_ = yes; }
   bool wants_huge_pages() const { return want_huge_; }
@@ -88,7 +87,7 @@ class PagePool {
 
   PageSource& system_;
   MetadataArena& arena_;
-  SpanMap& map_;
+  PageTables& tables_;
   Lock lock_;
   bool want_huge_ = true;
   size_t next_chunk_ = kFirstChunk;

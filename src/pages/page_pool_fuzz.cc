@@ -1,23 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 // PagePool over a system whose calls fail on order: no page is out twice, each is aligned and lies
-// in covered space, one that went back reads as zero, counts are those of the naive list.
+// in covered space, one that went back reads as zero, counts are those of the naive list. Tables
+// are discarded only for pages that nobody has.
 //   two bytes a step: what, and a number
-#include "heap/page_pool.h"
+#include "pages/page_pool.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "base/fuzz_input.h"
-#include "heap/span_map.h"
 #include "os/fake/fuzz_pages.h"
 
 namespace llamalloc {
 namespace {
 
+// Tables of which a piece describes two pages. Fails on order, as the system does.
+class Tables final : public PageTables {
+ public:
+  Tables(FuzzPages& system, const std::vector<HugePage*>& held) : system_(system), held_(held) {}
+
+  bool cover(const char* start, size_t bytes) override {
+    if (system_.calls_left == 1) return false;
+    covered_.emplace_back(start, start + bytes);
+    return true;
+  }
+  bool share_memory(const char* page, const char* other) const override {
+    return pair_of(page) == pair_of(other);
+  }
+  void discard(const char* page) override {
+    for (const HugePage* held : held_) CHECK(!share_memory(held->base, page));
+  }
+  bool covers(const char* page) const {
+    return std::any_of(covered_.begin(), covered_.end(), [page](const auto& space) {
+      return page >= space.first && page + kHugePageSize <= space.second;
+    });
+  }
+
+ private:
+  static uintptr_t pair_of(const char* page) {
+    return reinterpret_cast<uintptr_t>(page) >> (kHugePageShift + 1);
+  }
+  FuzzPages& system_;
+  const std::vector<HugePage*>& held_;
+  std::vector<std::pair<const char*, const char*>> covered_;
+};
+
 class Run {
  public:
-  Run(FuzzInput input, FuzzPages& system, SpanMap& map)
-      : input_(input), system_(system), arena_(system), pool_(system, arena_, map), map_(map) {}
+  Run(FuzzInput input, FuzzPages& system)
+      : input_(input),
+        system_(system),
+        arena_(system),
+        tables_(system, held_),
+        pool_(system, arena_, tables_) {}
 
   void run() {
     pool_.use_huge_pages(input_.flag());
@@ -54,7 +89,7 @@ class Run {
     CHECK_EQ(reinterpret_cast<uintptr_t>(page->base) % kHugePageSize, uintptr_t{0});
     for (const HugePage* other : held_) CHECK(other != page && other->base != page->base);
     CHECK_EQ(page->used_blocks, 0);
-    map_.set(page->base, Blocks{kBlocksPerHugePage}, nullptr);  // covered, or a fault
+    CHECK(tables_.covers(page->base));
     const bool clean = page->dirty.count() == 0;
     for (size_t at = 0; at < kHugePageSize; at += kHugePageSize / 8)
       CHECK(!clean || page->base[at] == 0);
@@ -81,14 +116,14 @@ class Run {
   FuzzInput input_;
   FuzzPages& system_;
   MetadataArena arena_;
-  PagePool pool_;
-  SpanMap& map_;
   std::vector<HugePage*> held_;
+  Tables tables_;
+  PagePool pool_;
 };
 
 }  // namespace
 }  // namespace llamalloc
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  return llamalloc::fuzz_with_table<llamalloc::Run, llamalloc::SpanMap>(data, size);
+  return llamalloc::fuzz_with_system<llamalloc::Run>(data, size);
 }

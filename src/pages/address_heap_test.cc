@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/address_heap.h"
+#include "pages/address_heap.h"
 
 #include <gtest/gtest.h>
 

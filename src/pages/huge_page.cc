@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/huge_page.h"
+#include "pages/huge_page.h"
 
 namespace llamalloc {
 

@@ -2,7 +2,7 @@
 // PageSet against arrays of bools: what it gives is free, aligned, the lowest of its page, fresh
 // only where no block was used before, and it refuses only what its buckets need not find.
 //   four bytes a step: what, and three numbers
-#include "heap/page_set.h"
+#include "pages/page_set.h"
 
 #include <algorithm>
 #include <memory>

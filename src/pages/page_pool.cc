@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heap/page_pool.h"
-
-#include "heap/span_map.h"
+#include "pages/page_pool.h"
 
 namespace llamalloc {
 
@@ -89,11 +87,11 @@ size_t PagePool::release(Nanos before, size_t retain) {
   return released;
 }
 
-// Takes its neighbour out for a moment, so that nobody fills in their page of the map while that
+// Takes its neighbour out for a moment, so that nobody fills in their page of the tables while that
 // goes back to the system.
 void PagePool::become_given_back(HugePage* page) {
   HugePage* neighbour = take_neighbour(page);
-  if (neighbour != nullptr) map_.discard(page->base, system_);
+  if (neighbour != nullptr) tables_.discard(page->base);
   LockGuard guard(lock_);
   page->backed = page->broken = false;
   page->dirty = {};
@@ -127,12 +125,12 @@ HugePage* PagePool::take_new() {
   return page;
 }
 
-// Pages are made upwards: of two that share a page of the map, the lower one comes first.
+// Pages are made upwards: of two that share a page of the tables, the lower one comes first.
 void PagePool::meet_neighbour(HugePage* page) {
   HugePage* below = last_made_;
   last_made_ = page;
   if (below == nullptr || below->base + kHugePageSize != page->base) return;
-  if (!SpanMap::share_a_page(below->base, page->base)) return;
+  if (!tables_.share_memory(below->base, page->base)) return;
   page->neighbour = below;
   below->neighbour = page;
 }
@@ -251,9 +249,9 @@ bool PagePool::commit_more() {
 
 bool PagePool::reserve_chunk() {
   while (true) {
-    void* chunk = system_.reserve(next_chunk_, kHugePageSize);
-    if (chunk && map_.cover(chunk, next_chunk_, system_)) {
-      cursor_ = committed_ = static_cast<char*>(chunk);
+    char* chunk = static_cast<char*>(system_.reserve(next_chunk_, kHugePageSize));
+    if (chunk && tables_.cover(chunk, next_chunk_)) {
+      cursor_ = committed_ = chunk;
       limit_ = cursor_ + next_chunk_;
       counts_.reserved_bytes += next_chunk_;
       if (next_chunk_ < kLargestChunk) next_chunk_ *= 2;

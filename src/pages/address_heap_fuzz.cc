@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AddressHeap against std::set: the same members and the same minimum after every step.
 //   each byte: one of 128 nodes goes in, or out if it is in; 128 and more: the lowest goes out
-#include "heap/address_heap.h"
+#include "pages/address_heap.h"
 
 #include <set>
 

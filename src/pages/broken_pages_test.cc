@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "os/fake/fake_pages.h"
+#include "pages/page_heap.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr Nanos kDelay = Nanos::seconds(2);
+constexpr Blocks kHalf{kBlocksPerHugePage / 2};
+constexpr Blocks kQuarter{kBlocksPerHugePage / 4};
+constexpr Blocks kKept{2};
+
+class BrokenPagesTest : public testing::Test {
+ protected:
+  PageHeap::Place take(Blocks blocks) { return pages_.take(PageGroup::session, blocks, 1); }
+  void give(const PageHeap::Place& place, Blocks blocks) {
+    pages_.give(place.page, place.start(), blocks);
+  }
+  // Two blocks of a page that was full of written memory.
+  PageHeap::Place nearly_empty_page() {
+    const PageHeap::Place kept = take(kKept), rest = take(kHalf);
+    memset(kept.start(), 7, kKept.bytes());
+    memset(rest.start(), 7, kHalf.bytes());
+    give(rest, kHalf);
+    system_.time = system_.time + Nanos::seconds(3);
+    return kept;
+  }
+  size_t break_pages() { return pages_.break_idle(system_.time - kDelay); }
+  size_t resident(const HugePage* page) { return system_.resident(page->base, kHugePageSize); }
+
+  FakePages system_;
+  MetadataArena arena_{system_};
+  NoPageTables tables_;
+  PageSets sets_;
+  PageHeap pages_{system_, arena_, tables_, sets_};
+};
+
+TEST_F(BrokenPagesTest, TheFreePartOfANearlyEmptyPageGoesBack) {
+  const PageHeap::Place kept = nearly_empty_page();
+  EXPECT_GE(resident(kept.page), kHalf.bytes());
+  EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
+  EXPECT_LE(resident(kept.page), kKept.bytes());
+  for (size_t i = 0; i < kKept.bytes(); ++i) ASSERT_EQ(kept.start()[i], 7);
+  EXPECT_TRUE(kept.page->broken);
+  EXPECT_EQ(kept.page->used_blocks, kKept.n) << "the others are free still";
+  EXPECT_EQ(kept.page->dirty.count(), kKept.n);
+  EXPECT_EQ(break_pages(), 0u) << "once";
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
+  nearly_empty_page();
+  take(kKept);
+  EXPECT_EQ(break_pages(), 0u);
+  system_.time = system_.time + kDelay;
+  take(kQuarter);
+  system_.time = system_.time + kDelay;
+  EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
+}
+
+TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
+  const HugePage* page = nearly_empty_page().page;
+  break_pages();
+  const PageHeap::Place place = take(kQuarter);
+  ASSERT_EQ(place.page, page);
+  EXPECT_TRUE(place.fresh);
+  for (size_t i = 0; i < kQuarter.bytes(); i += 4096) ASSERT_EQ(place.start()[i], 0);
+  EXPECT_EQ(page->dirty.count(), kQuarter.n + kKept.n);
+}
+
+TEST_F(BrokenPagesTest, HalfFullItBecomesHugeAgain) {
+  const HugePage* page = nearly_empty_page().page;
+  break_pages();
+  const int advice = system_.huge_advice;
+  take(kQuarter);
+  break_pages();
+  EXPECT_TRUE(page->broken);
+  EXPECT_EQ(take(kQuarter).page, page);
+  break_pages();
+  EXPECT_FALSE(page->broken);
+  EXPECT_EQ(system_.huge_advice, advice + 1);
+  EXPECT_EQ(system_.collapsed, kHugePageSize);
+}
+
+TEST_F(BrokenPagesTest, AnEmptyOneIsHugeWhenItIsUsedAgain) {
+  const PageHeap::Place kept = nearly_empty_page();
+  break_pages();
+  give(kept, kKept);
+  EXPECT_EQ(pages_.in_use(), 0u);
+  const int advice = system_.huge_advice;
+  EXPECT_EQ(pages_.release(Nanos::max(), 0), 1u);
+  EXPECT_EQ(system_.huge_advice, advice + 1);
+  EXPECT_EQ(take(kKept).page, kept.page);
+  EXPECT_FALSE(kept.page->broken);
+}
+
+struct Interruption {
+  PageHeap* pages;
+  PageHeap::Place kept;
+  PageHeap::Place taken;
+};
+
+// Its last blocks are freed, and somebody looks for room, just while the rest is on its way back.
+TEST_F(BrokenPagesTest, NobodyGetsWhatIsBeingGivenBack) {
+  Interruption state{&pages_, nearly_empty_page(), {}};
+  system_.on_release_argument = &state;
+  system_.on_release = [](void* argument) {
+    auto& now = *static_cast<Interruption*>(argument);
+    if (now.taken.page != nullptr) return;
+    now.taken = now.pages->take(PageGroup::session, kQuarter, 1);
+    now.pages->give(now.kept.page, now.kept.start(), kKept);
+  };
+  break_pages();
+  system_.on_release = nullptr;
+  EXPECT_NE(state.taken.page, state.kept.page);
+  EXPECT_EQ(pages_.in_use(), 1u) << "what became empty meanwhile is not lost";
+  EXPECT_EQ(pages_.counts().empty_backed, 1u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(BrokenPagesTest, ASystemThatRefusesCostsNothing) {
+  const HugePage* page = nearly_empty_page().page;
+  system_.calls_left = 0;
+  EXPECT_EQ(break_pages(), 0u);
+  system_.calls_left = INT64_MAX;
+  const PageHeap::Place place = take(kHalf);
+  EXPECT_EQ(place.page, page);
+  EXPECT_FALSE(place.fresh) << "it holds what it held";
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+}  // namespace
+}  // namespace llamalloc

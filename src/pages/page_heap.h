@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heap of huge pages: gives blocks of pages that serve a page group, and takes them back.
+//
+//   take / give       blocks
+//   promote_expired   pages past their deadline join the next longer-lived group
+//   break_idle        the free part of sparse pages goes back to the system (broken_pages.cc)
+//   release           empty pages go back to the system
+//
+//   sets[group] { native, promoted } --huge page--> pool --> system
+//
+// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
+// of longer-lived groups (they are pinned already); in a small heap other pages of longer-lived
+// groups, while so much of all pages is free that yet another would cost more than keeping the
+// groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
+// there stays as well.
+// Lock order: page sets (rising: towards the longer-lived groups, native before promoted), pool,
+// arena.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "pages/page_pool.h"
+#include "pages/page_set.h"
+
+namespace llamalloc {
+
+enum class PageKind : uint8_t { native, promoted };
+inline constexpr int kPageKinds = 2;
+inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
+inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
+
+// Apart from PageHeap, so that it can lie with other tables that start as zeroes.
+struct PageSets {
+  PageSet of[kPageGroups][kPageKinds];
+};
+
+class PageHeap {
+ public:
+  using Place = PageSet::Place;
+
+  constexpr PageHeap(PageSource& system, MetadataArena& arena, PageTables& tables, PageSets& sets)
+      : system_(system), sets_(sets.of), pool_(system, arena, tables) {}
+
+  // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
+  void share_pages_below(size_t pages) { small_heap_ = pages; }
+  void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
+  bool wants_huge_pages() const { return pool_.wants_huge_pages(); }
+
+  // Blocks for the group, at a multiple of `alignment` blocks; a null page: no memory.
+  Place take(PageGroup group, Blocks blocks, uint32_t alignment) {
+    const Place place = take_in_use(group, blocks, alignment);
+    return place.page != nullptr ? place : take_new(group, blocks);
+  }
+  // The same of pages in use only; a null page: none has room.
+  Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
+  void give(HugePage* page, const char* start, Blocks blocks);
+  // Makes `have` blocks from `start` on `want`, which are more; false: those behind are not free.
+  bool extend(HugePage* page, const char* start, Blocks have, Blocks want);
+  // Somebody took an object in blocks of the page that are taken already.
+  void touch(HugePage* page) {
+    if (has_deadline(page->group)) page->last_taken.store(coarse_time(), std::memory_order_relaxed);
+  }
+
+  // Moves pages past their deadline to the next longer-lived group; returns how many.
+  size_t promote_expired(Nanos now);
+  // Gives back what is free of pages that hold little and took no object since `before`, and makes
+  // pages huge that filled again. Returns the bytes given back. No lock is held in a system call.
+  size_t break_idle(Nanos before);
+  // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
+  // many. No lock is held in a system call.
+  size_t release(Nanos before, size_t retain) { return pool_.release(before, retain); }
+  // Gives the address space of all empty pages back too. True if there was any.
+  bool give_up_space() { return pool_.give_up_space(); }
+  // Makes huge what had to start small, once it is time; a system call, for the worker.
+  void collapse_first_pages() { pool_.collapse_first_pages(); }
+
+  PoolCounts counts() { return pool_.counts(); }
+  // Huge pages that hold objects; a hint.
+  size_t in_use() const { return pool_.in_use(); }
+  bool has_empty() const { return pool_.has_empty(); }
+
+  // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
+  // and does not wait. Returns what the pool had at that moment.
+  template <typename F>
+  PoolCounts for_each_page(F&& f) {
+    bool locked[kPageGroups][kPageKinds];
+    for (int g = 0; g < kPageGroups; ++g)
+      for (int k = 0; k < kPageKinds; ++k) locked[g][k] = sets_[g][k].lock().lock();
+    for (auto& row : sets_)
+      for (PageSet& set : row) set.for_each([&](HugePage* page) { f(*page); });
+    const PoolCounts counts = pool_.counts();
+    for (int g = kPageGroups - 1; g >= 0; --g)
+      for (int k = kPageKinds - 1; k >= 0; --k)
+        if (locked[g][k]) sets_[g][k].lock().unlock();
+    return counts;
+  }
+  // The same for those that serve the group; its sets are locked one after the other.
+  template <typename F>
+  void for_each_page(PageGroup group, F&& f) {
+    for (PageSet& set : sets_[static_cast<int>(group)]) {
+      LockGuard guard(set.lock());
+      set.for_each([&](HugePage* page) { f(*page); });
+    }
+  }
+
+  // f(Lock&) for every lock, in the order in which they may be taken.
+  template <typename F>
+  void for_each_lock(F&& f) {
+    for (auto& row : sets_)
+      for (PageSet& set : row) f(set.lock());
+    f(pool_.lock());
+  }
+  bool is_consistent();
+
+ private:
+  static bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
+  int64_t coarse_time() { return system_.now_coarse().n; }
+  PageSet& set_of(PageGroup group, PageKind kind) {
+    return sets_[static_cast<int>(group)][static_cast<int>(kind)];
+  }
+  Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
+  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
+  bool is_small_with_holes() const;
+  Place take_new(PageGroup group, Blocks blocks);
+  void promote(HugePage* page, PageSet& from, Nanos now);
+  size_t give_rest_back(HugePage* page, const BlockBits& rest);
+  // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
+  // we wait for the lock.
+  template <typename F>
+  auto with_set_of(HugePage* page, F&& f) {
+    while (true) {
+      PageSet* set = page->set.load(std::memory_order_acquire);
+      LockGuard guard(set->lock());
+      if (page->set.load(std::memory_order_relaxed) == set) return f(*set);
+    }
+  }
+
+  PageSource& system_;
+  PageSet (&sets_)[kPageGroups][kPageKinds];
+  PagePool pool_;
+  size_t small_heap_ = kSmallHeap;
+  std::atomic<size_t> used_blocks_{0};  // of the pages in use
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pages/page_heap.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr uint32_t kAll = kBlocksPerHugePage;
+constexpr uint32_t kHalf = kAll / 2;
+
+struct Held {
+  HugePage* page = nullptr;
+  char* start = nullptr;
+  Blocks blocks;
+};
+
+class PageHeapTest : public testing::Test {
+ protected:
+  Held take(PageGroup group, uint32_t n, uint32_t alignment = 1) {
+    const PageHeap::Place place = pages_.take(group, {n}, alignment);
+    return place.page != nullptr ? Held{place.page, place.start(), {n}} : Held{};
+  }
+  void give(const Held& held) { pages_.give(held.page, held.start, held.blocks); }
+  // Whether a block for the group comes from a page that was opened for another.
+  bool shares(PageGroup group) {
+    const Held probe = take(group, 2);
+    const bool shared = probe.page->group != group;
+    give(probe);
+    return shared;
+  }
+  void wait(int64_t seconds) { system_.time = system_.time + Nanos::seconds(seconds); }
+
+  FakePages system_;
+  MetadataArena arena_{system_};
+  NoPageTables tables_;
+  PageSets sets_;
+  PageHeap pages_{system_, arena_, tables_, sets_};
+};
+
+TEST_F(PageHeapTest, GivesTheLowestBlocksAlignedAndTakesThemBack) {
+  const Held a = take(PageGroup::unknown, 2), b = take(PageGroup::unknown, 3);
+  EXPECT_EQ(b.start, a.start + a.blocks.bytes());
+  const Held c = take(PageGroup::unknown, 5, 8);
+  EXPECT_EQ(c.start, c.page->base + 8 * kBlockSize);
+  give(a);
+  EXPECT_EQ(take(PageGroup::unknown, 2).start, a.start);
+  EXPECT_EQ(pages_.in_use(), 1u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(PageHeapTest, ExtendsWhereTheBlocksBehindAreFree) {
+  const Held a = take(PageGroup::unknown, 2);
+  EXPECT_TRUE(pages_.extend(a.page, a.start, {2}, {10}));
+  const Held b = take(PageGroup::unknown, 2);
+  EXPECT_EQ(b.start, a.start + 10 * kBlockSize);
+  EXPECT_FALSE(pages_.extend(a.page, a.start, {10}, {11}));
+  EXPECT_FALSE(pages_.extend(b.page, b.start, {2}, {kAll}));
+  pages_.give(a.page, a.start, {10});
+  give(b);
+  EXPECT_EQ(pages_.in_use(), 0u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(PageHeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
+  const Held session = take(PageGroup::session, 2);
+  EXPECT_EQ(take(PageGroup::transient, 2).page, session.page);
+  EXPECT_EQ(take(PageGroup::unknown, 2).page, session.page) << "it may stay or not";
+  const Held permanent = take(PageGroup::permanent, 2);
+  EXPECT_NE(permanent.page, session.page) << "it would pin it";
+  EXPECT_EQ(take(PageGroup::brief, 2).page, permanent.page) << "of the longest-lived";
+}
+
+// 20 pages of which one is half free: 2.5 % are holes.
+TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
+  std::vector<Held> halves;
+  for (int i = 0; i < 39; ++i) halves.push_back(take(PageGroup::session, kHalf));
+  ASSERT_EQ(pages_.in_use(), 20u);
+  const Held transient = take(PageGroup::transient, 2);
+  EXPECT_EQ(transient.page->group, PageGroup::transient);
+  for (int i = 0; i < 4; ++i) give(halves[2 * i + 1]);  // 13.5 %
+  EXPECT_EQ(take(PageGroup::brief, 2).page->group, PageGroup::session)
+      << "of the longest-lived that has room";
+  EXPECT_EQ(take(PageGroup::transient, 2).page, transient.page) << "its own come first";
+}
+
+TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
+  std::vector<Held> halves;
+  for (size_t i = 0; i < 2 * (kSmallHeap - 1); ++i)
+    halves.push_back(take(PageGroup::session, kHalf));
+  for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
+  ASSERT_EQ(pages_.in_use(), kSmallHeap - 1);
+  EXPECT_TRUE(shares(PageGroup::brief));
+  take(PageGroup::permanent, kHalf);
+  ASSERT_EQ(pages_.in_use(), kSmallHeap);
+  EXPECT_FALSE(shares(PageGroup::transient));
+}
+
+// Seven full pages and one that is partly so: the limit is half a page.
+TEST_F(PageHeapTest, CountsHolesWhateverMakesThem) {
+  for (int i = 0; i < 7; ++i) take(PageGroup::session, kAll);
+  const Held growing = take(PageGroup::session, kAll / 4);
+  EXPECT_TRUE(shares(PageGroup::transient)) << "three quarters of the last page are free";
+  ASSERT_TRUE(pages_.extend(growing.page, growing.start, {kAll / 4}, {kHalf}));
+  EXPECT_FALSE(shares(PageGroup::transient)) << "no more than a half";
+  pages_.give(growing.page, growing.start + kAll / 4 * kBlockSize, {kAll / 4});
+  EXPECT_TRUE(shares(PageGroup::transient));
+}
+
+// What stays may lie with what is not known; that pins nothing that would have become free.
+TEST_F(PageHeapTest, PermanentBlocksFillUnknownPagesAtAnyTime) {
+  pages_.share_pages_below(0);
+  const Held unknown = take(PageGroup::unknown, 2);
+  EXPECT_EQ(take(PageGroup::permanent, 2).page, unknown.page);
+  EXPECT_NE(take(PageGroup::brief, 2).page, unknown.page);
+}
+
+// A page whose blocks outlive the deadline serves the next longer group from then on.
+TEST_F(PageHeapTest, PagesPastTheirDeadlineArePromoted) {
+  pages_.share_pages_below(0);
+  const Held stays = take(PageGroup::transient, 2);
+  wait(1);
+  EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
+  wait(2);
+  EXPECT_EQ(pages_.promote_expired(system_.time), 1u);
+  EXPECT_EQ(stays.page->group, PageGroup::brief);
+  EXPECT_TRUE(stays.page->promoted);
+  const Held brief = take(PageGroup::brief, 2);
+  EXPECT_EQ(brief.page, stays.page) << "a promoted page is filled before a new one is opened";
+  give(brief);
+  give(stays);
+  EXPECT_EQ(pages_.counts().empty_backed, 1u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(PageHeapTest, APageThatIsTouchedIsNotPromoted) {
+  const Held stays = take(PageGroup::transient, 2);
+  for (int i = 0; i < 10; ++i) {
+    pages_.touch(stays.page);
+    wait(1);
+    EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
+  }
+  EXPECT_EQ(stays.page->group, PageGroup::transient);
+}
+
+TEST_F(PageHeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
+  for (int i = 0; i < 3; ++i) take(PageGroup::unknown, kAll);
+  const int small = system_.small_advice;  // the three, and our own tables
+  EXPECT_GE(small, 3);
+  pages_.collapse_first_pages();
+  EXPECT_EQ(system_.collapsed, 0u);
+  take(PageGroup::unknown, kAll);
+  pages_.collapse_first_pages();
+  pages_.collapse_first_pages();
+  EXPECT_EQ(system_.collapsed, 3 * kHugePageSize);
+  EXPECT_EQ(system_.small_advice, small);
+}
+
+TEST_F(PageHeapTest, EmptyPagesGoBackAfterAWhileAndReadAsZeroAgain) {
+  const Held first = take(PageGroup::unknown, kAll);
+  memset(first.start, 7, kHugePageSize);
+  give(first);
+  wait(1);
+  EXPECT_EQ(pages_.release(system_.time - Nanos::seconds(2), 0), 0u) << "too young";
+  EXPECT_EQ(pages_.release(system_.time, 1), 0u) << "one stays";
+  EXPECT_TRUE(pages_.has_empty());
+  EXPECT_EQ(pages_.release(system_.time, 0), 1u);
+  EXPECT_FALSE(pages_.has_empty());
+  const PageHeap::Place again = pages_.take(PageGroup::unknown, {kAll}, 1);
+  EXPECT_EQ(again.page, first.page);
+  EXPECT_TRUE(again.fresh);
+  for (size_t i = 0; i < kHugePageSize; i += 4096) ASSERT_EQ(again.start()[i], 0);
+}
+
+TEST_F(PageHeapTest, WithoutMemoryItTakesNothingAndStaysWhole) {
+  for (int allowed = 0; allowed < 8; ++allowed) {
+    system_.calls_left = allowed;
+    const Held held = take(PageGroup::unknown, kAll);
+    system_.calls_left = INT64_MAX;
+    EXPECT_TRUE(pages_.is_consistent()) << allowed;
+    if (held.page != nullptr) give(held);
+    pages_.release(Nanos::max(), 0);
+    EXPECT_EQ(pages_.in_use(), 0u) << allowed;
+  }
+}
+
+TEST_F(PageHeapTest, GivesBackWithoutALock) {
+  struct Watch {
+    PageHeap* pages;
+    int calls, locked;
+  } watch{&pages_, 0, 0};
+  system_.on_release_argument = &watch;
+  system_.on_release = [](void* argument) {
+    auto& w = *static_cast<Watch*>(argument);
+    ++w.calls;
+    w.pages->for_each_lock([&](Lock& lock) { w.locked += lock.is_held(); });
+  };
+  std::vector<Held> all;
+  for (int i = 0; i < 20; ++i) all.push_back(take(PageGroup::session, i % 2 == 0 ? 4 : kAll - 4));
+  for (size_t i = 1; i < all.size(); i += 2) give(all[i]);
+  wait(10);
+  EXPECT_GT(pages_.break_idle(system_.time), kHugePageSize);
+  for (size_t i = 0; i < all.size(); i += 2) give(all[i]);
+  EXPECT_GT(pages_.release(Nanos::max(), 0), 5u);
+  EXPECT_TRUE(pages_.give_up_space());
+  EXPECT_GT(watch.calls, 20);
+  EXPECT_EQ(watch.locked, 0);
+}
+
+// A page that is promoted moves to a set that the walk comes to later.
+TEST_F(PageHeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
+  constexpr size_t kPages = 100;
+  std::atomic<bool> over{false};
+  std::thread sweeper([&] {
+    while (!over) pages_.promote_expired(Nanos::max());
+  });
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Held> all;
+    while (pages_.in_use() < kPages) all.push_back(take(PageGroup::transient, kHalf));
+    for (int walk = 0; walk < 2; ++walk) {
+      std::map<const HugePage*, int> met;
+      const PoolCounts pool = pages_.for_each_page([&](const HugePage& page) { ++met[&page]; });
+      for (const auto& [page, times] : met) ASSERT_EQ(times, 1);
+      EXPECT_EQ(met.size(), pages_.in_use());
+      EXPECT_EQ(met.size() + pool.empty_backed, pool.acquired - pool.released);
+    }
+    for (const Held& held : all) give(held);
+  }
+  over = true;
+  sweeper.join();
+}
+
+}  // namespace
+}  // namespace llamalloc
