@@ -19,7 +19,8 @@ void Engine::leave_to_its_thread(ThreadCache* cache, Nanos now) {
 }
 
 bool Engine::may_claim() {
-  return options.release_sleepers && heap.pages().in_use() >= kFewPages && world.may_issue_barrier();
+  return options.release_sleepers && heap.pages().in_use() >= kFewPages &&
+         world.may_issue_barrier();
 }
 
 // True: threads that may be idle are left.

@@ -25,8 +25,7 @@ int __register_atfork(llamalloc::ForkHandler*, llamalloc::ForkHandler*, llamallo
                       void*);
 
 // Called by what is linked with us; also by an entry of .preinit_array that stands before ours.
-LLAMALLOC_EXPORT int pthread_atfork(llamalloc::ForkHandler* prepare,
-                                    llamalloc::ForkHandler* parent,
+LLAMALLOC_EXPORT int pthread_atfork(llamalloc::ForkHandler* prepare, llamalloc::ForkHandler* parent,
                                     llamalloc::ForkHandler* child) {
   llamalloc::register_fork_handlers();
   return __register_atfork(prepare, parent, child, &__dso_handle);
