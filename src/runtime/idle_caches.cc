@@ -71,10 +71,10 @@ bool empty_idle_caches(Nanos now) {
 
 const char* idle_caches_state() {
   if (!process.options.release_sleepers) return "off: release_sleepers:off";
-  if (barrier_is_missing) return "off: the system has or allows no membarrier";
+  if (barrier_is_missing) return "off: membarrier is missing or not allowed";
   if (program_filters.load(std::memory_order_relaxed))
-    return "off: the program filters system calls; sleepers_despite_seccomp:on if it allows "
-           "membarrier";
+    return "off: the program installed a seccomp filter; if it allows membarrier, set "
+           "sleepers_despite_seccomp:on";
   return "on";
 }
 
