@@ -59,8 +59,8 @@ def simulate(
 
     The table shows footprint divided by live bytes: averaged over time (in 2 MiB pages, then in
     4 KiB pages), after drops of the load, and at the peak. A huge page that is acquired twice
-    counts twice. The head of python/llamalloc/running/simulation.py documents the JSON. The exit code is 1
-    if a run failed or --check-against-replay found a difference.
+    counts twice. The head of python/llamalloc/running/simulation.py documents the JSON. The exit
+    code is 1 if a run failed or --check-against-replay found a difference.
 
     Examples:
 
