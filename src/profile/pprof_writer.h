@@ -7,8 +7,8 @@
 //
 // location id = frame id + 1, function id = order of first use + 1. Mappings ascend by address, so
 // the program itself comes first, as pprof expects. Strings come last, because only then all are
-// known. The object is large: create it in the scratch arena that it also works in. Each object
-// writes once.
+// known. The object is large: create it in the scratch arena that it also works in. Call write()
+// once.
 #pragma once
 
 #include "os/byte_sink.h"
