@@ -6,6 +6,7 @@ Static libraries of the rooms base os pages heap predict profile policy telemetr
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
     pages, heap, predict, profile, policy and engine besides: of libc only what PLAIN lists.
+    pages to telemetry: no global variables.
 libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
     one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and _exit); no
@@ -27,6 +28,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from llamalloc.formats import contracts  # noqa: E402
 
 ROOMS = ("base", "os", "pages", "heap", "predict", "profile", "policy", "engine", "telemetry")
+WITHOUT_GLOBALS = ("pages", "heap", "predict", "profile", "policy", "engine", "telemetry")
 STRICT_ROOMS = ("pages", "heap", "predict", "profile", "policy", "engine")
 
 FORBIDDEN = re.compile(
@@ -96,6 +98,21 @@ def check_rooms(libraries: dict[str, Path]) -> list[str]:
     return faults
 
 
+def check_globals(libraries: dict[str, Path]) -> list[str]:
+    """Variables of static life in rooms that get all they need passed in; constants: kName."""
+    faults = []
+    for room, path in libraries.items():
+        for line in run("nm", "-C", str(path)).splitlines() if room in WITHOUT_GLOBALS else ():
+            match = re.match(r"^[0-9a-f]{16} [bBdD] (?P<name>.+)$", line)
+            name = match["name"].split("(")[0] if match else ""
+            constant = re.search(
+                r"(^|::)k[A-Z]\w*$|vtable for|^DW\.ref", match["name"] if match else ""
+            )
+            if match and not constant:
+                faults.append(f"{room}: global variable {name or match['name']}: pass it in")
+    return faults
+
+
 def exported_by_map(text: str) -> set[str]:
     """Names in the global part of a linker version script."""
     text = re.sub(r"/\*.*?\*/|#[^\n]*", "", text, flags=re.DOTALL)
@@ -158,7 +175,7 @@ def main(arguments: list[str]) -> int:
         return 1
     shim = ROOT / "src" / "shim"
     exports = exported_by_map((shim / "exports.map").read_text(encoding="utf-8"))
-    faults = check_rooms(libraries)
+    faults = check_rooms(libraries) + check_globals(libraries)
     imports = words_of(shim / "imports.txt")
     faults += check_product(product, exports, imports)
     faults += check_table(exports, symbols(archive)[1])

@@ -56,22 +56,23 @@ def options_page() -> str:
         "# Options",
         NOTE.format(table="options.def"),
         "",
-        "Set by the environment: `LLAMALLOC_CONF=key:value,key:value`. `llamalloc record` and",
-        "`llamalloc run` set what they need and take more by `--conf`. Bytes are written `64MiB`,",
-        "times `250ms` or `10s`, flags `on` and `off`. A key or value that cannot be understood is",
-        "named in one warning line and left at its default.",
+        "Set options in the environment: `LLAMALLOC_CONF=key:value,key:value`. `llamalloc record`",
+        "and `llamalloc run` set the options that they need; `--conf` adds more. Write bytes as",
+        "`64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If the library does not",
+        "understand a key or a value, it prints one warning line and uses the default.",
         "",
         "## Where options come from",
-        "Each may set every option; later ones win:",
+        "Each of these sources may set every option. Later sources override earlier ones:",
         "",
         '1. a string compiled into the program: `const char* llamalloc_conf = "key:value,...";`',
         "2. the file that `conf_file:PATH` names, in that string or in the environment:",
-        "   one `key: value` a line, `#` starts a line of comment, at most 64 KiB; values may hold",
-        "   commas. A fault is named as `PATH:LINE`. No file is looked for otherwise.",
-        "3. the environment, `LLAMALLOC_CONF`.",
+        "   one `key: value` per line. A line that starts with `#` is a comment. Values may",
+        "   contain commas. The file has at most 64 KiB. Errors are reported as `PATH:LINE`.",
+        "   llamalloc reads no other file of options;",
+        "3. the environment variable `LLAMALLOC_CONF`.",
         "",
         "## The options",
-        "`live`: may also change at run time (docs/commands.md).",
+        "Options marked `live` may also change at run time ([commands.md](commands.md)).",
         "",
         "| option | kind | default | range | live | what it does |",
         "|---|---|---|---|---|---|",
@@ -95,11 +96,11 @@ def commands_page() -> str:
         "# Commands",
         NOTE.format(table="commands.def"),
         "",
-        "What a running process can be asked: over the control socket (`control:PATH`;",
-        "contracts/control_protocol.md), and from C by `llamalloc_act(NAME, ARGUMENT)`",
+        "A running process takes these commands over the control socket (option `control:PATH`;",
+        "contracts/control_protocol.md). C programs use `llamalloc_act(NAME, ARGUMENT)`",
         "(include/llamalloc/llamalloc.h).",
         "",
-        "| on the socket | its reply after `ok` | as an act | what it does |",
+        "| on the socket | reply after `ok` | ARGUMENT in C | what it does |",
         "|---|---|---|---|",
     ]
     for name, argument, act, reply, help_text in contracts.rows("commands.def", "COMMAND"):
@@ -116,9 +117,10 @@ def statistics_page() -> str:
         "# Statistics",
         NOTE.format(table="stats.def"),
         "",
-        "In the JSON that `stats:PATH` writes at exit and the control socket answers to `stats`",
-        "(contracts/control_protocol.md), under the key `stats`. A counter only grows; a gauge is",
-        "computed when asked. `llamalloc report FILE.json` shows them.",
+        "These values are in the statistics JSON under the key `stats`",
+        "(contracts/control_protocol.md). The option `stats:PATH` writes the JSON at exit, and the",
+        "control socket returns it for the command `stats`. A counter only grows. A gauge is",
+        "computed on request. `llamalloc report FILE.json` displays the values.",
         "",
         "| name | unit | kind | meaning |",
         "|---|---|---|---|",
@@ -127,8 +129,9 @@ def statistics_page() -> str:
     lines += [
         "",
         "## Lifetime classes and page groups",
-        "What the model predicts, and the group of huge pages that serves it",
-        "(contracts/lifetime_classes.def).",
+        "The model predicts a lifetime class. Each class belongs to one group of huge pages",
+        "(contracts/lifetime_classes.def). A page of a group with a deadline is promoted if it",
+        "still holds objects when it has received none for that long.",
         "",
         "| class | group | meaning |",
         "|---|---|---|",
@@ -148,44 +151,43 @@ ORIGINS = {
     "POSIX": "POSIX",
     "BSD": "The BSDs and macOS",
     "glibc": "glibc",
-    "glibc_internal": "glibc, internal: other libraries call them",
+    "glibc_internal": "glibc, internal names that other libraries call",
     "jemalloc": "jemalloc",
     "C++": "ISO C++",
     "LLVM": "LLVM: hints, usable sizes, and tokens",
     "llamalloc": "llamalloc (include/llamalloc/llamalloc.h)",
 }
 TOKENS = """
-`__alloc_token_*` is what `clang -fsanitize=alloc-token` calls. With
-`-fsanitize-alloc-token-fast-abi` the token is a part of the name: of those there is no end, and
-none is exported.
+`clang -fsanitize=alloc-token` calls `__alloc_token_*`. With `-fsanitize-alloc-token-fast-abi`, the
+token is part of the name. The number of such names has no limit, so llamalloc exports none of them.
 """
 GLIBC_MAPPING = """
-## glibc's statistics, for our heap
+## glibc's statistics for our heap
 | field of mallinfo2 | malloc_info | meaning here |
 |---|---|---|
 | `arena` | `system current` | bytes of huge pages that hold objects or are kept empty |
-| `uordblks` | | bytes in use, and what threads keep for their next allocations |
-| `fordblks` | `total rest`, size | `arena` less `uordblks`: free slots and blocks |
+| `uordblks` | | bytes in use, thread caches included |
+| `fordblks` | `total rest`, size | `arena` minus `uordblks`: free slots and blocks |
 | `ordblks` | `total rest`, count; `sizes` | free slots in the heap |
-| `hblks`, `hblkhd` | `total mmap` | objects above 1 MiB, each a mapping, and their bytes |
-| `keepcost` | | bytes that `malloc_trim(0)` would give back |
-| `smblks`, `fsmblks`, `usmblks` | `total fast` | 0: there are no such chunks |
-| | `system max` | the largest `arena` that a call of these has seen |
+| `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB (direct mappings) |
+| `keepcost` | | bytes that `malloc_trim(0)` would return to the system |
+| `smblks`, `fsmblks`, `usmblks` | `total fast` | 0: llamalloc has no such chunks |
+| | `system max` | the largest `arena` that a call of these functions has returned |
 | | `aspace` | address space reserved |
 
-`malloc_info` names one heap, `nr="0"`: threads have none of their own.
+`malloc_info` names one heap, `nr="0"`, because threads have no heaps of their own.
 
 ## mallopt
 | parameter | values | effect |
 |---|---|---|
-| `M_CHECK_ACTION` | any | bit 1 set: `on_misuse:abort`, else `on_misuse:report` |
+| `M_CHECK_ACTION` | any | if bit 1 is set `on_misuse:abort`, else `on_misuse:report` |
 | `M_MXFAST` | 0 to 160 | none |
-| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: above 1 MiB an object has a mapping of its own |
-| `M_ARENA_TEST`, `M_ARENA_MAX` | above 0 | none: the heap is one |
-| `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory comes back with no call (`release_delay`) |
+| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: every object above 1 MiB has its own mapping |
+| `M_ARENA_TEST`, `M_ARENA_MAX` | above 0 | none: there is only one heap |
+| `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory is returned by itself (`release_delay`) |
 | `M_MMAP_MAX`, `M_PERTURB` | any | none |
 
-Values out of range, and other parameters, give 0.
+Values out of range and other parameters return 0.
 """
 
 
@@ -194,9 +196,10 @@ def api_page() -> str:
         "# Exported functions",
         NOTE.format(table="api.def"),
         "",
-        "What `libllamalloc.so` and `libllamalloc.a` define, and what each call promises. Objects",
-        "are 16-byte aligned at every size, sizes above PTRDIFF_MAX are refused before rounding",
-        "(ENOMEM), and alignments may be any power of two for which there is address space.",
+        "`libllamalloc.so` and `libllamalloc.a` define these functions. The tables say what each",
+        "call promises. Every object is 16-byte aligned. Sizes above PTRDIFF_MAX are refused",
+        "before rounding (ENOMEM). An alignment may be any power of two that the address space",
+        "allows.",
     ]
     for origin, title in ORIGINS.items():
         lines += ["", f"## {title}", "| function | contract |", "|---|---|"]
@@ -225,7 +228,7 @@ def main(arguments: list[str]) -> int:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
-            print(f"{path}: not what contracts/ says; run: make docs", file=sys.stderr)
+            print(f"{path}: differs from contracts/; run: make docs", file=sys.stderr)
             status = 1
     return status
 

@@ -47,7 +47,7 @@ def test_a_trace_repeats_by_its_seed_and_reads_back(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "no file of sizes"),
+        ([], 2, "a file of sizes is missing"),
         ([SIZES], 2, "-o OUT.trace is missing"),
         ([SIZES, "-o", "/no/such/x.trace"], 1, "/no/such/x.trace"),
         (["/no/sizes.csv", "--dry"], 1, "/no/sizes.csv: No such file"),

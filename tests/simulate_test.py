@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
     [
         (["/none.trace"], 1, "/none.trace: No such file"),
         (["synthetic:none"], 1, "two-class"),
-        (["synthetic:waves:x"], 1, "'x' is no number"),
+        (["synthetic:waves:x"], 1, "'x' is not a number"),
         (["synthetic:waves:1000", "--learn", "/none.trace"], 1, "/none.trace"),
         (["synthetic:waves:1000", "--predictor", "model:/none"], 1, "/none"),
         (["synthetic:waves", "--policy", "worst-fit"], 2, "slabs-lowest"),

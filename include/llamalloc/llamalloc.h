@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C interface of llamalloc: what malloc does not offer. All functions are thread-safe, return
- * 0 or an errno value where they return int, and may be looked up with dlsym (or declared weak), so
- * that a program runs with and without the library. */
+/* The C interface of llamalloc, beyond malloc. All functions are thread-safe. A function that
+ * returns int returns 0 or an errno value. A program may look the functions up with dlsym or
+ * declare them weak; it then runs with and without the library. */
 #ifndef LLAMALLOC_LLAMALLOC_H
 #define LLAMALLOC_LLAMALLOC_H
 
@@ -14,11 +14,11 @@ extern "C" {
 /* "MAJOR.MINOR.PATCH" */
 const char* llamalloc_version(void);
 
-/* Reads what is called `name`: a statistic (docs/statistics.md) or an option (docs/options.md),
- * as a uint64_t (flags 0 or 1, times in nanoseconds) or, for options of kind text or reaction and
- * for "version", "model_state" and "tag" (the calling thread's), as a 0-terminated text.
- * *bytes: room at `out`; then the size of the value, with the 0 of a text. ENOENT for an unknown
- * name, ERANGE if there is too little room (nothing is written; *bytes says how much it takes).
+/* Reads the statistic (docs/statistics.md) or option (docs/options.md) called `name`. The value is
+ * a uint64_t (flags are 0 or 1, times are in nanoseconds). Options of kind text or reaction, and
+ * "version", "model_state" and "tag" (of the calling thread), are 0-terminated texts.
+ * *bytes holds the room at `out`; afterwards it holds the size of the value, with the 0 of a text.
+ * ENOENT: unknown name. ERANGE: too little room; nothing is written, *bytes is the size needed.
  *
  *   uint64_t allocated;
  *   size_t bytes = sizeof(allocated);
@@ -26,26 +26,26 @@ const char* llamalloc_version(void);
 int llamalloc_get(const char* name, void* out, size_t* bytes);
 
 /* Changes an option at run time: "sample_interval", "release_delay", "retain" or "on_misuse", with
- * a value like "64KiB", "250ms" or "report". ENOENT for a name that is not known or may not change
- * any more, EINVAL for a value that cannot be meant. */
+ * a value like "64KiB", "250ms" or "report". ENOENT: the name is unknown, or the option cannot
+ * change at run time. EINVAL: invalid value. */
 int llamalloc_set(const char* name, const char* value);
 
-/* Does something now. ENOENT for an unknown act, EINVAL for a wrong argument, EIO if a file could
- * not be written (stderr says why).
- *   "release"   argument NULL: all empty memory goes back to the system
+/* Runs a command now. ENOENT: unknown command. EINVAL: wrong argument. EIO: a file could not be
+ * written (stderr says why).
+ *   "release"   argument NULL: all empty memory is returned to the system
  *   "sampling"  "on" or "off"
  *   "profile"   path of the lifetime profile to write
  *   "stats"     path of the statistics to write, as JSON */
 int llamalloc_act(const char* act, const char* argument);
 
 /* Writes the statistics (contracts/control_protocol.md) to `buffer`, 0-terminated and cut to `room`
- * bytes; returns the bytes that the whole text needs without the 0. */
+ * bytes. Returns the length of the whole text without the 0. */
 size_t llamalloc_stats_json(char* buffer, size_t room);
 
-/* Names what the calling thread does from now on; NULL or "" for nothing. Sampled objects carry it
- * into the profile (label `tag`) and into the statistics (`tags`). The first 63 bytes count, and
- * 254 different names; all others together are "other". The result is the name before, which stays
- * valid, to be put back. Costs no lock once the name is known. */
+/* Names what the calling thread is doing from now on; NULL or "" means nothing. The profile (label
+ * `tag`) and the statistics (`tags`) give this name to sampled objects. Only the first 63 bytes
+ * count. There may be 254 different names; all further ones become "other". Returns the previous
+ * name, which stays valid, so that the caller can restore it. Takes no lock for a known name. */
 const char* llamalloc_tag(const char* tag);
 
 #ifdef __cplusplus
@@ -53,7 +53,7 @@ const char* llamalloc_tag(const char* tag);
 
 namespace llamalloc {
 
-/* What the thread does until the end of the scope. */
+/* Sets the tag of the calling thread until the end of the scope. */
 class ScopedTag {
  public:
   explicit ScopedTag(const char* tag) : before_(llamalloc_tag(tag)) {}

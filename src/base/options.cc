@@ -44,7 +44,7 @@ bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
   return false;
 }
 
-constexpr const char* kBadNumber = "not a number with a unit that is known";
+constexpr const char* kBadNumber = "not a number with a known unit";
 constexpr const char* kOutOfRange = "out of range";
 
 bool in_range(uint64_t value, uint64_t minimum, uint64_t maximum, const char** error) {
@@ -76,12 +76,12 @@ bool set_count(Text text, uint64_t low, uint64_t high, uint64_t* out, const char
 bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
   const bool on = text.is("on") || text.is("true") || text.is("yes") || text.is("1");
   const bool off = text.is("off") || text.is("false") || text.is("no") || text.is("0");
-  *error = "neither on nor off";
+  *error = "expected on or off";
   if (on || off) *out = on;
   return on || off;
 }
 bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const char** error) {
-  *error = "neither abort nor report";
+  *error = "expected abort or report";
   if (text.is("abort")) return Options::change(&out->value, OnMisuse::abort), true;
   if (text.is("report")) return Options::change(&out->value, OnMisuse::report), true;
   return false;
@@ -154,13 +154,13 @@ bool apply(Options& options, Text part, bool secure, const char** error) {
 
 bool apply_line(Options& options, Text line, bool secure, const char** error) {
   Text key, value;
-  *error = "a byte 0 in a line of text";
+  *error = "the line contains a byte 0";
   if (memchr(line.data, 0, line.length) != nullptr) return false;
   *error = "expected key:value";
   if (!split(line, &key, &value)) return false;
   key = trim(key);
   value = trim(value);
-  *error = "a file names no other";
+  *error = "not allowed in a file of options";
   if (key.is("conf_file")) return false;
   return options.set(key.data, key.length, value.data, value.length, secure, error);
 }
@@ -177,9 +177,9 @@ class Faults {
     if (line != 0) snprintf(place, sizeof(place), ":%u", line);
     char message[Options::kLongestWarning];
     if (count_ > Options::kMostFaults)
-      snprintf(message, sizeof(message), "%.300s%s: more faults, not named", source_, place);
+      snprintf(message, sizeof(message), "%.300s%s: there are more faults", source_, place);
     else
-      snprintf(message, sizeof(message), "%.300s%s: \"%.*s\": %s; option left as it was", source_,
+      snprintf(message, sizeof(message), "%.300s%s: \"%.*s\": %s; option not changed", source_,
                place, static_cast<int>(part.length < kShown ? part.length : kShown), part.data,
                error);
     for (char* c = message; *c != 0; ++c)
@@ -209,7 +209,7 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   const Text value{value_data, value_length};
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
   if (key.is(#name)) {                                                     \
-    *error = "ignored because the process has raised privileges";          \
+    *error = "ignored, because the process has raised privileges";         \
     if (is_path && secure) return false;                                   \
     return set_##kind(value, minimum, maximum, &name, error);              \
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's own hint is worth: `operator new(size_t, __hot_cold_t)` says how often an object
-// will be touched, from 0 (never) to 255, as a compiler's memory profile saw it in another run.
-// Cold objects mostly are kept for long. A hint of low trust: it counts only where nothing is
-// known of the context.
+// Uses a program's own hint. `operator new(size_t, __hot_cold_t)` says how often an object will be
+// touched, from 0 (never) to 255, according to a compiler's memory profile of another run. Cold
+// objects mostly live long. The hint has low trust: it counts only if nothing is known about the
+// context.
 #pragma once
 
 #include "policy/placement.h"

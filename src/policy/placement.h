@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an allocation goes: context key -> class -> page group, and what is learned when the class
+// Decides where an allocation goes: context key -> class -> page group. Also corrects a class that
 // was wrong.
 //
 //   hit      the cached class

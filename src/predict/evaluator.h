@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a calling context to a lifetime class: what the background worker calls on a miss.
+// Computes the lifetime class of a calling context. The background worker calls it on a miss.
 //
 //   frame names, size --TokenSequence--> tokens --Vocabulary--> ids --Lstm--> probabilities
 //
-// One thread at a time: the scratch memory is part of the object. Nothing is allocated after load.
+// Used by one thread at a time, because the scratch memory is part of the object. Allocates nothing
+// after loading.
 #pragma once
 
 #include <cstddef>

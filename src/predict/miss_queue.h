@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts on their way from an allocating thread to the worker: a copy of the stack each, so that
-// the caller neither unwinds nor waits. Any number of producers, one consumer.
+// Passes contexts from allocating threads to the worker, each with a copy of its stack. So the
+// caller neither unwinds nor waits. Any number of producers, one consumer.
 //
 //   free --(producer: exchange)--> filling --> ready --(consumer)--> free
 //
-// A full queue drops the context: its key stays unseen and is asked for again at its next use.
-// Places are taken from the first on, so that the memory behind the last is touched in a rush only;
-// rest() gives it back after one.
+// A full queue drops the context. Its key stays unknown, so its next use is a miss again.
+// Producers take the first free place, so the last places are used only in a rush. rest() returns
+// their memory afterwards.
 #pragma once
 
 #include <atomic>

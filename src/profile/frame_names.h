@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the profile asks about a return address: its frame name and its module.
-// The Symboliser of os/symbols.h answers it in a process; tests answer it from a table.
+// Gives the frame name and the module of a return address. In a process the Symboliser of
+// os/symbols.h implements it; tests use a table.
 #pragma once
 
 #include <cstddef>

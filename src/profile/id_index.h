@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a hash to an id: the index beside a table whose elements the owner keeps and compares.
+// Maps a hash to an id. The owner keeps the table of elements and compares them.
 //
 //   slots_  [ {hash, id + 1} | empty | ... ]   linear probing, at most 2/3 full, nothing removed
 //
-// Doubles from the arena; what it leaves behind there is at most as much again. Owner's lock.
+// Doubles by taking from the arena. The arrays that it leaves behind are at most as large in sum as
+// the current one. Guarded by the owner's lock.
 #pragma once
 
 #include <cstdint>

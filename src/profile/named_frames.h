@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names and modules of the frames of a StackTable, each asked for once and kept: a profile names
-// code that was unloaded long ago, if somebody looked while it was there.
+// Names and modules of the frames of a StackTable. Each is looked up once and kept. So a profile
+// can name code that was unloaded long ago, if it was looked up while it was loaded.
 //
 //   frame new --found--> named for good
 //     |  \--not found--> "?", asked again when modules have come or gone
 //     \--of module 0--> named, or "?" for good; asked again when modules have come or gone: with
 //                       another name there it is "?", for samples of both are in its contexts
 //
-// One thread at a time (Profiler). Names are never given back; there are no more than frames, and
-// no more module records than kMostModules.
+// Used by one thread at a time (Profiler). Names are never freed. There are at most as many names
+// as frames, and at most kMostModules module records.
 #pragma once
 
 #include "profile/frame_names.h"

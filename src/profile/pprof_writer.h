@@ -5,9 +5,10 @@
 //   header | sample ... | mapping ... | location ... | function ... | string ...   --> gzip -->
 //   sink
 //
-// location id = frame id + 1, function id = order of first use + 1, mappings ascend by address, so
-// that the program itself comes first, as pprof expects. Strings come last: only then are all
-// known. Large: make it in the scratch arena that it also works in. One write per object.
+// location id = frame id + 1, function id = order of first use + 1. Mappings ascend by address, so
+// the program itself comes first, as pprof expects. Strings come last, because only then all are
+// known. The object is large: create it in the scratch arena that it also works in. Call write()
+// once.
 #pragma once
 
 #include "os/byte_sink.h"

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiler as the runtime sees it: what was sampled, what became of it, and the profile of it.
+// The interface of profile to the runtime: records samples and their deaths, and writes the
+// profile.
 //
 //   on_alloc --> StackTable --> LifetimeTable --> LiveSamples
 //                                     ^               |
 //   on_free  <------------------------+---------------+      dead: into the context's statistics
 //   write    --> Snapshot (all locked, milliseconds) --> PprofWriter (nothing locked)
 //
-// The runtime decides what is sampled (sampler.h) and remembers of each object whether it was, so
-// that on_free is called for sampled ones only. The same object serves as check sampler in a
-// predicting process: on_free then says what had been predicted for which context.
+// The runtime decides which objects are sampled (sampler.h). It remembers whether an object was
+// sampled, and calls on_free only for sampled objects. In a process with a model the profiler also
+// checks predictions: on_free then returns the context and the class that was predicted for it.
 // Lock order: shards of LiveSamples, LifetimeTable, StackTable; then the arena's.
 #pragma once
 

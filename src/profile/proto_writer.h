@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protocol buffers wire format, as much as a pprof profile needs: varints, strings, messages
-// in messages (protobuf.dev/programming-guides/encoding).
+// Writes the parts of the protocol buffers wire format that a pprof profile needs: varints, strings
+// and nested messages (protobuf.dev/programming-guides/encoding).
 //
 //   open(2)      [12]                     remembers where the content begins
 //   number(1, 7) [12][08 07]
 //   close()      [12][02][08 07]          puts the length in by moving the content up
 //
-// Our own, as protozero's headers do not compile without exceptions, and to need neither a
-// standard string nor a throw. The owner empties the fixed buffer into a sink between two top-level
-// fields; a field that does not fit makes ok() false for good.
+// We wrote our own because protozero's headers do not compile without exceptions. This one needs
+// neither std::string nor exceptions. The owner empties the fixed buffer into a sink between two
+// top-level fields. If a field does not fit, ok() stays false.
 #pragma once
 
 #include <cstdint>

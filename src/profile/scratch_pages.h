@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mappings for the time of one job: all that map() gave is unmapped by the destructor. A
-// MetadataArena over it gives a writer the same tables as the rest of us, and leaves nothing.
+// Mappings for one job: the destructor unmaps everything that map() returned. With a MetadataArena
+// over it, a writer uses the same tables as other code and leaves no memory behind.
 //
 //   first_ --> [ header page | memory ... ] --> [ header page | memory ... ] --> null
 #pragma once

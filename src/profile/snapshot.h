@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the profiler knew at one instant, copied so that it can be written with nothing locked.
+// A copy of the profiler's data at one instant. It can be written without any lock.
 #pragma once
 
 #include "profile/lifetime_table.h"

@@ -34,7 +34,8 @@ bool own_path(bool is_child, char* out, size_t room) {
   if (path == nullptr || path[0] == 0 || has_raised_privileges()) return false;
   if (path[0] != '/' || strlen(path) > TraceOutput::kLongestPath) {
     print_line(
-        "LLAMALLOC_TRACE: \"%.100s\": not an absolute path of at most %zu bytes; not recording",
+        "LLAMALLOC_TRACE: \"%.100s\": not an absolute path of at most %zu bytes; nothing is "
+        "recorded",
         path, TraceOutput::kLongestPath);
     return false;
   }
@@ -121,7 +122,7 @@ bool Recorder::begin_file() {
   if (!own_path(is_child_, path, sizeof(path))) return false;
   const int error = output.open(path) ? 0 : errno;
   if (error != 0) {
-    print_line("cannot write the trace %s: %s; not recording", path, strerrordesc_np(error));
+    print_line("cannot write the trace %s: %s; nothing is recorded", path, strerrordesc_np(error));
     return false;
   }
   const auto age = static_cast<uint64_t>((pages_.now() - began_).n);

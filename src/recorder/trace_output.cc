@@ -68,7 +68,7 @@ int TraceOutput::append(const char* data, size_t bytes) {
 // What was written of the last chunk is taken back, so that the file ends with a whole one.
 bool TraceOutput::fail(int error) {
   failed_ = true;
-  print_line("cannot write the trace %s: %s; recording stops, the program goes on", path_,
+  print_line("cannot write the trace %s: %s; recording stops, the program continues", path_,
              strerrordesc_np(error));
   if (is_ours()) {
     if (is_regular_ && ftruncate(fd_, static_cast<off_t>(written_)) != 0) errno = 0;

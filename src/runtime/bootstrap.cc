@@ -62,7 +62,7 @@ void start_hardening() {
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
-    print_line("model %s: no background thread could be made; running without a model",
+    print_line("model %s: the background thread cannot be started; running without a model",
                process.options.model.text);
   }
   process.placement_on.store(predict && working, std::memory_order_release);

@@ -32,7 +32,7 @@ void read_file(const char* path, bool secure) {
   FileImage file;
   const FileImage::Fault fault = file.open(path, Options::kLongestText);
   if (fault != FileImage::Fault::none)
-    return print_line("conf_file %.400s: %s; going on without it", path, fault_text(file, fault));
+    return print_line("conf_file %.400s: %s; continuing without it", path, fault_text(file, fault));
   process.options.parse_file(file.data(), file.size(), path, secure, warn);
   file.close();
 }

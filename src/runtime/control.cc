@@ -32,7 +32,7 @@ struct ControlState {
 constinit ControlState control;
 
 void complain(const char* what, int error) {
-  print_line("control socket %s: %s: %s; going on without it", control.path, what,
+  print_line("control socket %s: %s: %s; continuing without it", control.path, what,
              strerrordesc_np(error));
 }
 
@@ -50,7 +50,7 @@ bool path_is_free(const sockaddr_un& address) {
   struct stat status;
   if (lstat(control.path, &status) != 0 || !S_ISSOCK(status.st_mode)) return true;
   if (somebody_answers(address)) {
-    print_line("control socket %s: another process listens there; going on without it",
+    print_line("control socket %s: another process already listens there; continuing without it",
                control.path);
     return false;
   }
@@ -98,7 +98,7 @@ void open_control(const char* path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (strlen(path) >= sizeof(address.sun_path)) {
-    print_line("control socket %s: longer than %zu bytes; going on without it", path,
+    print_line("control socket %s: path longer than %zu bytes; continuing without it", path,
                sizeof(address.sun_path) - 1);
     return;
   }
@@ -113,7 +113,7 @@ void open_control(const char* path) {
   close(fd);
   control.server = nullptr;
   if (still_named()) unlink(path);
-  complain("no thread can be made for it", EAGAIN);
+  complain("its thread cannot be started", EAGAIN);
 }
 
 bool control_is_open() {

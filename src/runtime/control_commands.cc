@@ -21,7 +21,7 @@ void add_release(Text* out) {
 void add_value(const char* name, Text* out) {
   Options::Value value;
   if (!read_value(name, &value))
-    out->add("error: neither statistic nor option\n");
+    out->add("error: no such statistic or option\n");
   else if (value.text != nullptr)
     out->add("ok\n%s\n", value.text);
   else
@@ -34,7 +34,8 @@ void add_change(char* name, Text* out) {
   if (value != nullptr && change_option(name, value) == 0)
     out->add("ok\n");
   else
-    out->add("error: set NAME VALUE, VALUE with its unit; NAME is one of:%s\n", kLiveOptionNames);
+    out->add("error: expected set NAME VALUE, with a unit in VALUE; NAME is one of:%s\n",
+             kLiveOptionNames);
 }
 
 void add_act(const char* name, const char* argument, const char* fault, Text* out) {
@@ -52,11 +53,11 @@ bool ControlCommands::begin(int client, char* line, Text* out) {
   const CommandRow* row = find_command(line, length);
   if (argument != nullptr) ++argument;
   if (row == nullptr)
-    out->add("error: unknown command; known:%s\n", kCommandNames);
+    out->add("error: unknown command; the commands are:%s\n", kCommandNames);
   else if (!row->takes_argument() && argument != nullptr)
     out->add("error: %s takes no argument\n", row->name);
   else if (row->takes_argument() && argument == nullptr)
-    out->add("error: %s %s\n", row->name, row->argument);
+    out->add("error: expected %s %s\n", row->name, row->argument);
   else
     return begin_command(row->id, client, argument, out);
   return false;
@@ -90,7 +91,7 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
 
 bool ControlCommands::begin_stats(int client, Text* out) {
   ProcessSnapshot* snapshot = take_process_snapshot();
-  if (snapshot == nullptr) return out->add("error: no memory\n"), false;
+  if (snapshot == nullptr) return out->add("error: out of memory\n"), false;
   documents_[client] = {snapshot, StatsJson(*snapshot)};
   out->add("ok\n");
   return true;

@@ -31,8 +31,8 @@ bool free_foreign(void* p) {
   if (real == nullptr) return false;
   if (!said.exchange(true, std::memory_order_relaxed))
     print_line(
-        "free(%p): an object of the C library's malloc, which a library opened with "
-        "RTLD_DEEPBIND uses; passed on to it (said once)",
+        "free(%p): the C library's malloc allocated this object, for a library opened with "
+        "RTLD_DEEPBIND; passed on to the C library (reported once)",
         p);
   real(p);
   return true;

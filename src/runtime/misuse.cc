@@ -96,7 +96,7 @@ void report_misuse(const void* p, const Span* span, const char* format, ...) {
   line.add_list(format, args);
   va_end(args);
   describe(line, p, span);
-  print_line("object %p: %s; %s", p, line.text(), aborts ? "aborting" : "going on");
+  print_line("object %p: %s; %s", p, line.text(), aborts ? "aborting" : "continuing");
   if (aborts) abort();
 }
 
@@ -106,8 +106,8 @@ void note_wrong_size(const void* p, const Span* span, size_t given) {
   Line line;
   describe(line, p, span);
   print_line(
-      "object %p: freed with the size %zu, which it cannot have%s; going on, the size is "
-      "not used; this is said once (hardened:on finds all)",
+      "object %p: freed with the size %zu, which is too large for it%s; continuing, because the "
+      "size is not used; reported once (hardened:on reports all)",
       p, given, line.text());
 }
 

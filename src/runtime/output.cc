@@ -55,7 +55,7 @@ int sink_error() {
 
 bool complain(const char* what, const char* path, int error) {
   if (!state.complained)
-    print_line("cannot write the %s %s: %s; the program goes on without it", what, path,
+    print_line("cannot write the %s %s: %s; the program continues without it", what, path,
                error ? strerrordesc_np(error) : "no memory");
   state.complained = true;
   return false;
@@ -65,8 +65,8 @@ void check_path(const char* option, const char* path) {
   const int error = FileSink::why_not(path);
   if (error == 0) return;
   print_line(
-      "%s %.300s cannot be written: %s; make it possible, or name another path: %s:PATH; the "
-      "program goes on",
+      "%s %.300s cannot be written: %s; correct that, or set another path: %s:PATH; the "
+      "program continues",
       option, path, strerrordesc_np(error), option);
   state.complained = true;
 }

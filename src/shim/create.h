@@ -21,7 +21,8 @@ namespace llamalloc {
   }
   if (!may_throw) return nullptr;
   if (auto* throw_bad_alloc = bad_alloc_thrower()) throw_bad_alloc();
-  print_line("operator new: out of memory for %zu bytes, and no libstdc++ to throw with", size);
+  print_line("operator new: out of memory for %zu bytes; no libstdc++ is loaded to throw bad_alloc",
+             size);
   abort();
 }
 

@@ -69,7 +69,7 @@ void ClientServer::part_with_late_ones(Nanos now) {
     if (client.socket.fd < 0 || now < client.deadline) continue;
     const bool silent = client.waits == Client::Waits::for_line;
     if (silent) {
-      client.out.add("error: no command came\n");
+      client.out.add("error: no command was sent\n");
       start_sending(&client);
     }
     if (!silent || !send_reply(c)) finish(c);
@@ -175,9 +175,9 @@ void ClientServer::answer(int c) {
   Client& client = clients_[c];
   if (char* end = strpbrk(client.line, "\r\n")) *end = 0;
   if (!has_right(client.socket.fd))
-    client.out.add("error: another user's process\n");
+    client.out.add("error: the client belongs to another user\n");
   else if (client.used == 0)
-    client.out.add("error: no command came\n");
+    client.out.add("error: no command was sent\n");
   else
     ask_responder(c);
   start_sending(&client);

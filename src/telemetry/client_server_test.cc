@@ -120,7 +120,7 @@ TEST_F(ClientServerTest, SilentOnesHoldUpNobodyElse) {
   serve();
   EXPECT_EQ(all(quick), "quick\n");
   pass(ClientServer::kLineTime);
-  for (const int fd : silent) EXPECT_EQ(all(fd), "error: no command came\n");
+  for (const int fd : silent) EXPECT_EQ(all(fd), "error: no command was sent\n");
 }
 
 TEST_F(ClientServerTest, MoreThanItServesWaitInTheBacklog) {
@@ -129,7 +129,7 @@ TEST_F(ClientServerTest, MoreThanItServesWaitInTheBacklog) {
   for (int round = 0; round < 3; ++round) pass(ClientServer::kLineTime);
   serve();
   pass(ClientServer::kLineTime);
-  for (const int fd : fds) EXPECT_EQ(all(fd), "error: no command came\n");
+  for (const int fd : fds) EXPECT_EQ(all(fd), "error: no command was sent\n");
 }
 
 TEST_F(ClientServerTest, ALongReplyWaitsForItsReaderForAWhile) {

@@ -22,32 +22,32 @@ namespace {
 constexpr char kHelp[] =
     R"(usage: llamalloc-generate SIZES.csv -o OUT.trace [OPTIONS]
 
-Makes a trace out of measured sizes and rates (workloads/fleetbench/TCMALLOC_1.csv): invented
-calling contexts with lifetimes of their own, under a load that rises and falls. The same options
-and seed give the same trace.
+Makes a trace from measured sizes and rates (workloads/fleetbench/TCMALLOC_1.csv). The calling
+contexts and their lifetimes are invented. The load rises and falls. The same options and seed
+give the same trace.
 
-  how much
-    --events N        events to write (10000000)
-    --live MIB        mean live heap; rates scale with it (default: as measured)
-    --largest BYTES   leave out sizes above (16777216)
-    --cold            begin with an empty heap, not with the objects that live on average
+  amount
+    --events N        number of events to write (10000000)
+    --live MIB        mean live heap in MiB; the rates scale with it (default: as measured)
+    --largest BYTES   leave out larger sizes (16777216)
+    --cold            begin with an empty heap (default: with the average number of objects)
   load over time
-    --wave SHAPE      none, sine or steps (sine); rates follow it
-    --period SECONDS  of a wave (8)
+    --wave SHAPE      none, sine or steps (sine); the allocation rates follow it
+    --period SECONDS  length of a wave (8)
     --depth D         0: no wave; 1: from nothing to twice the mean (0.9)
   calling contexts
-    --contexts N      about so many; frequent sizes get up to 12 each (400)
-    --heavy SHARE     of them: one object in 1,000 lives 300 times as long (0.1)
-    --sessions SHARE  of them: objects live to the end of the wave (0.1)
-    --batches SHARE   of them: 40 objects or so at once, which die together (0.2)
-    --resizing SHARE  of them: objects double once to three times by realloc (0.05)
-    The others live exponentially or log-normally long, about half each.
+    --contexts N      about this many; a frequent size gets up to 12 (400)
+    --heavy SHARE     share of contexts in which 1 object in 1,000 lives 300 times as long (0.1)
+    --sessions SHARE  share of contexts whose objects live to the end of the wave (0.1)
+    --batches SHARE   share of contexts that allocate about 40 objects that die together (0.2)
+    --resizing SHARE  share of contexts whose objects double 1 to 3 times by realloc (0.05)
+    The lifetimes in the other contexts are exponential or log-normal, about half each.
   threads
-    --threads N       (16)
-    --remote SHARE    of the objects are freed by another thread, chosen at random (0.2)
-  --seed N            (1)
-  --level N           of compression; 0: none (1)
-  --dry               write nothing: how fast it is
+    --threads N       number of threads (16)
+    --remote SHARE    share of objects that another, random thread frees (0.2)
+  --seed N            seed of the random numbers (1)
+  --level N           compression level; 0: none (1)
+  --dry               write nothing; measures how fast events are made
 
 Examples:
   cd workloads/fleetbench
@@ -156,10 +156,10 @@ Arguments parse(int count, char** words) {
     else if (arguments.sizes.empty())
       arguments.sizes = word;
     else
-      misuse(word + ": one file of sizes is enough");
+      misuse(word + ": give only one file of sizes");
   }
   if (arguments.sizes.empty())
-    misuse("no file of sizes, such as workloads/fleetbench/TCMALLOC_1.csv");
+    misuse("a file of sizes is missing, such as workloads/fleetbench/TCMALLOC_1.csv");
   if (arguments.output.empty() && !arguments.dry) misuse("-o OUT.trace is missing");
   if (arguments.mix.heavy + arguments.mix.sessions > 1) misuse("--heavy and --sessions exceed 1");
   return arguments;
@@ -171,7 +171,7 @@ std::vector<generator::SizeRate> scaled_rows(const Arguments& arguments) {
   if (rows.empty()) fail(error);
   std::erase_if(rows, [&](const auto& row) { return row.size > arguments.largest; });
   const double live = live_bytes(rows);
-  if (!(live > 0)) fail(arguments.sizes + ": nothing is live; raise --largest");
+  if (!(live > 0)) fail(arguments.sizes + ": no size is left; raise --largest");
   const double factor = arguments.live_mib > 0 ? arguments.live_mib * (1 << 20) / live : 1;
   for (auto& row : rows) row.rate *= factor, row.live *= factor;
   return rows;

@@ -29,11 +29,12 @@ using trace::EventKind;
 constexpr char kHelp[] =
     R"(usage: llamalloc-replay TRACE [--samples N] [--speed X]
 
-Allocates, resizes and frees what a trace says, at its pace, with the malloc of this process, and
-prints as JSON what is live and what is resident over time. Objects are written to in every page.
+Repeats the allocations, resizes and frees of a trace at their original times, with the malloc of
+this process. Prints live and resident bytes over time as JSON. Writes to every page of each object.
 
-  --samples N   evenly spaced (100)
-  --speed X     times the trace's pace (1); 0: as fast as it goes, and background work comes late
+  --samples N   number of evenly spaced samples (100)
+  --speed X     multiple of the original speed (1); 0: as fast as possible, too fast for work in
+                the background to keep up
 
 example: LD_PRELOAD=build/release/libllamalloc.so llamalloc-replay t.trace
 )";
@@ -275,7 +276,7 @@ int main(int argc, char** argv) {
       default:
         return 2;
     }
-  if (optind + 1 != argc) stop(2, "give one trace", "--help says more");
+  if (optind + 1 != argc) stop(2, "give exactly one trace", "see --help");
   Replay replay = load(argv[optind]);
   replay.sample_count = samples;
   replay.speed = speed;

@@ -30,21 +30,21 @@ void print_help() {
   printf(
       "usage: llamalloc-simulate TRACE [--policy P] [--predictor W] [options]\n"
       "\n"
-      "Replays a trace on a policy for placing objects and prints what memory it would have\n"
-      "cost, as JSON. TRACE is a file of `llamalloc trace`, or synthetic:NAME[:EVENTS] with a\n"
-      "load made up on the spot (%s).\n"
+      "Replays a trace on a placement policy and prints the memory that it would use, as JSON.\n"
+      "TRACE is a file that `llamalloc trace` wrote, or synthetic:NAME[:EVENTS] for a generated\n"
+      "load (%s).\n"
       "\n"
-      "  --policy P         what places objects:\n",
+      "  --policy P         how objects are placed:\n",
       kSyntheticNames);
   for (const PolicyName& row : kPolicyNames) printf("      %-14s %s\n", row.name, row.meaning);
   printf(
       "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none\n"
-      "  --learn TRACE      tables learn from this trace instead of the one that is run\n"
-      "  --error SHARE      this share of the contexts gets a wrong class (0 to 1)\n"
-      "  --error-objects    the share is of objects, not of contexts\n"
-      "  --seed N           of the errors (1)\n"
-      "  --samples N        evenly spaced samples (500)\n"
-      "  --progress         lines `progress SHARE` on standard error\n"
+      "  --learn TRACE      learn site and exact from this trace instead of the replayed one\n"
+      "  --error SHARE      share of contexts that get a wrong class (0 to 1)\n"
+      "  --error-objects    --error is a share of objects instead of contexts\n"
+      "  --seed N           seed of the wrong classes (1)\n"
+      "  --samples N        number of evenly spaced samples (500)\n"
+      "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
 }
@@ -110,7 +110,7 @@ int parse(int argc, char** argv, Arguments* arguments) {
       default:
         return 1 + 2;
     }
-  if (optind + 1 != argc) return 1 + wrong("give one trace; --help says more");
+  if (optind + 1 != argc) return 1 + wrong("give exactly one trace; see --help");
   arguments->trace = argv[optind];
   std::string error;
   if (!parse_predictor(arguments->predictor, &arguments->spec, &error)) return 1 + wrong(error);
@@ -158,7 +158,7 @@ int run(const Arguments& arguments) {
     return failed("predictor " + arguments.predictor, error);
   const auto policy = make_policy(arguments.policy);
   if (policy == nullptr)
-    return failed(arguments.policy, "no address space (9 TiB, no memory); raise `ulimit -v`");
+    return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
   Outcome outcome;
@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
   if (!is_policy(arguments.policy)) {
     std::string names;
     for (const PolicyName& row : kPolicyNames) names += std::string(" ") + row.name;
-    return wrong("no policy '" + arguments.policy + "'; there are" + names);
+    return wrong("no policy '" + arguments.policy + "'; the policies are" + names);
   }
   return run(arguments);
 }

@@ -56,12 +56,12 @@ std::unique_ptr<sim::TraceInput> open_synthetic(const std::string& text, std::st
     char* end = nullptr;
     events = strtoull(digits.c_str(), &end, 10);
     if (digits.empty() || *end != 0 || events == 0) {
-      *error = "'" + digits + "' is no number of events";
+      *error = "'" + digits + "' is not a number of events";
       return nullptr;
     }
   }
   auto load = sim::make_synthetic_load(name, events);
-  if (load == nullptr) *error = std::string("no such load; there are ") + sim::kSyntheticNames;
+  if (load == nullptr) *error = std::string("no such load; the loads are ") + sim::kSyntheticNames;
   return load;
 }
 

@@ -18,15 +18,15 @@ namespace {
 constexpr char kHelp[] =
     R"(usage: llamalloc-trace VERB TRACE [OPTIONS]
 
-  info T [--top N]            what the trace holds, as JSON; N: stacks to list (10)
-  pack T -o OUT [--level N]   the same events in a smaller file that reads faster
+  info T [--top N]            describe the trace as JSON; N: number of stacks to list (10)
+  pack T -o OUT [--level N]   write the same events to a smaller file that reads faster
   cut T -o OUT [--events N] [--from SECONDS] [--to SECONDS] [--level N]
-                              a part of it; objects that live at its start are allocated there
-  dump T                      the events as 40-byte records on stdout (contracts/trace_format.md)
-  tables T                    stacks with their frames, a line each: STACK<tab>NAME;NAME;...
-  count T                     reads all events and prints how many: how fast reading is
+                              write a part; objects that live at its start are allocated there
+  dump T                      write events as 40-byte records to stdout (contracts/trace_format.md)
+  tables T                    print each stack on a line: STACK<tab>NAME;NAME;...
+  count T                     read all events and print their number; measures the speed of reading
 
-The traces come from: llamalloc trace -o t.trace -- ./server
+Record a trace with: llamalloc trace -o t.trace -- ./server
 )";
 
 struct Arguments {
@@ -45,7 +45,7 @@ double number_of(const char* option, const char* text) {
   char* end = nullptr;
   const double value = text ? strtod(text, &end) : 0;
   if (text == nullptr || end == text || *end != 0 || !(value >= 0) || value > 1e15)
-    misuse(std::string(option) + " needs a number that is not negative");
+    misuse(std::string(option) + " needs a number of at least 0");
   return value;
 }
 
@@ -78,9 +78,9 @@ Arguments parse(int count, char** words) {
     else if (arguments.trace.empty())
       arguments.trace = word;
     else
-      misuse(word + ": one trace at a time");
+      misuse(word + ": give only one trace");
   }
-  if (arguments.verb.empty() || arguments.trace.empty()) misuse("a verb and a trace are needed");
+  if (arguments.verb.empty() || arguments.trace.empty()) misuse("give a verb and a trace");
   return arguments;
 }
 

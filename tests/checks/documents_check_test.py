@@ -13,7 +13,7 @@ def test_generated_pages_are_current_until_edited(tmp_path):
     page.write_text(page.read_text().replace("sample_interval", "sample_intervals"))
     status, errors = run_check("generate_docs.py", "--check", "--into", tmp_path)
     assert status == 1
-    assert "options.md: not what contracts/ says" in errors
+    assert "options.md: differs from contracts/" in errors
     assert "statistics.md" not in errors
 
 

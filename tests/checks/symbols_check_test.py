@@ -70,6 +70,15 @@ def test_strict_rooms_reach_libc_only_for_plain_things(tmp_path):
     assert faults == ["heap: calls close: not plain; ask the os room for it"]
 
 
+def test_rooms_between_os_and_runtime_have_no_globals(tmp_path):
+    names = 'namespace { const char* kNames[] = {"a"}; int state; }\n'
+    text = names + "int f(int i) { return kNames[i] ? ++state : 0; }"
+    objects = {"heap": compile_cpp(tmp_path, text)}
+    faults = check_symbols.check_globals(objects)
+    assert faults == ["heap: global variable (anonymous namespace)::state: pass it in"]
+    assert check_symbols.check_globals({"os": objects["heap"]}) == []
+
+
 def test_version_script_is_read():
     assert check_symbols.exported_by_map(MAP) == {"malloc", "free"}
 

@@ -82,7 +82,7 @@ def test_control_socket_reads_values(tmp_path):
         assert control.ask(path, "set on_misuse report") == ""
         assert control.ask(path, "get on_misuse") == "report\n"
         assert int(control.ask(path, "get reserved")) > 0
-        with pytest.raises(control.ControlError, match="neither statistic nor option"):
+        with pytest.raises(control.ControlError, match="no such statistic or option"):
             control.ask(path, "get nonsense")
     finally:
         process.terminate()

@@ -123,7 +123,7 @@ def test_slow_clients_delay_nobody(program: Program):
 def test_a_silent_client_is_told_and_let_go(program: Program):
     with clients(program.path, 20) as silent:
         for client in silent:
-            assert answer(client) == b"error: no command came\n"
+            assert answer(client) == b"error: no command was sent\n"
     assert control.ask(program.path, "ping")
 
 

@@ -161,7 +161,7 @@ def test_a_child_leaves_its_parent_the_socket(tmp_path):
         done = subprocess.run(
             ["true"], env=environment(f"control:{path}"), capture_output=True, text=True, check=True
         )
-        assert f"{path}: another process listens there" in done.stderr
+        assert f"{path}: another process already listens there" in done.stderr
         assert str(parent.pid) in control.ask(path, "ping")
     assert path.is_socket(), "killed, it left its socket"
     with listening(path) as next_one:

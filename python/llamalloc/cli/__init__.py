@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `llamalloc`: registers one verb a file, and turns every fault into one line.
+"""The command `llamalloc`: registers one verb per file and reports every error in one line.
 
 Exit codes: 0 done, 1 a problem was found or the work failed, 2 wrong use (nothing was started),
-130 interrupted. `record`, `trace` and `run` otherwise end with the code of the program that they
-started.
+130 interrupted. Otherwise `record`, `trace` and `run` end with the exit code of the program that
+they started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
 
 app = typer.Typer(
-    help="A malloc that learns lifetimes: record a server, train a model, run it, report.",
+    help="A malloc that learns how long objects live: record, train a model, run, report.",
     epilog="Start with: llamalloc doctor ./server",
     no_args_is_help=True,
     add_completion=False,

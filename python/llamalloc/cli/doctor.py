@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc doctor`: whether this machine, and a program, will let the allocator work."""
+"""`llamalloc doctor`: checks whether the allocator can work on this machine and in a program."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "problem": "[bold red
 
 def doctor(
     program: Annotated[
-        str | None, typer.Argument(metavar="[PROGRAM]", help="A server to look at too.")
+        str | None, typer.Argument(metavar="[PROGRAM]", help="A server to check too.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
 ) -> int:
-    """Say in a page whether llamalloc will work here, and what to do where it will not.
+    """Check whether llamalloc can work on this machine, and say how to correct what prevents it.
 
-    The exit code is 0 if nothing is a problem, 1 otherwise.
+    The exit code is 1 if there is a problem, 0 otherwise.
 
     Examples:
 

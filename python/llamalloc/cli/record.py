@@ -13,7 +13,7 @@ import typer
 from llamalloc.formats import units
 from llamalloc.running import launch
 
-_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc record -o p.pb.gz -- ./server"
+_NO_PROGRAM = "no program given; put it last, after --:  llamalloc record -o p.pb.gz -- ./server"
 
 
 def record(
@@ -24,16 +24,18 @@ def record(
         Path | None, typer.Option("--output", "-o", metavar="P.pb.gz", help="Profile to write.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Sample this long; default: until it ends.")
+        float | None,
+        typer.Option(min=0.1, help="Sample for this long; default: until the program ends."),
     ] = None,
     interval: Annotated[
-        str, typer.Option(help="Mean bytes allocated between two samples.")
+        str, typer.Option(help="Mean number of bytes allocated between two samples.")
     ] = "64KiB",
     stats: Annotated[
-        Path | None, typer.Option(help="Write the library's statistics (JSON) here at the end.")
+        Path | None, typer.Option(help="Write statistics (JSON) to this file at the end.")
     ] = None,
     control: Annotated[
-        Path | None, typer.Option(help="Socket of a running program to sample; needs --seconds.")
+        Path | None,
+        typer.Option(help="Sample the running program with this socket; needs --seconds."),
     ] = None,
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
@@ -41,9 +43,9 @@ def record(
 ) -> int:
     """Sample where a program allocates and how long its objects live.
 
-    The profile opens in `pprof` and is what `llamalloc train` learns from. The program's exit code
-    becomes ours (128 + n if signal n ended it; 1 if it ended well but nothing was recorded). A
-    program that crashes or is killed still leaves what was sampled up to two seconds before.
+    `llamalloc train` learns from the profile, and `pprof` opens it. The command ends with the exit
+    code of the program: 128 + n if signal n ended it, 1 if it succeeded but nothing was recorded.
+    If the program crashes or is killed, at most the last two seconds of samples are lost.
 
     Examples:
 
@@ -54,7 +56,7 @@ def record(
         llamalloc record -o p.pb.gz --seconds 300 --control /run/server.control
     """
     if output is None:
-        raise launch.LaunchError("-o FILE is missing; options come first, the program behind --")
+        raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
     try:
         interval_bytes = units.parse_bytes(interval)
     except ValueError as error:
@@ -99,9 +101,9 @@ def _attached(
     from llamalloc.running import attach
 
     if has_command:
-        raise launch.LaunchError("--control samples a running program: give no program beside it")
+        raise launch.LaunchError("--control samples a running program; do not give a program too")
     if seconds is None:
-        raise launch.LaunchError("--control needs --seconds N: how long to sample")
+        raise launch.LaunchError("--control needs --seconds N, the time to sample")
     try:
         attach.sample(control, profile, seconds, interval)
     except attach.ControlError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc report`: a profile or statistics for people (text, HTML) or for scripts (JSON)."""
+"""`llamalloc report`: shows a profile or statistics as text, HTML or JSON."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ def report(
         list[Path], typer.Argument(metavar="FILE...", help="Profiles and statistics files.")
     ],
     html: Annotated[
-        Path | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
+        Path | None, typer.Option(metavar="OUT.html", help="Write a self-contained HTML page.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> int:
-    """Show where memory goes: lifetimes of a profile, or the heap of a running program.
+    """Show where memory goes, from a profile or from statistics.
 
-    A profile (of `llamalloc record`) gives lifetimes by class, the call sites that allocate most,
-    and what survived. Statistics (of `llamalloc run --stats`) give memory by page group, what pins
-    huge pages, and what prediction did.
+    A profile comes from `llamalloc record`. It shows lifetimes by class, the call sites that
+    allocate most, and the objects that were still alive at the end. Statistics come from
+    `llamalloc run --stats`. They show memory by page group, the objects that pin huge pages, and
+    the results of prediction.
 
     Examples:
 

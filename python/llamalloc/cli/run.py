@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc run`: becomes the program, under the library (the same process, no parent left)."""
+"""`llamalloc run`: replaces itself with the program, with the library preloaded."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from llamalloc.running import launch
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
 _READ = {
     "model": "model; make one: llamalloc train -o {}",
-    "conf_file": "file; write one KEY: VALUE a line into it (docs/options.md)",
+    "conf_file": "file; write one KEY: VALUE per line into it (docs/options.md)",
 }
-_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc run -- ./server --port 1"
+_NO_PROGRAM = "no program given; put it last, after --:  llamalloc run -- ./server --port 1"
 
 
 def run(
@@ -24,10 +24,11 @@ def run(
         list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Model file of `llamalloc train`: place by lifetime.")
+        Path | None, typer.Option(help="Model of `llamalloc train`; places objects by lifetime.")
     ] = None,
     stats: Annotated[
-        Path | None, typer.Option(help="Write statistics (JSON) here when the program ends.")
+        Path | None,
+        typer.Option(help="Write statistics (JSON) to this file when the program ends."),
     ] = None,
     control: Annotated[
         Path | None, typer.Option(help="Unix socket that takes commands while the program runs.")
@@ -36,7 +37,8 @@ def run(
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
     ] = "",
     conf_file: Annotated[
-        Path | None, typer.Option(help="File of options, one KEY: VALUE a line; --conf wins.")
+        Path | None,
+        typer.Option(help="File of options, one KEY: VALUE per line; --conf overrides it."),
     ] = None,
 ) -> None:
     """Run a program on llamalloc, with or without a model.
@@ -77,6 +79,8 @@ def _check(name: str, file: Path) -> None:
         if not os.access(file, os.R_OK):
             raise launch.LaunchError(f"{file}: not readable by this user")
     elif len(os.fsencode(file.absolute())) > LONGEST_PATH[name]:
-        raise launch.LaunchError(f"{file}: longer than the {LONGEST_PATH[name]} bytes that fit")
+        raise launch.LaunchError(f"{file}: path is longer than {LONGEST_PATH[name]} bytes")
     elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise launch.LaunchError(f"{file}: cannot be written, {file.parent} is no writable folder")
+        raise launch.LaunchError(
+            f"{file}: cannot be written; {file.parent} is not a writable folder"
+        )

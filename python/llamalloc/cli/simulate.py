@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc simulate`: what other ways to place objects would have cost on a trace."""
+"""`llamalloc simulate`: the memory that placement policies would use on a trace."""
 
 from __future__ import annotations
 
@@ -18,45 +18,49 @@ def simulate(
         str, typer.Argument(metavar="T.trace", help="A trace, or synthetic:waves[:EVENTS].")
     ],
     policy: Annotated[
-        str, typer.Option(metavar="NAME,...", help="What places objects; `all` for every one.")
+        str,
+        typer.Option(metavar="NAME,...", help="How objects are placed; `all` means every policy."),
     ] = "llamalloc",
     predictor: Annotated[
-        str, typer.Option(metavar="NAME,...", help="What tells lifetimes beforehand.")
+        str, typer.Option(metavar="NAME,...", help="How lifetimes are predicted.")
     ] = "oracle",
     learn: Annotated[
-        str | None, typer.Option(metavar="T.trace", help="Tables learn from this trace.")
+        str | None,
+        typer.Option(metavar="T.trace", help="Learn `site` and `exact` from this trace."),
     ] = None,
     error: Annotated[
-        float, typer.Option(min=0, max=1, help="Share that gets a wrong class at random.")
+        float, typer.Option(min=0, max=1, help="Share that gets a wrong, random class.")
     ] = 0.0,
     error_of: Annotated[
-        Literal["contexts", "objects"], typer.Option(help="What the share is of.")
+        Literal["contexts", "objects"], typer.Option(help="What --error is a share of.")
     ] = "contexts",
-    seed: Annotated[int, typer.Option(min=0, help="Of the errors.")] = 1,
-    samples: Annotated[int, typer.Option(min=1, max=100000, help="Evenly over the trace.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the wrong classes.")] = 1,
+    samples: Annotated[
+        int, typer.Option(min=1, max=100000, help="Number of evenly spaced samples.")
+    ] = 500,
     pictures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write PNG pictures there.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write PNG pictures to this folder.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     check_against_replay: Annotated[
         bool,
         typer.Option(
             "--check-against-replay",
-            help="Replay under the library instead; do both agree within 5 %?",
+            help="Compare with a replay on the library; they must agree within 5 %.",
         ),
     ] = False,
 ) -> int:
-    """Run a trace through policies and predictors; say what memory each would have cost.
+    """Replay a trace on placement policies with predictors; show how much memory each would use.
 
     Policies: `llamalloc` is the product's own heap; `paper-k2` and `paper-k4` are the heap of the
-    paper; `slabs-fullest`, `slabs-lowest` (as tcmalloc), `first-fit` and `best-fit` do not look at
+    paper; `slabs-fullest`, `slabs-lowest` (as tcmalloc), `first-fit` and `best-fit` do not use
     lifetimes. Predictors: `oracle`, `site[:0.9999]`, `exact[:0.9999]`, `model:FILE`,
     `constant:le_1s`, `none`.
 
-    The table gives footprint by live bytes: averaged over time (2 MiB pages, then 4 KiB), after
-    drops of the load, and at the peak; huge pages acquired count every time. The head of
-    python/llamalloc/running/simulation.py documents the JSON. Exit code 1 if a run failed, or
-    --check-against-replay found no agreement.
+    The table shows footprint divided by live bytes: averaged over time (in 2 MiB pages, then in
+    4 KiB pages), after drops of the load, and at the peak. A huge page that is acquired twice
+    counts twice. The head of python/llamalloc/running/simulation.py documents the JSON. The exit
+    code is 1 if a run failed or --check-against-replay found a difference.
 
     Examples:
 
@@ -76,7 +80,7 @@ def simulate(
             return _check(setting)
         predictors = [name.strip() for name in predictor.split(",") if name.strip()]
         if not predictors:
-            raise typer.BadParameter("names nothing; try oracle", param_hint="--predictor")
+            raise typer.BadParameter("is empty; try oracle", param_hint="--predictor")
         runs = simulation.plan(simulation.parse_policies(policy), predictors)
         results = _run(setting, runs)
     except simulation.SimulationError as failure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc trace`: record every allocation of a program; look into, cut and export traces."""
+"""`llamalloc trace`: records every allocation of a program; describes, cuts and exports traces."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typer.core import TyperGroup
 
 from llamalloc.running import launch
 
-_NO_PROGRAM = "no program given; it comes last, behind --:  llamalloc trace -o t.trace -- ./server"
+_NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.trace -- ./server"
 _LARGE = 100_000_000  # bytes, packed in some seconds
 _HELP = """Record every allocation, resize and free of a program.
 
-    Without a verb it records: `llamalloc trace -o t.trace -- ./server`. The format of the file is
-    described in contracts/trace_format.md.
+    Without a verb, the command records: `llamalloc trace -o t.trace -- ./server`.
+    contracts/trace_format.md describes the format of the file.
 
     Examples:
 
@@ -52,17 +52,18 @@ def record(
         Path | None, typer.Option("--output", "-o", metavar="T.trace", help="Trace to write.")
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Leave the file as recorded: larger, at once there.")
+        bool,
+        typer.Option("--raw", help="Do not compress the file: it is larger and ready at once."),
     ] = False,
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
     ] = "",
 ) -> int:
-    """Run a program and record what it allocates, resizes and frees.
+    """Run a program and record every object that it allocates, resizes and frees.
 
-    The program's exit code becomes ours (128 + n if signal n ended it; 1 if it ended well but
-    nothing was recorded). A killed program leaves all but its last events. Programs that it starts
-    are recorded too, each into T.trace.PID.
+    The command ends with the exit code of the program: 128 + n if signal n ended it, 1 if it
+    succeeded but nothing was recorded. If the program is killed, only its last events are lost.
+    Programs that it starts are recorded too, each into T.trace.PID.
 
     Examples:
 
@@ -71,7 +72,7 @@ def record(
         llamalloc trace -o t.trace -- clang++ -c big.cc
     """
     if output is None:
-        raise launch.LaunchError("-o FILE is missing; options come first, the program behind --")
+        raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
     from llamalloc.running import child, traces
@@ -94,10 +95,12 @@ def record(
 @trace.command()
 def info(
     file: TraceFile,
-    top: Annotated[int, typer.Option(min=0, help="Stacks to list, by bytes allocated.")] = 10,
+    top: Annotated[
+        int, typer.Option(min=0, help="Number of stacks to list, largest allocation first.")
+    ] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
 ) -> int:
-    """Tell what a trace holds: events, threads, sizes, lifetimes, live peak, top stacks.
+    """Describe a trace: events, threads, sizes, lifetimes, peak of live bytes, top stacks.
 
     Examples:
 
@@ -127,14 +130,16 @@ def info(
 def cut(
     file: TraceFile,
     output: Output,
-    events: Annotated[int | None, typer.Option(min=1, help="Keep at most this many.")] = None,
-    start: Annotated[float | None, typer.Option("--from", min=0, help="Seconds.")] = None,
-    end: Annotated[float | None, typer.Option("--to", min=0, help="Seconds.")] = None,
+    events: Annotated[
+        int | None, typer.Option(min=1, help="Keep at most this many events.")
+    ] = None,
+    start: Annotated[float | None, typer.Option("--from", min=0, help="Start, in seconds.")] = None,
+    end: Annotated[float | None, typer.Option("--to", min=0, help="End, in seconds.")] = None,
 ) -> int:
-    """Write a part of a trace as a trace of its own.
+    """Write a part of a trace to a new trace.
 
-    Objects that live when the part begins are allocated at its start. Stacks that it does not need
-    are left out.
+    Objects that live when the part begins are allocated at its start. Stacks that the part does not
+    use are left out.
 
     Examples:
 
@@ -154,9 +159,9 @@ def cut(
 
 @trace.command()
 def export(file: TraceFile, output: Output) -> int:
-    """Write the events as Parquet: one row an event; the stacks go to a second file beside it.
+    """Write the events as Parquet, one row per event. The stacks go to a second file next to it.
 
-    The columns are described in contracts/trace_format.md.
+    contracts/trace_format.md describes the columns.
 
     Examples:
 
@@ -186,11 +191,13 @@ def _writable(path: Path) -> Path:
     from llamalloc.running.traces import LONGEST_PATH
 
     if len(os.fsencode(path.absolute())) > LONGEST_PATH:
-        raise launch.LaunchError(f"{path}: longer than the {LONGEST_PATH} bytes that fit")
+        raise launch.LaunchError(f"{path}: path is longer than {LONGEST_PATH} bytes")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise launch.LaunchError(f"{path}: cannot be written, {path.parent} is no writable folder")
+        raise launch.LaunchError(
+            f"{path}: cannot be written; {path.parent} is not a writable folder"
+        )
     if path.is_dir():
-        raise launch.LaunchError(f"{path}: is a folder; name a file")
+        raise launch.LaunchError(f"{path}: is a folder; give a file")
     return path
 
 
@@ -200,7 +207,7 @@ def _finish(path: Path, pack: bool) -> bool:
 
     children = traces.of_children(path)
     if len(children) > 8:
-        _say(f"{len(children)} processes that it started were recorded: {path}.PID")
+        _say(f"{len(children)} processes that the program started were recorded: {path}.PID")
     if not path.exists() and not children:
         _say(f"{path}: nothing was recorded; see the messages above, or llamalloc doctor")
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc train`: profiles to a model, with an account of how right it is."""
+"""`llamalloc train`: trains a model from profiles and reports its accuracy."""
 
 from __future__ import annotations
 
@@ -22,32 +22,40 @@ def train(
     ],
     holdout: Annotated[
         list[Path] | None,
-        typer.Option(metavar="P.pb.gz", help="Measure on this run, do not learn it; repeatable."),
+        typer.Option(
+            metavar="P.pb.gz", help="Measure on this profile and do not learn from it; repeatable."
+        ),
     ] = None,
     rule: Annotated[
         Literal["tail", "p95"],
-        typer.Option(help="Class of a context: outlived by 1 in 10,000 objects, or by 1 in 20."),
+        typer.Option(
+            help="How many objects may outlive the class: 1 in 10,000 (tail), 1 in 20 (p95)."
+        ),
     ] = "tail",
-    seed: Annotated[int, typer.Option(min=0, help="Same seed and profiles: same model.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed and profiles give the same model.")
+    ] = 0,
     steps: Annotated[
-        int, typer.Option(min=1, help="Batches at most; stops early when right enough.")
+        int,
+        typer.Option(min=1, help="Maximum number of batches; stops earlier if accurate enough."),
     ] = 3000,
     report: Annotated[
-        Path | None, typer.Option(metavar="R.html", help="Write a page with pictures, too.")
+        Path | None, typer.Option(metavar="R.html", help="Also write a page with pictures.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
     ] = False,
 ) -> int:
-    """Learn from profiles how long objects live; write a model and say how right it is.
+    """Learn from profiles how long objects live. Write a model and report its accuracy.
 
-    The model is measured on what it did not learn: on the --holdout runs if there are any, else on
-    the last profile, or on a fifth of the contexts where there is only one. Beside it stand two
-    plain tables, of exact contexts and of call sites, that it has to beat. Takes about a minute.
+    Accuracy is measured on data that the model did not learn: on the --holdout profiles if there
+    are any, else on the last profile. If there is only one profile, it is measured on a fifth of
+    the contexts. For comparison the report also shows two lookup tables, one by exact context and
+    one by call site. Training takes about a minute.
 
-    The table's columns: *weighted* counts allocations, *contexts* counts every context once,
-    *within one* lets the neighbouring class pass, *page group* is what the heap acts on, *known* is
-    how much a table had an entry for.
+    Columns of the table: *weighted* counts allocations. *contexts* counts every context once.
+    *within one* also accepts the neighbouring class. *page group* is the decision that the heap
+    uses. *known* is the share for which a lookup table had an entry.
 
     Examples:
 

@@ -63,24 +63,24 @@ def _enabled(setting: str) -> Finding:
     if setting == "always":
         return Finding(OK, subject, setting, "every large mapping gets them")
     if setting == "madvise":
-        return Finding(OK, subject, setting, "the heap asks for them, and gets them")
+        return Finding(OK, subject, setting, "the heap asks for them and gets them")
     cure = f"echo madvise > {hugepages.SETTING}   (as root)"
-    return Finding(PROBLEM, subject, setting, "the heap will run on small pages, slower", cure)
+    return Finding(PROBLEM, subject, setting, "the heap will use small pages and be slower", cure)
 
 
 def _defrag(setting: str) -> Finding:
     subject = "huge page defrag"
     if setting == "never":
         cure = f"echo madvise > {_THP}/defrag   (as root)"
-        return Finding(NOTE, subject, setting, "huge pages only while free ones lie ready", cure)
-    return Finding(OK, subject, setting, "the kernel makes room for huge pages when asked")
+        return Finding(NOTE, subject, setting, "huge pages only while free ones exist", cure)
+    return Finding(OK, subject, setting, "the kernel makes room for huge pages on request")
 
 
 def _khugepaged(none: int) -> Finding:
     subject, found = "khugepaged max_ptes_none", str(none)
     if none == 0:
-        return Finding(OK, subject, found, "memory given back stays given back")
-    meaning = "the kernel may refill memory given back in parts of a page; we give back whole pages"
+        return Finding(OK, subject, found, "returned memory stays returned")
+    meaning = "the kernel may refill returned parts of huge pages; we ask for small pages there"
     return Finding(OK, subject, found, meaning)
 
 
@@ -90,7 +90,7 @@ def _limits() -> Iterator[Finding]:
     count = read_text("/proc/sys/vm/max_map_count", "?")
     few = count.isdecimal() and int(count) < 65530
     cure = "sysctl vm.max_map_count=65530" if few else ""
-    yield Finding(NOTE if few else OK, "max_map_count", count, "mappings a process may have", cure)
+    yield Finding(NOTE if few else OK, "max_map_count", count, "most mappings of a process", cure)
     yield _address_space(resource.getrlimit(resource.RLIMIT_AS)[0])
 
 
@@ -118,14 +118,14 @@ def _limits_above(root: Path, path: str, name: str) -> list[int]:
 def _memory_limit(limit: int | None) -> Finding:
     if limit is None:
         return Finding(OK, "memory limit", "none", "no control group limits this process")
-    meaning = "the program is killed above it; memory given back counts in its favour"
+    meaning = "the kernel kills the program above it; returned memory does not count"
     return Finding(OK, "memory limit", f"{limit >> 20:,} MiB", meaning)
 
 
 def _overcommit(mode: str) -> Finding:
     if mode == "2":
         cure = "sysctl vm.overcommit_memory=0, or leave room in overcommit_ratio"
-        meaning = "strict: reserved heap space may be refused, or count as used"
+        meaning = "strict: the kernel may refuse reserved heap space, or count it as used"
         return Finding(NOTE, "overcommit", mode, meaning, cure)
     return Finding(OK, "overcommit", mode, "address space may be reserved freely")
 
@@ -134,7 +134,7 @@ def _address_space(limit: int) -> Finding:
     subject = "address space (ulimit -v)"
     if limit == resource.RLIM_INFINITY:
         return Finding(OK, subject, "unlimited")
-    meaning = "counts reserved space too, so that a program meets it early"
+    meaning = "reserved space counts too, so the program reaches the limit early"
     return Finding(NOTE, subject, f"{limit >> 20:,} MiB", meaning, "ulimit -v unlimited")
 
 
@@ -165,16 +165,16 @@ def configuration() -> Finding:
     """LLAMALLOC_CONF of this process, and the file that it names."""
     subject, text = "LLAMALLOC_CONF", os.environ.get("LLAMALLOC_CONF", "")
     if not text:
-        return Finding(OK, subject, "not set", "options may also stand in a file: conf_file:PATH")
+        return Finding(OK, subject, "not set", "options may also come from a file: conf_file:PATH")
     cure = "correct it as docs/options.md says"
     try:
         options = launch.parse_conf(text)
         named = options.get("conf_file")
         known = {} if named is None else launch.parse_conf_file(Path(named))
     except launch.LaunchError as error:
-        return Finding(PROBLEM, subject, str(error), "what is wrong is ignored", cure)
+        return Finding(PROBLEM, subject, str(error), "wrong options are ignored", cure)
     of_file = f", and {len(known)} of {named}" if named else ""
-    return Finding(OK, subject, f"{len(options)} options{of_file}", "all of them known")
+    return Finding(OK, subject, f"{len(options)} options{of_file}", "all options are known")
 
 
 def _python() -> Finding:
@@ -197,16 +197,16 @@ def _program(name: str) -> Iterator[Finding]:
     path = launch.find_program(name)
     obstacle = launch.obstacle(path)
     if obstacle:
-        yield Finding(PROBLEM, name, obstacle.cause, "it would run without us", obstacle.cure)
+        yield Finding(PROBLEM, name, obstacle.cause, "llamalloc would not be used", obstacle.cure)
         return
     file = launch.loaded_file(path)
     facts = elf.read(file)
     kind = str(file) if file == path else f"{path}, a script of {file}"
-    yield Finding(OK, name, kind, "dynamically linked, no raised rights: can be preloaded")
+    yield Finding(OK, name, kind, "dynamically linked, no raised privileges: can be preloaded")
     yield _other_malloc(name, facts.needed)
     yield _names(name, file, facts)
     if b"disable-thp" in file.read_bytes():
-        meaning = "turns huge pages off for itself by default"
+        meaning = "the program turns huge pages off for itself by default"
         yield Finding(NOTE, f"{name}: huge pages", "disable-thp", meaning, "add: --disable-thp no")
     if launch.has_capabilities(file):
         meaning = "works for root; for others the loader ignores LD_PRELOAD"
@@ -217,15 +217,15 @@ def _other_malloc(name: str, needed: tuple[str, ...]) -> Finding:
     subject = f"{name}: malloc"
     others = [n for n in needed if any(m.lower() in n.lower() for m in _MALLOCS)]
     if not others:
-        return Finding(OK, subject, "glibc's", "the library takes its place")
-    meaning = "we are asked before it; figures that the program takes from it will read 0"
+        return Finding(OK, subject, "glibc's", "the library replaces it")
+    meaning = "llamalloc is used instead; statistics that the program reads from it will be 0"
     return Finding(OK, subject, ", ".join(others), meaning)
 
 
 def _names(name: str, file: Path, facts: elf.Elf) -> Finding:
     subject = f"{name}: symbols"
     if facts.has_symtab:
-        return Finding(OK, subject, "present", "profiles and models speak in function names")
-    meaning = "profiles show addresses for its inner functions; a model fits this build only"
-    cure = f"use an unstripped build of {file.name} to carry models across versions"
+        return Finding(OK, subject, "present", "profiles and models use function names")
+    meaning = "profiles show addresses for its internal functions; a model fits only this build"
+    cure = f"use an unstripped build of {file.name} to keep models valid across versions"
     return Finding(NOTE, subject, "stripped", meaning, cure)
