@@ -17,9 +17,28 @@ namespace {
 
 constinit std::atomic<bool> said{false};
 
+using Free = void(void*);
+using UsableSize = size_t(const void*);
+
+// Null: not looked up yet. The first answer stands: a later one may be a name that was replaced.
+constinit std::atomic<Free*> next_free{nullptr};
+constinit std::atomic<UsableSize*> next_usable_size{nullptr};
+
 template <typename F>
-F* next_function(const char* name) {
-  return &dlsym != nullptr ? reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)) : nullptr;
+F* find(std::atomic<F*>& known, const char* name) {
+  F* function = known.load(std::memory_order_relaxed);
+  if (function == nullptr && &dlsym != nullptr) {
+    F* found = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+    if (known.compare_exchange_strong(function, found, std::memory_order_relaxed)) return found;
+  }
+  return function;
+}
+
+Free* find_free() {
+  return find(next_free, "free");
+}
+UsableSize* find_usable_size() {
+  return find(next_usable_size, "malloc_usable_size");
 }
 
 }  // namespace
@@ -27,12 +46,12 @@ F* next_function(const char* name) {
 bool free_foreign(void* p) {
   const ErrnoKeeper keep;
   if (!is_foreign(p)) return false;
-  auto* real = next_function<void(void*)>("free");
+  Free* real = find_free();
   if (real == nullptr) return false;
   if (!said.exchange(true, std::memory_order_relaxed))
     print_line(
-        "free(%p): the C library's malloc allocated this object, for a library opened with "
-        "RTLD_DEEPBIND; passed on to the C library (reported once)",
+        "free(%p): the C library's malloc allocated this object; somebody found it by dlsym or "
+        "with RTLD_DEEPBIND; passed on to the C library (reported once)",
         p);
   real(p);
   return true;
@@ -40,8 +59,13 @@ bool free_foreign(void* p) {
 
 size_t foreign_size(const void* p) {
   if (!is_foreign(p)) return 0;
-  auto* real = next_function<size_t(const void*)>("malloc_usable_size");
+  UsableSize* real = find_usable_size();
   return real ? real(p) : 0;
+}
+
+void remember_foreign_functions() {
+  find_free();
+  find_usable_size();
 }
 
 }  // namespace llamalloc

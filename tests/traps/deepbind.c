@@ -1,21 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin opened with RTLD_DEEPBIND.   deepbind PLUGIN take|give|own
+/* A plugin opened with RTLD_DEEPBIND.   deepbind PLUGIN take|give|own [WAY]
    take: we free and resize what it allocated; give: it frees what we allocated; own: each its own.
+   WAY: now, lazy: its bindings; base: by dlmopen; runpath: by its name, to be found where we lie;
+   refused: a filter lets nobody write to what is read-only;
+   handle: no plugin, but the C library's malloc by dlsym.
    With its malloc resolved to the C library's, only own can hold by symbols alone. */
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "trap.h"
 
 typedef void* Malloc(size_t);
 typedef void Free(void*);
 
+static void refuse_to_unprotect(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {COUNT_OF(code), code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    die("seccomp: %s", strerror(errno));
+}
+
+static void* open_plugin(const char* path, const char* way) {
+  if (strcmp(way, "refused") == 0) refuse_to_unprotect();
+  if (strcmp(way, "lazy") == 0) return dlopen(path, RTLD_LAZY | RTLD_DEEPBIND);
+  if (strcmp(way, "base") == 0) return dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_DEEPBIND);
+  if (strcmp(way, "runpath") == 0) return dlopen(strrchr(path, '/') + 1, RTLD_NOW | RTLD_DEEPBIND);
+  if (strcmp(way, "handle") == 0) return dlopen("libc.so.6", RTLD_NOW);
+  return dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) die("usage: %s PLUGIN take|give|own", argv[0]);
-  void* plugin = dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
+  if (argc < 3) die("usage: %s PLUGIN take|give|own [WAY]", argv[0]);
+  const char* way = argc > 3 ? argv[3] : "now";
+  void* plugin = open_plugin(argv[1], way);
   if (plugin == NULL) die("%s", dlerror());
-  Malloc* plugin_malloc = (Malloc*)(uintptr_t)dlsym(plugin, "plugin_malloc");
-  Free* plugin_free = (Free*)(uintptr_t)dlsym(plugin, "plugin_free");
+  int handle = strcmp(way, "handle") == 0;
+  Malloc* plugin_malloc = (Malloc*)(uintptr_t)dlsym(plugin, handle ? "malloc" : "plugin_malloc");
+  Free* plugin_free = (Free*)(uintptr_t)dlsym(plugin, handle ? "free" : "plugin_free");
   for (size_t i = 0; i < 1000; ++i) {
     size_t size = 1 + i * i % 5000;
     unsigned char* theirs = plugin_malloc(size);

@@ -114,11 +114,24 @@ def test_idle_threads_keep_what_they_have_if_asked_to():
     assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
 
 
-def test_deepbind_is_named():
+def test_what_is_handed_on_is_named():
     """The one trap that the library passes by handing objects on says so, once."""
-    trap = next(t for t in TRAPS if t.name == "DEEPBIND: take")
+    trap = next(t for t in TRAPS if t.name == "libc by handle: take")
     lines = spring(trap, library()).stderr.splitlines()
-    assert len([line for line in lines if "RTLD_DEEPBIND" in line]) == 1
+    assert len([line for line in lines if "passed on" in line]) == 1
+
+
+def test_deepbind_costs_no_line():
+    result = spring(next(t for t in TRAPS if t.name == "DEEPBIND: give"), library())
+    assert result.kind == "ok" and result.stderr == ""
+
+
+def test_deepbind_that_cannot_be_mended_is_named_with_the_cure():
+    """A filter refuses mprotect, so that the C library's names stay what they are."""
+    refused = Trap("refused", "", "deepbind deepbind_plugin give refused", 30)
+    lines = spring(refused, library()).stderr.splitlines()
+    (line,) = [line for line in lines if "RTLD_DEEPBIND" in line]
+    assert "deepbind_plugin" in line and "without" in line
 
 
 def test_nothing_is_open_or_running_that_nobody_asked_for():

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/deep_binding.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "base/check.h"
+#include "base/errno_keeper.h"
+#include "runtime/foreign.h"
+
+// Absent from a program linked statically, where nothing calls this.
+#pragma weak dlsym
+
+namespace llamalloc {
+namespace {
+
+constinit std::atomic<bool> replaced{false};
+constinit std::atomic<bool> refused{false};
+
+}  // namespace
+
+void prepare_deep_binding(const char* path, const ReplacedName* names, size_t count) {
+  if (replaced.load(std::memory_order_acquire)) return;
+  remember_foreign_functions();
+  if (replace_c_library_names(names, count))
+    replaced.store(true, std::memory_order_release);
+  else if (!refused.exchange(true, std::memory_order_relaxed))
+    print_line(
+        "dlopen(%s) with RTLD_DEEPBIND: the system lets nobody write to the C library's symbols, "
+        "so "
+        "the library uses that malloc and the process ends if it frees what others allocated; open "
+        "it without RTLD_DEEPBIND (said once)",
+        path);
+}
+
+void* next_dlopen(const char* name) {
+  const ErrnoKeeper keep;
+  return dlsym(RTLD_NEXT, name);
+}
+
+}  // namespace llamalloc
