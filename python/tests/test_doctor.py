@@ -2,6 +2,8 @@
 """The doctor on programs and settings made here: each fault must be found and bear a cure."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,35 @@ def test_huge_page_settings(tmp_path: Path, text: str, setting: str, level: str)
     (tmp_path / "enabled").write_text(text)
     assert hugepages.setting(tmp_path / "enabled") == setting
     assert doctor._enabled(setting).level == level
+
+
+@pytest.mark.parametrize(
+    ("setting", "switch", "in_force", "level"),
+    [
+        ("always", 1, "disabled", PROBLEM),
+        ("madvise", 1, "disabled", PROBLEM),
+        ("always", 3, "madvise", OK),
+        ("madvise", 3, "madvise", OK),
+        ("never", 1, "never", PROBLEM),
+        ("always", 0, "always", OK),
+    ],
+)
+def test_huge_pages_that_the_process_switched_off(
+    setting: str, switch: int, in_force: str, level: str
+) -> None:
+    finding = doctor._enabled(setting, switch)
+    assert (finding.found, finding.level) == (in_force, level)
+
+
+def test_one_finding_says_what_holds_for_the_process() -> None:
+    """PR_SET_THP_DISABLE is inherited: the doctor is started with it."""
+    code = (
+        "import ctypes; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
+        "from llamalloc.running import doctor; "
+        "print([f.found for f in doctor._huge_pages() if f.subject.startswith('huge pages')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout in ("['disabled']\n", "['never']\n", "['unknown']\n")
 
 
 def test_a_borrowed_setting_is_put_back_after_a_fault(tmp_path: Path) -> None:

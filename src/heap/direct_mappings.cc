@@ -64,7 +64,7 @@ Span* DirectMappings::make(size_t bytes, size_t alignment) {
     free_record(span);
     return nullptr;
   }
-  if (bytes >= kHugePageSize && pages_.wants_huge_pages()) system_.advise_huge(start, bytes, true);
+  if (bytes >= kHugePageSize && pages_.gets_huge_pages()) system_.advise_huge(start, bytes, true);
   span->become_whole(SpanKind::direct);
   span->base = static_cast<char*>(start);
   span->fresh = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huge pages that a few objects keep: what is free of them goes back to the system, and they are
-// made huge again when they fill.
+// made huge again when they fill. In a process without huge pages nothing is lost by that: whatever
+// is free of a page at rest goes back.
 #include "pages/page_heap.h"
 
 namespace llamalloc {
@@ -15,6 +16,7 @@ constexpr size_t kMostBroken = 4096;
 struct Broken {
   HugePage* page;
   BlockBits rest;
+  size_t backed;  // bytes of the rest that may have memory
 };
 
 // What was chosen of a set under its lock.
@@ -24,61 +26,74 @@ struct Chosen {
   size_t broken_count = 0, mended_count = 0;
 };
 
-// in_pieces: broken pages so far, these among them.
-Chosen choose(PageSet& set, Nanos before, size_t* in_pieces) {
+bool is_to_mend(const HugePage* page, bool huge) {
+  return huge && page->broken && page->used_blocks >= kFull;
+}
+
+bool is_to_break(const HugePage* page, bool huge, Nanos before) {
+  if (page->last_taken.load(std::memory_order_relaxed) > before.n) return false;
+  if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
+  return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
+}
+
+void break_page(PageSet& set, Broken* chosen) {
+  HugePage* page = chosen->page;
+  const uint32_t backed = page->broken ? page->dirty.count() : kBlocksPerHugePage;
+  chosen->backed = (backed - page->used_blocks) * kBlockSize;
+  chosen->rest = set.take_rest(page);
+  page->broken = true;
+}
+
+// in_pieces: broken pages so far, these among them; without huge pages they split no mapping.
+Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
   Chosen chosen;
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
     *in_pieces += page->broken;
-    if (page->broken && page->used_blocks >= kFull && chosen.mended_count < kAtOnce)
+    if (is_to_mend(page, huge) && chosen.mended_count < kAtOnce)
       chosen.mended[chosen.mended_count++] = page;
-    if (page->broken || page->used_blocks > kLittle || chosen.broken_count == kAtOnce) return;
-    if (*in_pieces >= kMostBroken || page->last_taken.load(std::memory_order_relaxed) > before.n)
-      return;
+    if (chosen.broken_count == kAtOnce || !is_to_break(page, huge, before)) return;
+    if (huge && *in_pieces >= kMostBroken) return;
     ++*in_pieces;
     chosen.broken[chosen.broken_count++].page = page;
   });
   for (size_t i = 0; i < chosen.mended_count; ++i) chosen.mended[i]->broken = false;
-  for (size_t i = 0; i < chosen.broken_count; ++i) {
-    chosen.broken[i].page->broken = true;
-    chosen.broken[i].rest = set.take_rest(chosen.broken[i].page);
-  }
+  for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;
 }
 
 }  // namespace
 
 size_t PageHeap::break_idle(Nanos before) {
+  const bool huge = pool_.gets_huge_pages();
   size_t in_pieces = 0, given_back = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      const Chosen chosen = choose(set, before, &in_pieces);
+      const Chosen chosen = choose(set, before, huge, &in_pieces);
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
-      for (size_t i = 0; i < chosen.broken_count; ++i)
-        given_back += give_rest_back(chosen.broken[i].page, chosen.broken[i].rest);
+      for (size_t i = 0; i < chosen.broken_count; ++i) {
+        const Broken& broken = chosen.broken[i];
+        if (huge) system_.advise_huge(broken.page->base, kHugePageSize, false);
+        if (give_rest_back(broken.page, broken.rest)) given_back += broken.backed;
+      }
     }
   return given_back;
 }
 
-// Small pages first: a huge one would be filled again by the system. No lock is held meanwhile.
-size_t PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
-  system_.advise_huge(page->base, kHugePageSize, false);
-  size_t bytes = 0;
+// No lock is held meanwhile. A huge page would be filled again by the system, had it not been asked
+// for small ones before. False: the system refused some of it.
+bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
   bool clean = true;
   for (uint32_t first = rest.next(0, true); first < kBlocksPerHugePage;) {
     const uint32_t end = rest.next(first, false);
-    const size_t length = (end - first) * kBlockSize;
-    if (system_.discard(page->base + first * kBlockSize, length))
-      bytes += length;
-    else
-      clean = false;
+    clean &= system_.discard(page->base + first * kBlockSize, (end - first) * kBlockSize);
     first = rest.next(end, true);
   }
   with_set_of(page, [&](PageSet& set) {
     if (set.give_rest(page, rest, clean)) pool_.put_empty(page, system_.now_coarse());
   });
-  return bytes;
+  return clean;
 }
 
 }  // namespace llamalloc

@@ -133,5 +133,51 @@ TEST_F(BrokenPagesTest, ASystemThatRefusesCostsNothing) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+class SmallPagesTest : public BrokenPagesTest {
+ protected:
+  SmallPagesTest() { pages_.grant_huge_pages(false); }
+};
+
+TEST_F(SmallPagesTest, WhatIsFreeGoesBackHoweverMuchThePageHolds) {
+  const PageHeap::Place kept = nearly_empty_page();
+  const PageHeap::Place quarter = take(kQuarter);
+  ASSERT_EQ(quarter.page, kept.page);
+  memset(quarter.start(), 7, kQuarter.bytes());
+  EXPECT_EQ(break_pages(), 0u) << "it just took an object";
+  system_.time = system_.time + Nanos::seconds(3);
+  EXPECT_EQ(break_pages(), kHalf.bytes() - kQuarter.bytes());
+  EXPECT_EQ(break_pages(), 0u) << "nothing is left to give";
+  EXPECT_LE(resident(kept.page), kQuarter.bytes() + kKept.bytes());
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(SmallPagesTest, AsOftenAsThereIsSomething) {
+  const PageHeap::Place kept = nearly_empty_page();
+  EXPECT_EQ(break_pages(), kHalf.bytes());
+  const PageHeap::Place quarter = take(kQuarter);
+  ASSERT_EQ(quarter.page, kept.page);
+  memset(quarter.start(), 7, kQuarter.bytes());
+  give(quarter, kQuarter);
+  system_.time = system_.time + Nanos::seconds(3);
+  EXPECT_EQ(break_pages(), kQuarter.bytes());
+}
+
+TEST_F(SmallPagesTest, NothingIsMadeHuge) {
+  for (int i = 0; i < 10; ++i) take(kHalf);
+  const int advice = system_.huge_advice, small = system_.small_advice;
+  pages_.collapse_first_pages();
+  break_pages();
+  EXPECT_EQ(system_.collapsed, 0u);
+  EXPECT_EQ(system_.huge_advice, advice);
+  EXPECT_EQ(system_.small_advice, small);
+}
+
+TEST_F(SmallPagesTest, OnceThereAreHugePagesFullOnesBecomeHuge) {
+  for (int i = 0; i < 4; ++i) take(kHalf);
+  pages_.grant_huge_pages(true);
+  break_pages();
+  EXPECT_EQ(system_.collapsed, 2 * kHugePageSize);
+}
+
 }  // namespace
 }  // namespace llamalloc

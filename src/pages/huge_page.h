@@ -4,7 +4,8 @@
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //              |   ^
 //              +---+ broken: it held little for a while, and what was free of it went back; huge
-//                    again when it is half full (broken_pages.cc)
+//                    again when it is half full (broken_pages.cc). Without huge pages in the
+//                    process, every page is, from its start
 //
 // Whoever takes blocks keeps a record of them in a piece of memory beside the page, by the number
 // of the first block: nobody takes fewer than two blocks, so 128 records do. The second half of the

@@ -45,7 +45,9 @@ class PageHeap {
   // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
-  bool wants_huge_pages() const { return pool_.wants_huge_pages(); }
+  // Whether the process gets huge pages when it asks.
+  void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
+  bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
 
   // Blocks for the group, at a multiple of `alignment` blocks; a null page: no memory.
   Place take(PageGroup group, Blocks blocks, uint32_t alignment) {
@@ -65,7 +67,8 @@ class PageHeap {
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
   // Gives back what is free of pages that hold little and took no object since `before`, and makes
-  // pages huge that filled again. Returns the bytes given back. No lock is held in a system call.
+  // pages huge that filled again. In a process without huge pages, of pages that hold more, too, as
+  // often as they have something. Returns the bytes given back. No lock is held in a system call.
   size_t break_idle(Nanos before);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
   // many. No lock is held in a system call.
@@ -124,7 +127,7 @@ class PageHeap {
   bool is_small_with_holes() const;
   Place take_new(PageGroup group, Blocks blocks);
   void promote(HugePage* page, PageSet& from, Nanos now);
-  size_t give_rest_back(HugePage* page, const BlockBits& rest);
+  bool give_rest_back(HugePage* page, const BlockBits& rest);
   // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
   // we wait for the lock.
   template <typename F>

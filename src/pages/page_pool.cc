@@ -48,6 +48,7 @@ HugePage* PagePool::back_another() {
     page = take_new();
   if (page == nullptr) return nullptr;
   page->backed = true;
+  page->broken = !gets_huge_pages();
   ++counts_.acquired;
   return page;
 }
@@ -222,13 +223,12 @@ bool PagePool::is_first(const HugePage* page) const {
 }
 
 void PagePool::make_huge(HugePage* page) {
-  if (!want_huge_) return;
   system_.advise_huge(page->base, kHugePageSize, true);
   system_.collapse(page->base, kHugePageSize);
 }
 
 void PagePool::collapse_first_pages() {
-  if (!collapse_due_.exchange(false, std::memory_order_relaxed)) return;
+  if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_relaxed)) return;
   system_.advise_huge(first_pages_, kFirstPages * kHugePageSize, true);
   system_.collapse(first_pages_, kFirstPages * kHugePageSize);
 }

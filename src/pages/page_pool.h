@@ -34,8 +34,12 @@ class PagePool {
   constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables)
       : system_(system), arena_(arena), tables_(tables) {}
 
+  // Whether to ask for huge pages.
   void use_huge_pages(bool yes) { want_huge_ = yes; }
-  bool wants_huge_pages() const { return want_huge_; }
+  // Whether the process gets any when it asks; it may switch them off and on while it runs. The
+  // advice for new space does not depend on it.
+  void grant_huge_pages(bool yes) { granted_.store(yes, std::memory_order_relaxed); }
+  bool gets_huge_pages() const { return want_huge_ && granted_.load(std::memory_order_relaxed); }
 
   // An empty page, or null when the system has no memory.
   HugePage* acquire();
@@ -90,6 +94,7 @@ class PagePool {
   PageTables& tables_;
   Lock lock_;
   bool want_huge_ = true;
+  std::atomic<bool> granted_{true};
   size_t next_chunk_ = kFirstChunk;
   char* cursor_ = nullptr;     // next page never used
   char* committed_ = nullptr;  // end of what is committed of the chunk

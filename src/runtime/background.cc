@@ -11,6 +11,7 @@
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/huge_page_switch.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
 
@@ -39,10 +40,12 @@ void do_own_work(Nanos now) {
   write_profile_if_due(now);
 }
 
-// Scratch memory of the worker goes back now and then.
+// Once a second: scratch memory of the worker goes back, and the process may have switched huge
+// pages off or on.
 void rest_if_due(Nanos now) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
+  if (!process_world.program_filters_calls()) look_at_huge_page_switch();
   background.contexts.queue().rest(process.system);
   if (background.symboliser != nullptr) background.symboliser->rest();
 }

@@ -7,6 +7,7 @@
 #include "runtime/configuration.h"
 #include "runtime/control.h"
 #include "runtime/fork.h"
+#include "runtime/huge_page_switch.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -46,6 +47,7 @@ void start_hardening() {
   process.heap.pages().use_huge_pages(process.options.hugepages);
   process.heap.pages().share_pages_below(process.options.share_pages_below / kHugePageSize);
   process_world.start();
+  look_at_huge_page_switch();
   prepare_thread_exit();
   prepare_foreign();
   if (process.options.hardened) start_hardening();

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "os/system_facts.h"
+#include "runtime/huge_page_switch.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -22,7 +22,7 @@ ProcessSnapshot* take_process_snapshot() {
                          .pid = getpid(),
                          .started = process.started,
                          .model = process.model_state,
-                         .hugepages = transparent_huge_pages(),
+                         .hugepages = huge_pages_state(),
                          .idle_caches = process_world.idle_caches_state(),
                          .thread_caches = process.threads.in_use()});
 }

@@ -51,7 +51,7 @@ uint32_t ProcessWorld::processor() {
 bool ProcessWorld::may_issue_barrier() {
   if (barrier_is_missing_) return false;
   if (process.options.sleepers_despite_seccomp) return true;
-  const bool filtered = system_call_filter().is_newer_than(filter_at_start_);
+  const bool filtered = program_filters_calls();
   program_filters_.store(filtered, std::memory_order_relaxed);
   return !filtered;
 }

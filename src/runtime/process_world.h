@@ -17,6 +17,11 @@ class ProcessWorld final : public World {
  public:
   // From the constructor of the library.
   void start();
+  // Whether a filter of system calls was installed since the start: it may know none that the
+  // program does not make itself.
+  bool program_filters_calls() const {
+    return system_call_filter().is_newer_than(filter_at_start_);
+  }
   // Whether caches of idle threads are emptied: "on", or "off: REASON".
   const char* idle_caches_state() const;
 

@@ -20,7 +20,7 @@ NO_HUGE_PAGES = (
 
 def without_huge_pages(summary: StatsSummary) -> str:
     """The sentence that says that huge pages were not to be had; empty if they were."""
-    missing = summary.hugepages in ("never", "unknown")
+    missing = summary.hugepages in ("never", "disabled", "unknown")
     return NO_HUGE_PAGES.format(setting=summary.hugepages) if missing else ""
 
 

@@ -7,7 +7,6 @@ limit worth knowing; `problem`: it will not work, or not do what one came for.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import resource
@@ -22,7 +21,6 @@ from llamalloc.running.procmem import read_text
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
-_PR_GET_THP_DISABLE = 42
 _MALLOCS = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "Hoard", "mesh")
 _TOOLS = ("jax", "optax", "polars", "safetensors", "google.protobuf", "matplotlib", "rich")
 _UNLIMITED = 1 << 60
@@ -46,20 +44,22 @@ def examine(program: str | None = None) -> list[Finding]:
 
 
 def _huge_pages() -> Iterator[Finding]:
-    yield _enabled(hugepages.setting())
+    yield _enabled(hugepages.setting(), hugepages.process_switch())
     defrag = hugepages.chosen(read_text(_THP / "defrag"))
     if defrag != "unknown":
         yield _defrag(defrag)
     if none := read_text(_THP / "khugepaged" / "max_ptes_none"):
         yield _khugepaged(int(none))
-    if ctypes.CDLL(None).prctl(_PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1:
-        cure = "start from a shell or service without it (systemd and some wrappers set it)"
-        meaning = "this process and what it starts get no huge pages"
-        yield Finding(PROBLEM, "huge pages here", "disabled by prctl", meaning, cure)
 
 
-def _enabled(setting: str) -> Finding:
+def _enabled(setting: str, switch: int = 0) -> Finding:
+    """What holds for a program started from here: it inherits the switch (PR_GET_THP_DISABLE)."""
     subject = "huge pages"
+    setting = hugepages.in_force(setting, switch)
+    if setting == "disabled":
+        cure = "start from a shell or service without it (systemd and some wrappers set it)"
+        meaning = "by prctl: this process and what it starts get none; the heap runs on small pages"
+        return Finding(PROBLEM, subject, setting, meaning, cure)
     if setting == "always":
         return Finding(OK, subject, setting, "every large mapping gets them")
     if setting == "madvise":

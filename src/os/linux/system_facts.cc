@@ -14,7 +14,9 @@
 
 namespace llamalloc {
 
-const char* transparent_huge_pages() {
+namespace {
+
+const char* system_setting() {
   const ErrnoKeeper keep;
   char text[64] = "";
   const int fd =
@@ -27,6 +29,25 @@ const char* transparent_huge_pages() {
     if (found != nullptr && found > text && found[-1] == '[') return name;
   }
   return "unknown";
+}
+
+}  // namespace
+
+// 0, 1, or since Linux 6.18 also 3: off except where advised.
+HugePageSwitch huge_page_switch() {
+  constexpr int kExceptAdvised = 1 << 1;
+  const ErrnoKeeper keep;
+  const int result = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+  if (result <= 0) return HugePageSwitch::on;
+  return result & kExceptAdvised ? HugePageSwitch::only_advised : HugePageSwitch::off;
+}
+
+const char* transparent_huge_pages(HugePageSwitch process) {
+  const char* setting = system_setting();
+  if (strcmp(setting, "never") == 0) return setting;
+  if (process == HugePageSwitch::off) return "disabled";
+  const bool advised = process == HugePageSwitch::only_advised && strcmp(setting, "always") == 0;
+  return advised ? "madvise" : setting;
 }
 
 bool has_raised_privileges() {
