@@ -9,10 +9,10 @@
 //   constant:C    always class C of contracts/lifetime_classes.def
 //   none          no prediction: everything to the group `unknown`
 //
-// Q is 0.9999 unless given: the tail rule of python/llamalloc/learning/labels.py, whose cases for
-// objects that were in flight at the end and for traps (`mixed`) hold here too, by classes instead
-// of histogram buckets. Tables answer `mixed` for what they did not see. Errors: a share of the
-// contexts, or of the placements, gets another class at random.
+// Q is 0.9999 unless given: the tail rule of python/llamalloc/learning/labels.py, whose cases for objects
+// that were in flight at the end and for traps (`mixed`) hold here too, by classes instead of
+// histogram buckets. Tables answer `mixed` for what they did not see.
+// Errors: a share of the contexts, or of the placements, gets another class at random.
 #pragma once
 
 #include <string>
