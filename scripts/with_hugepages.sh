@@ -21,9 +21,10 @@ shift
 before=$(sed 's/.*\[\(.*\)\].*/\1/' "$file")
 
 if [ "$before" != "$wanted" ]; then
+  [ -w "$file" ] || stop "$file cannot be written; run as root"
   trap 'printf "%s\n" "$before" >"$file"' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  { printf '%s\n' "$wanted" >"$file"; } 2>/dev/null || { trap - EXIT; stop "$file cannot be written; run as root"; }
+  printf '%s\n' "$wanted" >"$file"
 fi
 "$@"
