@@ -18,6 +18,8 @@ esac
 shift
 [ $# -gt 0 ] || stop "no command; give one after the setting"
 [ -r "$file" ] || stop "$file is missing: this kernel has no transparent huge pages"
+exec {lock}<"$file"
+flock -n "$lock" || stop "it runs already; two at once would not put back what was there"
 before=$(sed 's/.*\[\(.*\)\].*/\1/' "$file")
 
 if [ "$before" != "$wanted" ]; then
@@ -27,4 +29,4 @@ if [ "$before" != "$wanted" ]; then
   trap 'exit 143' TERM HUP
   printf '%s\n' "$wanted" >"$file"
 fi
-"$@"
+"$@" {lock}<&-

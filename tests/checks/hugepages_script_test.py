@@ -43,6 +43,13 @@ def test_the_setting_in_force_is_not_written(setting: Path) -> None:
     assert setting.read_text() == "always [madvise] never\n"
 
 
+def test_two_at_once_are_refused(setting: Path) -> None:
+    script = str(ROOT / "scripts" / "with_hugepages.sh")
+    done = run(setting, "always", script, "never", "true")
+    assert done.returncode == 2 and "it runs already" in done.stderr
+    assert setting.read_text() == "madvise\n"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [((), "always, madvise or never"), (("often", "true"), "often"), (("never",), "no command")],
