@@ -16,9 +16,10 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
+THP ?= always
 
-.PHONY: help setup build wheel demo bench test test-cpp test-sanitized test-python checks lint \
-  format docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench test test-thp test-cpp test-sanitized test-python checks \
+  lint format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -27,6 +28,7 @@ help:
 	@echo "  make bench     speed and memory beside eight peers; out/bench/report.html (half an hour;"
 	@echo "                 BENCH_ARGS=\"--quick\" a few minutes, BENCH_ARGS=\"--help\" the choices)"
 	@echo "  make test      every test and check (about 15 minutes on two cores, set-up included)"
+	@echo "  make test-thp  the same with huge pages THP=always, madvise or never (root; puts it back)"
 	@echo "  make build     build/release/libllamalloc.so and .venv/bin/llamalloc"
 	@echo "  make wheel     out/wheel/*.whl: the command with library and tools, for pip install"
 	@echo
@@ -83,6 +85,9 @@ bench: $(STAMPS)/bench build
 
 test: $(STAMPS)/test build
 	@scripts/test.sh
+
+test-thp:
+	@scripts/with_hugepages.sh $(THP) $(MAKE) --no-print-directory test
 
 # C++ tests of any preset; CC and CXX of the environment choose the compiler of a new build folder.
 ctest-%: $(STAMPS)/build

@@ -3,12 +3,14 @@
 
 import json
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from hugepages import without_huge_pages
 from preload import ROOT
 
-from llamalloc.running import hugepages, simulation
+from llamalloc.running import simulation
 from llamalloc.running.simulation import LOSSES, Setting
 
 TOOL = ROOT / "build" / "release" / simulation.TOOL
@@ -69,9 +71,9 @@ def test_damaged_traces_are_told(tmp_path: Path) -> None:
         assert "t.trace" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_it_agrees_with_the_library_itself() -> None:
-    if hugepages.setting() == "never":
-        pytest.skip("no huge pages here: what is resident then counts 4 KiB pages")
-    agreement = simulation.compare_with_replay(Setting("synthetic:waves:400000"))
+@pytest.mark.parametrize("pages", ["as the system is set", "small pages"])
+def test_it_agrees_with_the_library_itself(pages: str) -> None:
+    with without_huge_pages() if pages == "small pages" else nullcontext():
+        agreement = simulation.compare_with_replay(Setting("synthetic:waves:400000"))
     assert agreement.average == pytest.approx(1, abs=0.1)
     assert agreement.peak == pytest.approx(1, abs=0.1)

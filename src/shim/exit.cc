@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recording library only: an end of the process that runs no exit handlers keeps its events
 // too.
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "recorder/recorder.h"
 #include "shim/call_site.h"
 
+// That they do not return is in the C library's declarations.
 extern "C" {
 
-[[noreturn]] LLAMALLOC_EXPORT void _exit(int status) {
+LLAMALLOC_EXPORT void _exit(int status) {
   llamalloc::end_process(status);
 }
 
-[[noreturn]] LLAMALLOC_EXPORT void _Exit(int status) {
+LLAMALLOC_EXPORT void _Exit(int status) {
   llamalloc::end_process(status);
 }
 

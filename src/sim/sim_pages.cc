@@ -21,7 +21,8 @@ void* SimPages::reserve(size_t bytes, size_t alignment) {
 }
 
 void SimPages::advise_huge(void* address, size_t bytes, bool huge) {
-  if (!is_space(address) || offset_of(address) >= kDirectBase) return;
+  if (!is_space(address)) return system_pages.advise_huge(address, bytes, huge);
+  if (offset_of(address) >= kDirectBase) return;
   const uint64_t first = offset_of(address) >> kHugePageShift;
   for (uint64_t i = 0; i < bytes >> kHugePageShift; ++i)
     if (!huge || first + i < ledger.page_count()) ledger.keep_small(first + i, !huge);

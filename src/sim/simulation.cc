@@ -2,6 +2,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace llamalloc::sim {
 namespace {
@@ -30,8 +31,9 @@ std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
   add(survey.peak_time, MomentKind::peak);
   for (const Drop& drop : survey.drops) add(drop.time, MomentKind::drop);
   add(survey.duration, MomentKind::end);
-  std::stable_sort(moments.begin(), moments.end(),
-                   [](const Moment& a, const Moment& b) { return a.time < b.time; });
+  std::sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+    return std::tie(a.time, a.kind) < std::tie(b.time, b.kind);
+  });
   return moments;
 }
 

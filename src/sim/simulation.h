@@ -17,6 +17,7 @@
 
 namespace llamalloc::sim {
 
+// In the order in which those of one time are told.
 enum class MomentKind : uint8_t { sample, peak, drop, end };
 
 struct Moment {

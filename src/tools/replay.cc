@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/system_facts.h"
 #include "sim/survey.h"
 #include "tools/trace_argument.h"
 
@@ -234,9 +236,16 @@ void run(Replay& replay) {
   sample_until(UINT64_MAX);
 }
 
+// Whether this process gets any: what is resident depends on it.
+bool has_huge_pages() {
+  const char* setting = transparent_huge_pages();
+  if (strcmp(setting, "always") != 0 && strcmp(setting, "madvise") != 0) return false;
+  return prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0;
+}
+
 void print(const Replay& replay, const Sample& before) {
-  printf("{\"baseline\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"samples\":[", before.resident,
-         replay.duration);
+  printf("{\"baseline\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"huge_pages\":%s,\"samples\":[",
+         before.resident, replay.duration, has_huge_pages() ? "true" : "false");
   for (size_t i = 0; i < replay.sample_count; ++i) {
     const Sample& s = replay.samples[i];
     const uint64_t resident = s.resident > before.resident ? s.resident - before.resident : 0;

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "base/units.h"
+#include "os/static_tls.h"
 #include "os/unwind.h"
 
 namespace llamalloc {
@@ -63,10 +64,12 @@ void in_thread(const pthread_attr_t* attributes, const std::function<void()>& bo
   ASSERT_EQ(pthread_create(&thread, attributes, run, argument), 0);
   pthread_join(thread, nullptr);
 }
+// Thread-local variables, those of other tests too, are on top of it.
 void in_thread_of(size_t stack_bytes, const std::function<void()>& body) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack_bytes), 0);
+  const size_t all = align_up(stack_bytes + thread_local_bytes(), kSmallPage);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, all), 0);
   in_thread(&attributes, body);
   pthread_attr_destroy(&attributes);
 }
