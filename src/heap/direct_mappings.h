@@ -114,7 +114,7 @@ class DirectMappings {
   PageHeap& pages_;
   std::atomic<uintptr_t> last_{0};  // what was freed last
   std::atomic<uint32_t> times_freed_{0};
-  Lock lock_;
+  Lock lock_{LockRank::direct};
   uint32_t seen_freed_ = 0;  // by the last release(); guarded by lock_
   // Guarded by lock_; each list is linked by next_direct.
   Span* kept_ = nullptr;     // newest first

@@ -8,8 +8,7 @@
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
-// Lock order: bin, those of the pages, direct mappings, arena. No system call under a bin's lock
-// but for new pages.
+// No system call under a bin's lock but for new pages.
 #pragma once
 
 #include <cstddef>
@@ -80,7 +79,7 @@ inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 
 struct alignas(kCacheLine) Bin {
-  Lock lock;
+  Lock lock{LockRank::bin};
   AddressHeap<Span> partial;  // spans with free slots
   Depot depot;
 };

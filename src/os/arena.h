@@ -49,7 +49,7 @@ class MetadataArena {
   bool remember(char* start, size_t bytes);
 
   PageSource& pages_;
-  Lock lock_;
+  Lock lock_{LockRank::arena};
   char* cursor_ = nullptr;       // guarded by lock_
   char* limit_ = nullptr;        // guarded by lock_
   Mapping* mappings_ = nullptr;  // guarded by lock_

@@ -13,8 +13,8 @@
 // groups, while so much of all pages is free that yet another would cost more than keeping the
 // groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
 // there stays as well.
-// Lock order: page sets (rising: towards the longer-lived groups, native before promoted), pool,
-// arena.
+// Several page sets are locked by rising address: towards the longer-lived groups, native before
+// promoted.
 #pragma once
 
 #include <atomic>

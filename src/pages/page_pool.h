@@ -88,7 +88,7 @@ class PagePool {
   PageSource& system_;
   MetadataArena& arena_;
   PageTables& tables_;
-  Lock lock_;
+  Lock lock_{LockRank::pool};
   bool want_huge_ = true;
   size_t next_chunk_ = kFirstChunk;
   char* cursor_ = nullptr;     // next page never used

@@ -74,7 +74,7 @@ class PageSet {
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment);
   bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks);
 
-  Lock lock_;
+  Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[kBuckets];
   std::atomic<uint32_t> pages_{0};
 };

@@ -9,7 +9,6 @@
 // The runtime decides what is sampled (sampler.h) and remembers of each object whether it was, so
 // that on_free is called for sampled ones only. The same object serves as check sampler in a
 // predicting process: on_free then says what had been predicted for which context.
-// Lock order: shards of LiveSamples, LifetimeTable, StackTable; then the arena's.
 #pragma once
 
 #include <atomic>
@@ -135,7 +134,7 @@ class Profiler {
   TagTable tags_;
   LifetimeTable contexts_;
   LiveSamples live_;
-  Lock naming_lock_;              // outside of the others; nobody who allocates waits for it
+  Lock naming_lock_{LockRank::profile_naming};
   NamedFrames* named_ = nullptr;  // guarded by naming_lock_; made when first needed
   std::atomic<bool> on_{false};
   std::atomic<size_t> interval_{524288};

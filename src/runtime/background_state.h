@@ -10,7 +10,7 @@
 namespace llamalloc {
 
 struct Background {
-  Lock work_lock;  // held during a round of work; first in the lock order, taken around fork
+  Lock work_lock{LockRank::work};  // held during a round of work, and around a fork
   Waiter waiter;
   std::atomic<bool> dozing{false};  // in a long sleep: nothing was to be done for a while
   std::atomic<bool> running{false};
