@@ -19,6 +19,8 @@
 #define ACQUIRE(...) LLAMALLOC_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) LLAMALLOC_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) LLAMALLOC_ATTRIBUTE(release_capability(__VA_ARGS__))
+// Of a function that checks that the caller holds it: from there on the analysis believes it.
+#define ASSERT_CAPABILITY(lock) LLAMALLOC_ATTRIBUTE(assert_capability(lock))
 #define RETURN_CAPABILITY(lock) LLAMALLOC_ATTRIBUTE(lock_returned(lock))
 // Of a function that locks what the analysis cannot name, such as all locks of an array.
 #define NO_THREAD_SAFETY_ANALYSIS LLAMALLOC_ATTRIBUTE(no_thread_safety_analysis)

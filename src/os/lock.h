@@ -54,6 +54,8 @@ class CAPABILITY("lock") Lock {
   // How often it was taken.
   uint32_t times_taken() const { return times_taken_.load(std::memory_order_relaxed); }
 #endif
+  // For a function that is called by who holds the lock, where the analysis cannot know that.
+  void assert_held() const ASSERT_CAPABILITY(this) { SLOW_DCHECK(is_held()); }
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
   // Only in a child after fork: of whoever held it, nobody exists. Others may sleep already, in
   // threads that a fork handler before ours made.
