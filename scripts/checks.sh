@@ -14,6 +14,7 @@ check() {  # name, command...
 check layers .venv/bin/python scripts/check_layers.py
 check text .venv/bin/python scripts/check_text.py
 check documents .venv/bin/python scripts/generate_docs.py --check
+check guards .venv/bin/python scripts/check_guards.py
 check headers .venv/bin/python scripts/check_headers.py
 check symbols .venv/bin/python scripts/check_symbols.py
 check format scripts/format.sh check

@@ -47,7 +47,7 @@ class ThreadRegistry {
 
  private:
   ThreadCache& empty_;
-  Lock lock_;
+  Lock lock_{LockRank::registry};
   ThreadCache* all_ = nullptr;        // guarded by lock_; never shrinks
   size_t made_ = 0;                   // length of that list
   ThreadCache* next_idle_ = nullptr;  // where claim_idle goes on; guarded by lock_

@@ -63,7 +63,7 @@ class DirectMappings {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
   }
-  Lock& lock() { return lock_; }
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 
  private:
@@ -91,22 +91,24 @@ class DirectMappings {
   }
 
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
-  void retire_last(Nanos freed);
+  void retire_last(Nanos freed) REQUIRES(lock_);
   Span* reuse(size_t bytes, size_t alignment);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);
-  void free_record(Span* span);
+  void free_record(Span* span) REQUIRES(lock_);
   void keep_older(Span* span);
-  void keep(Span* span);
-  Span* take_oldest(Nanos before);
+  void keep(Span* span) REQUIRES(lock_);
+  Span* take_oldest(Nanos before) REQUIRES(lock_);
   void unmap(Span* span);
   // The caller of these holds the lock, so that no read-modify-write is needed.
   static void add(std::atomic<size_t>& counter, size_t change) {
     counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
-  void count_in(size_t bytes) { add(bytes_, bytes), add(count_, 1); }
-  void count_out(size_t bytes) { add(bytes_, size_t{0} - bytes), add(count_, size_t{0} - 1); }
+  void count_in(size_t bytes) REQUIRES(lock_) { add(bytes_, bytes), add(count_, 1); }
+  void count_out(size_t bytes) REQUIRES(lock_) {
+    add(bytes_, size_t{0} - bytes), add(count_, size_t{0} - 1);
+  }
 
   PageSource& system_;
   MetadataArena& arena_;
@@ -114,13 +116,13 @@ class DirectMappings {
   PageHeap& pages_;
   std::atomic<uintptr_t> last_{0};  // what was freed last
   std::atomic<uint32_t> times_freed_{0};
-  Lock lock_;
-  uint32_t seen_freed_ = 0;  // by the last release(); guarded by lock_
-  // Guarded by lock_; each list is linked by next_direct.
-  Span* kept_ = nullptr;     // newest first
-  Span* refused_ = nullptr;  // freed and empty, but the system would not unmap them
-  Span* free_records_ = nullptr;
-  int kept_count_ = 0;
+  Lock lock_{LockRank::direct};
+  uint32_t seen_freed_ GUARDED_BY(lock_) = 0;  // by the last release()
+  // Each list is linked by next_direct.
+  Span* kept_ GUARDED_BY(lock_) = nullptr;     // newest first
+  Span* refused_ GUARDED_BY(lock_) = nullptr;  // freed, but the system would not unmap them
+  Span* free_records_ GUARDED_BY(lock_) = nullptr;
+  int kept_count_ GUARDED_BY(lock_) = 0;
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};

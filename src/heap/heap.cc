@@ -92,11 +92,12 @@ void* Heap::drain_depots() {
   constexpr size_t kStep = 64;
   void* twice = nullptr;
   for (int b = 0; b < kLocalBins && depot_bytes() != 0; ++b) {
+    Bin& bin = bins_[b];
     for (size_t n = kStep; n == kStep;) {
       void* slots[kStep];
-      LockGuard guard(bins_[b].lock);
-      n = take_from_depot(bins_[b], b, slots + kStep, kStep);
-      void* bad = give_to_spans(bins_[b], b, slots + kStep - n, n);
+      LockGuard guard(bin.lock);
+      n = take_from_depot(bin, b, slots + kStep, kStep);
+      void* bad = give_to_spans(bin, b, slots + kStep - n, n);
       if (bad != nullptr) twice = bad;
     }
   }

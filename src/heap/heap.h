@@ -8,8 +8,7 @@
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
-// Lock order: bin, those of the pages, direct mappings, arena. No system call under a bin's lock
-// but for new pages.
+// No system call under a bin's lock but for new pages.
 #pragma once
 
 #include <cstddef>
@@ -80,9 +79,9 @@ inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 
 struct alignas(kCacheLine) Bin {
-  Lock lock;
-  AddressHeap<Span> partial;  // spans with free slots
-  Depot depot;
+  Lock lock{LockRank::bin};
+  AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
+  Depot depot GUARDED_BY(lock);
 };
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
@@ -125,8 +124,9 @@ class Heap {
   void* deposit(int bin, void* const* slots, size_t n);
   // Whether it was deposited last: it was freed twice.
   bool is_newest_in_depot(int bin, const void* slot) {
-    LockGuard guard(bins_[bin].lock);
-    return bins_[bin].depot.is_newest(slot);
+    Bin& there = bins_[bin];
+    LockGuard guard(there.lock);
+    return there.depot.is_newest(slot);
   }
   // Empties the depots into their spans; the result as from give().
   void* drain_depots();
@@ -223,10 +223,10 @@ class Heap {
     f(arena_.lock());
   }
   void lock_all() {
-    for_each_lock([](Lock& lock) { lock.lock(); });
+    for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.lock(); });
   }
   void unlock_all() {
-    for_each_lock([](Lock& lock) { lock.unlock(); });
+    for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); });
   }
   void reset_locks_after_fork() {
     for_each_lock([](Lock& lock) { lock.reset(); });
@@ -239,11 +239,11 @@ class Heap {
   bool is_consistent();
 
  private:
-  size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n);
-  bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n);
-  void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n);
+  size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n) REQUIRES(bin.lock);
+  bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
+  void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   Span* new_span(int bin);
-  void count_freed(Bin& bin, Span* span, uint32_t freed);
+  void count_freed(Bin& bin, Span* span, uint32_t freed) REQUIRES(bin.lock);
   void free_span(Span* span);
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);

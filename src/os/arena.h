@@ -34,7 +34,7 @@ class MetadataArena {
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
   // Memory behind them, by the system's word: owners of large tables touch what they need.
   size_t resident_bytes();
-  Lock& lock() { return lock_; }  // for fork
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 
  private:
   static constexpr size_t kChunk = 256 * 1024;
@@ -45,14 +45,14 @@ class MetadataArena {
     size_t bytes;
   };
 
-  void* allocate_locked(size_t bytes, size_t alignment);
-  bool remember(char* start, size_t bytes);
+  void* allocate_locked(size_t bytes, size_t alignment) REQUIRES(lock_);
+  bool remember(char* start, size_t bytes) REQUIRES(lock_);
 
   PageSource& pages_;
-  Lock lock_;
-  char* cursor_ = nullptr;       // guarded by lock_
-  char* limit_ = nullptr;        // guarded by lock_
-  Mapping* mappings_ = nullptr;  // guarded by lock_
+  Lock lock_{LockRank::arena};
+  char* cursor_ GUARDED_BY(lock_) = nullptr;
+  char* limit_ GUARDED_BY(lock_) = nullptr;
+  Mapping* mappings_ GUARDED_BY(lock_) = nullptr;
   std::atomic<size_t> used_{0};
 };
 

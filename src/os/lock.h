@@ -2,7 +2,8 @@
 // A futex lock of four bytes: no pthread, no allocation, usable before constructors and in a forked
 // child (reset()). Not recursive, but for a thread that holds all locks of the process for a fork:
 // fork handlers of others that run while it does may allocate, so its LockGuards pass.
-// A thread counts its locks, so that a fork in a signal handler knows what it interrupted.
+// A thread counts its locks, so that a fork in a signal handler knows what it interrupted. In the
+// check build it also knows their ranks, and fails where it takes one out of order (lock_rank.h).
 //
 //   state  0 free, 1 held, 2 held and somebody sleeps
 #pragma once
@@ -11,6 +12,8 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/thread_annotations.h"
+#include "os/lock_rank.h"
 
 namespace llamalloc {
 
@@ -18,24 +21,30 @@ namespace llamalloc {
 extern constinit thread_local uint32_t locks_of_this_thread
     __attribute__((tls_model("initial-exec")));
 
-class Lock {
+class CAPABILITY("lock") Lock {
  public:
-  constexpr Lock() = default;
+#ifdef LLAMALLOC_CHECK_BUILD
+  constexpr explicit Lock(LockRank rank) : rank_(rank) {}
+#else
+  constexpr explicit Lock(LockRank) {}
+#endif
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
   // False: the thread holds all locks, this one too; it must not unlock it.
-  bool lock() {
+  bool lock() ACQUIRE() {
+    check_order();
     count_one();
     return counted(take() || lock_slow());
   }
-  bool try_lock() {
+  bool try_lock() TRY_ACQUIRE(true) {
     count_one();
     if (counted(take())) return true;
     --locks_of_this_thread;
     return false;
   }
-  void unlock() {
+  void unlock() RELEASE() {
+    note_released();
     // Pairs with the acquire in lock(): the next holder sees what this one wrote.
     if (state_.exchange(0, std::memory_order_release) == 2) wake();
     std::atomic_signal_fence(std::memory_order_release);
@@ -45,17 +54,20 @@ class Lock {
   // How often it was taken.
   uint32_t times_taken() const { return times_taken_.load(std::memory_order_relaxed); }
 #endif
+  // For a function that is called by who holds the lock, where the analysis cannot know that.
+  void assert_held() const ASSERT_CAPABILITY(this) { SLOW_DCHECK(is_held()); }
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
   // Only in a child after fork: of whoever held it, nobody exists. Others may sleep already, in
   // threads that a fork handler before ours made.
   void reset() {
+    forget_rank();
     if (state_.exchange(0, std::memory_order_relaxed) == 2) wake();
   }
 
   // Between the locking of all locks before a fork and their unlocking or reset after it.
   static void this_thread_holds_all(bool yes);
   // In a child after its locks were reset.
-  static void this_thread_holds_none() { locks_of_this_thread = 0; }
+  static void this_thread_holds_none();
   static bool this_thread_holds_all();
 
  private:
@@ -75,18 +87,29 @@ class Lock {
 #ifdef LLAMALLOC_CHECK_BUILD
   bool counted(bool taken) {
     if (taken) times_taken_.fetch_add(1, std::memory_order_relaxed);
+    if (taken) note_taken();
     return taken;
   }
+  void check_order() const;
+  void note_taken();
+  void note_released() const;
+  // This thread holds none of the rank, as far as the check knows.
+  void forget_rank() const;
   std::atomic<uint32_t> times_taken_{0};
+  const LockRank rank_;
+  mutable const Lock* below_ = nullptr;  // the next lower one that its holder has of the rank
 #else
   static bool counted(bool taken) { return taken; }
+  static void check_order() {}
+  static void note_released() {}
+  static void forget_rank() {}
 #endif
 };
 
-class LockGuard {
+class SCOPED_CAPABILITY LockGuard {
  public:
-  explicit LockGuard(Lock& lock) : lock_(lock), taken_(lock.lock()) {}
-  ~LockGuard() {
+  explicit LockGuard(Lock& lock) ACQUIRE(lock) : lock_(lock), taken_(lock.lock()) {}
+  ~LockGuard() RELEASE() {
     if (__builtin_expect(taken_, 1)) lock_.unlock();
   }
   LockGuard(const LockGuard&) = delete;

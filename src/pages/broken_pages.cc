@@ -91,6 +91,7 @@ bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
     first = rest.next(end, true);
   }
   with_set_of(page, [&](PageSet& set) {
+    set.lock().assert_held();
     if (set.give_rest(page, rest, clean)) pool_.put_empty(page, system_.now_coarse());
   });
   return clean;

@@ -57,14 +57,17 @@ PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks) {
 void PageHeap::give(HugePage* page, const char* start, Blocks blocks) {
   used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
   with_set_of(page, [&](PageSet& set) {
+    set.lock().assert_held();
     if (set.give_back(page, page->block_at(start), blocks))
       pool_.put_empty(page, system_.now_coarse());
   });
 }
 
 bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks want) {
-  const bool extended = with_set_of(
-      page, [&](PageSet& set) { return set.extend(page, page->block_at(start), have, want); });
+  const bool extended = with_set_of(page, [&](PageSet& set) {
+    set.lock().assert_held();
+    return set.extend(page, page->block_at(start), have, want);
+  });
   if (extended) used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
   return extended;
 }

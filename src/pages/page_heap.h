@@ -13,8 +13,8 @@
 // groups, while so much of all pages is free that yet another would cost more than keeping the
 // groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
 // there stays as well.
-// Lock order: page sets (rising: towards the longer-lived groups, native before promoted), pool,
-// arena.
+// Several page sets are locked by rising address: towards the longer-lived groups, native before
+// promoted.
 #pragma once
 
 #include <atomic>
@@ -86,7 +86,7 @@ class PageHeap {
   // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
   // and does not wait. Returns what the pool had at that moment.
   template <typename F>
-  PoolCounts for_each_page(F&& f) {
+  PoolCounts for_each_page(F&& f) NO_THREAD_SAFETY_ANALYSIS {
     bool locked[kPageGroups][kPageKinds];
     for (int g = 0; g < kPageGroups; ++g)
       for (int k = 0; k < kPageKinds; ++k) locked[g][k] = sets_[g][k].lock().lock();
@@ -126,7 +126,7 @@ class PageHeap {
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
   Place take_new(PageGroup group, Blocks blocks);
-  void promote(HugePage* page, PageSet& from, Nanos now);
+  void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   bool give_rest_back(HugePage* page, const BlockBits& rest);
   // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
   // we wait for the lock.

@@ -122,7 +122,8 @@ HugePage* PagePool::take_new() {
   if (pages_made_ <= kFirstPages && is_first(page))
     system_.advise_huge(page->base, kHugePageSize, false);
   if (pages_made_ == kFirstPages + 1 && want_huge_ && is_first(page))
-    collapse_due_.store(true, std::memory_order_relaxed);
+    // Pairs with the acquire in collapse_first_pages(): it sees where they are.
+    collapse_due_.store(true, std::memory_order_release);
   return page;
 }
 
@@ -228,7 +229,7 @@ void PagePool::make_huge(HugePage* page) {
 }
 
 void PagePool::collapse_first_pages() {
-  if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_relaxed)) return;
+  if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_acquire)) return;
   system_.advise_huge(first_pages_, kFirstPages * kHugePageSize, true);
   system_.collapse(first_pages_, kFirstPages * kHugePageSize);
 }

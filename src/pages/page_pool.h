@@ -62,7 +62,7 @@ class PagePool {
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
-  Lock& lock() { return lock_; }
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 
  private:
@@ -72,43 +72,44 @@ class PagePool {
   static constexpr size_t kFirstPages = 3;
   static constexpr size_t kRecordsAtOnce = 16;
 
-  void add_backed(HugePage* page);
-  void remove_backed(HugePage* page);
-  void add_given_back(HugePage* page);
-  void remove_given_back(HugePage* page);
+  void add_backed(HugePage* page) REQUIRES(lock_);
+  void remove_backed(HugePage* page) REQUIRES(lock_);
+  void add_given_back(HugePage* page) REQUIRES(lock_);
+  void remove_given_back(HugePage* page) REQUIRES(lock_);
   void become_given_back(HugePage* page);
   HugePage* take_neighbour(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
-  HugePage* back_another();
-  HugePage* take_new();
-  void meet_neighbour(HugePage* page);
-  HugePage* new_record();
-  bool make_records();
-  HugePage* detach_empty();
-  bool is_first(const HugePage* page) const;
-  bool commit_more();
-  bool reserve_chunk();
+  HugePage* back_another() REQUIRES(lock_);
+  HugePage* take_new() REQUIRES(lock_);
+  void meet_neighbour(HugePage* page) REQUIRES(lock_);
+  HugePage* new_record() REQUIRES(lock_);
+  bool make_records() REQUIRES(lock_);
+  HugePage* detach_empty() REQUIRES(lock_);
+  bool is_first(const HugePage* page) const REQUIRES(lock_);
+  bool commit_more() REQUIRES(lock_);
+  bool reserve_chunk() REQUIRES(lock_);
 
   PageSource& system_;
   MetadataArena& arena_;
   PageTables& tables_;
-  Lock lock_;
+  Lock lock_{LockRank::pool};
   bool want_huge_ = true;
   std::atomic<bool> granted_{true};
-  size_t next_chunk_ = kFirstChunk;
-  char* cursor_ = nullptr;     // next page never used
-  char* committed_ = nullptr;  // end of what is committed of the chunk
-  char* limit_ = nullptr;      // end of the chunk
-  char* first_pages_ = nullptr;
-  HugePage* last_made_ = nullptr;  // ends at cursor_, unless that is a new chunk's
-  size_t pages_made_ = 0;
+  size_t next_chunk_ GUARDED_BY(lock_) = kFirstChunk;
+  char* cursor_ GUARDED_BY(lock_) = nullptr;     // next page never used
+  char* committed_ GUARDED_BY(lock_) = nullptr;  // end of what is committed of the chunk
+  char* limit_ GUARDED_BY(lock_) = nullptr;      // end of the chunk
+  char* first_pages_ = nullptr;                  // written once, before collapse_due_ is set
+  HugePage* last_made_ GUARDED_BY(lock_) =
+      nullptr;  // ends at cursor_, unless that is a new chunk's
+  size_t pages_made_ GUARDED_BY(lock_) = 0;
   std::atomic<bool> collapse_due_{false};
-  AddressHeap<HugePage> backed_;
-  HugePage* oldest_ = nullptr;  // the same pages by the time they became empty
-  HugePage* newest_ = nullptr;
-  AddressHeap<HugePage> given_back_;
-  HugePage* spare_ = nullptr;  // records without a page, linked by `older`
-  PoolCounts counts_;
+  AddressHeap<HugePage> backed_ GUARDED_BY(lock_);
+  HugePage* oldest_ GUARDED_BY(lock_) = nullptr;  // the same pages by the time they became empty
+  HugePage* newest_ GUARDED_BY(lock_) = nullptr;
+  AddressHeap<HugePage> given_back_ GUARDED_BY(lock_);
+  HugePage* spare_ GUARDED_BY(lock_) = nullptr;  // records without a page, linked by `older`
+  PoolCounts counts_ GUARDED_BY(lock_);
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
 };

@@ -26,31 +26,30 @@ class PageSet {
     char* start() const { return page->base + first * kBlockSize; }
   };
 
-  // The caller holds lock() for all of these.
-  Place take(Blocks blocks, uint32_t alignment);
+  Place take(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
   // Takes blocks of a page that is not in a set yet, and adds it.
-  Place take_first(HugePage* page, Blocks blocks);
+  Place take_first(HugePage* page, Blocks blocks) REQUIRES(lock_);
   // True if the page is now empty and no longer in the set.
-  bool give_back(HugePage* page, uint32_t first, Blocks blocks);
+  bool give_back(HugePage* page, uint32_t first, Blocks blocks) REQUIRES(lock_);
   // Extends a used run in place; false if the blocks behind it are not free.
-  bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks);
+  bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) REQUIRES(lock_);
   // Takes all that is free of the page, and gives it back: meanwhile nobody else gets it. clean: it
   // reads as zero now. The result as from give_back.
-  BlockBits take_rest(HugePage* page);
-  bool give_rest(HugePage* page, const BlockBits& rest, bool clean);
-  void add(HugePage* page);
+  BlockBits take_rest(HugePage* page) REQUIRES(lock_);
+  bool give_rest(HugePage* page, const BlockBits& rest, bool clean) REQUIRES(lock_);
+  void add(HugePage* page) REQUIRES(lock_);
   // For another set's add(), under this one's lock until then: who gives blocks of the page back
   // meanwhile waits for it, as page->set still says.
-  void remove(HugePage* page);
+  void remove(HugePage* page) REQUIRES(lock_);
 
   template <typename F>
-  void for_each(F&& f) {
+  void for_each(F&& f) REQUIRES(lock_) {
     for (auto& bucket : buckets_) bucket.for_each(f);
   }
 
   // Any page for which f(page) holds, or null.
   template <typename F>
-  HugePage* find(F&& f) {
+  HugePage* find(F&& f) REQUIRES(lock_) {
     HugePage* found = nullptr;
     for_each([&](HugePage* page) {
       if (found == nullptr && f(page)) found = page;
@@ -60,22 +59,22 @@ class PageSet {
 
   // A hint, read without the lock.
   bool has_pages() const { return pages_.load(std::memory_order_relaxed) != 0; }
-  Lock& lock() { return lock_; }
-  bool is_consistent();
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
+  bool is_consistent() REQUIRES(lock_);
 
  private:
   static constexpr int kBuckets = 10;  // 0: full; 1 + log2 of the longest run else
   static int bucket_of(uint32_t longest_run);
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment) const;
-  void count(int32_t change) {
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment) const REQUIRES(lock_);
+  void count(int32_t change) REQUIRES(lock_) {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);
   }
-  Place take_from(HugePage* page, Blocks blocks, uint32_t alignment);
-  bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks);
+  Place take_from(HugePage* page, Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) REQUIRES(lock_);
 
-  Lock lock_;
-  AddressHeap<HugePage> buckets_[kBuckets];
+  Lock lock_{LockRank::page_set};
+  AddressHeap<HugePage> buckets_[kBuckets] GUARDED_BY(lock_);
   std::atomic<uint32_t> pages_{0};
 };
 

@@ -4,7 +4,6 @@
 //   context id --> { stack, bucket | dead samples: count, weights, bytes, lifetimes, same thread }
 //
 // A row never moves and never goes away; clear() empties the statistics and keeps the ids.
-// Lock order: a shard of LiveSamples, then this table's, then the arena's.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +70,7 @@ class LifetimeTable {
 
  private:
   MetadataArena& arena_;
-  Lock lock_;
+  Lock lock_{LockRank::lifetime_table};
   IdIndex index_;                              // guarded by lock_
   ChunkedArray<LifetimeStats, 8, 8192> rows_;  // 2 Mi contexts; statistics guarded by lock_
 };

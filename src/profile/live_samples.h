@@ -91,7 +91,7 @@ class LiveSamples {
   static constexpr uint32_t kAbsent = ~uint32_t{0};
 
   struct alignas(kCacheLine) Shard {
-    Lock lock;
+    Lock lock{LockRank::sample_shard};
     uint32_t capacity = 0;  // 0 or a power of two; guarded by lock, as all below
     uint32_t used = 0;
     LiveSample* slots = nullptr;  // address 0: empty

@@ -10,7 +10,6 @@
 // The runtime decides which objects are sampled (sampler.h). It remembers whether an object was
 // sampled, and calls on_free only for sampled objects. In a process with a model the profiler also
 // checks predictions: on_free then returns the context and the class that was predicted for it.
-// Lock order: shards of LiveSamples, LifetimeTable, StackTable; then the arena's.
 #pragma once
 
 #include <atomic>
@@ -136,7 +135,7 @@ class Profiler {
   TagTable tags_;
   LifetimeTable contexts_;
   LiveSamples live_;
-  Lock naming_lock_;              // outside of the others; nobody who allocates waits for it
+  Lock naming_lock_{LockRank::profile_naming};
   NamedFrames* named_ = nullptr;  // guarded by naming_lock_; made when first needed
   std::atomic<bool> on_{false};
   std::atomic<size_t> interval_{524288};

@@ -65,7 +65,7 @@ class StackTable {
   uint32_t add(const uint32_t* frames, uint32_t depth);
 
   MetadataArena& arena_;
-  Lock lock_;
+  Lock lock_{LockRank::stack_table};
   IdIndex stack_index_;                                  // guarded by lock_
   IdIndex frame_index_;                                  // guarded by lock_
   ChunkedArray<const Stack*, 10, 4096> stacks_;          // 4 Mi stacks; written under lock_

@@ -34,7 +34,7 @@ class TagTable {
   uint32_t find(const char* name, uint32_t* slot) const;
   uint32_t add(const char* name);
 
-  Lock lock_;
+  Lock lock_{LockRank::tag_table};
   std::atomic<uint32_t> count_{1};
   std::atomic<uint16_t> slots_[kSlots]{};  // 0: empty
   char texts_[kMost + 1][kLongest + 1]{};  // written once, before the slot is

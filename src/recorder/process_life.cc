@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "os/lock.h"
 #include "os/stdio_lock.h"
 #include "os/waiter.h"
 #include "recorder/recorder.h"
@@ -60,15 +61,24 @@ void start_naming() {
 
 // By the thread that forks, between prepare and the other two; only while it records.
 constinit thread_local bool holds_locks __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local uint32_t locks_taken __attribute__((tls_model("initial-exec"))) = 0;
 
 void prepare_fork() {
   holds_locks = recorder.state.load(std::memory_order_acquire) == RecorderState::on;
   if (!holds_locks) return;
+  const uint32_t before = locks_of_this_thread;
   lock_stdio_list();
   recorder.lock_all();
+  // The allocator's handler comes next, and takes its locks only if the thread holds none.
+  locks_taken = locks_of_this_thread - before;
+  if (before == 0)
+    Lock::this_thread_holds_none();
+  else
+    locks_of_this_thread = before;
 }
 void parent_after_fork() {
   if (!holds_locks) return;
+  locks_of_this_thread += locks_taken;
   recorder.unlock_all();
   unlock_stdio_list();
 }

@@ -15,7 +15,8 @@ void remember_thread(ThreadLog* log);
 bool thread_is_past_its_handler();
 uint32_t thread_number();
 
-// Once; right after those of the allocator, so that its locks are taken last (runtime/fork.h).
+// Once; right after those of the allocator: its locks are taken first and given up last, and nobody
+// else's handler runs between (runtime/fork.h).
 void register_recorder_fork_handlers();
 
 }  // namespace llamalloc

@@ -206,7 +206,7 @@ void Recorder::restart_in_child() {
   pid_ = getpid();
   arena_.lock().reset();
   output.forget();
-  tables.unlock_all();
+  tables.reset_locks_after_fork();
   tables.restart_in_child();
   logs_lock_.reset();
   late_lock.reset();

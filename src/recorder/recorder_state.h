@@ -4,8 +4,8 @@
 //   starting --constructor, LLAMALLOC_TRACE is set--> on --disk full, exit--> closed
 //            \--------------not set--> closed
 //
-// Locks, outermost first: naming, late, logs, tables, output, stacks, arena. A thread that forks
-// holds them all, and what it asks of its allocator meanwhile is not recorded.
+// A thread that forks holds all locks (os/lock_rank.h), and what it asks of its allocator meanwhile
+// is not recorded.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ class Recorder {
   Nanos began_{};
   int pid_ = 0;
   bool is_child_ = false;  // forked: the file is its own, made when there is something to write
-  Lock logs_lock_;
+  Lock logs_lock_{LockRank::trace_logs};
   ThreadLog* logs_ = nullptr;  // guarded by logs_lock_; never shrinks
   uint32_t threads_ = 0;       // guarded by logs_lock_
 
@@ -63,7 +63,7 @@ class Recorder {
   std::atomic<RecorderState> state{RecorderState::starting};
   TraceOutput output;
   TraceTables tables;
-  Lock late_lock;
+  Lock late_lock{LockRank::trace_late};
   ThreadLog* late_log = nullptr;  // shared by threads past their last exit handler
 };
 

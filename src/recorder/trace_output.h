@@ -32,7 +32,7 @@ class TraceOutput {
   int append(const char* data, size_t bytes);
   bool fail(int error);
 
-  Lock lock_;
+  Lock lock_{LockRank::trace_output};
   int fd_ = -1;           // guarded by lock_, as is all below
   uint64_t device_ = 0;   // of the file
   uint64_t inode_ = 0;    // of the file

@@ -121,6 +121,11 @@ void TraceTables::unlock_all() {
   lock_.unlock();
 }
 
+void TraceTables::reset_locks_after_fork() {
+  stacks_.lock().reset();
+  lock_.reset();
+}
+
 void TraceTables::restart_in_child() {
   for (Batch* batch : {&stack_batch_, &module_batch_, &name_batch_}) {
     batch->at = batch->memory ? batch->memory + sizeof(ChunkHeader) : nullptr;

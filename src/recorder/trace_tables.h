@@ -34,6 +34,7 @@ class TraceTables {
   Lock& naming_lock() { return naming_lock_; }  // for fork, as are those below
   void lock_all();
   void unlock_all();
+  void reset_locks_after_fork();
   // In a forked child, whose file has nothing yet.
   void restart_in_child();
 
@@ -59,12 +60,12 @@ class TraceTables {
   MetadataArena& arena_;
   TraceOutput& output_;
   StackTable stacks_;
-  Lock lock_;
+  Lock lock_{LockRank::trace_tables};
   Batch stack_batch_;            // guarded by lock_
   uint32_t frames_written_ = 0;  // guarded by lock_
   uint32_t stacks_written_ = 0;  // guarded by lock_
-  Lock naming_lock_;             // outside of the others
-  Batch module_batch_;           // guarded by naming_lock_, as is all below
+  Lock naming_lock_{LockRank::trace_naming};
+  Batch module_batch_;  // guarded by naming_lock_, as is all below
   Batch name_batch_;
   Symboliser* symboliser_ = nullptr;
   ModuleInfo* modules_ = nullptr;

@@ -10,7 +10,7 @@
 namespace llamalloc {
 
 struct Background {
-  Lock work_lock;  // held during a round of work; first in the lock order, taken around fork
+  Lock work_lock{LockRank::work};  // held during a round of work, and around a fork
   Waiter waiter;
   bool failed = false;
   Nanos last_rest{};

@@ -104,7 +104,7 @@ class ClientServer {
 
   PageSource& clock_;
   Responder& responder_;
-  Lock lock_;
+  Lock lock_{LockRank::control};
   OwnSocket listener_;
   Nanos rest_until_{};  // nobody is accepted before: descriptors were short
   Client clients_[kClients];

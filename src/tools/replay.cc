@@ -8,7 +8,6 @@
 #include <getopt.h>
 #include <malloc.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -238,9 +237,8 @@ void run(Replay& replay) {
 
 // Whether this process gets any: what is resident depends on it.
 bool has_huge_pages() {
-  const char* setting = transparent_huge_pages();
-  if (strcmp(setting, "always") != 0 && strcmp(setting, "madvise") != 0) return false;
-  return prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0;
+  const char* setting = transparent_huge_pages(huge_page_switch());
+  return strcmp(setting, "always") == 0 || strcmp(setting, "madvise") == 0;
 }
 
 void print(const Replay& replay, const Sample& before) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/lock.h"
 
+#include "base/check.h"
 #include "os/linux/futex.h"
 
 namespace llamalloc {
@@ -11,6 +12,54 @@ constinit thread_local bool holds_all __attribute__((tls_model("initial-exec")))
 }  // namespace
 
 constinit thread_local uint32_t locks_of_this_thread __attribute__((tls_model("initial-exec"))) = 0;
+
+#ifdef LLAMALLOC_CHECK_BUILD
+namespace {
+
+// By rank, the highest lock that the thread holds; null: none.
+constinit thread_local const Lock* highest[kLockRanks] __attribute__((tls_model("initial-exec"))){};
+
+[[noreturn]] void fail(LockRank taken, int held_rank) {
+  print_line("a thread that holds a lock of rank %s takes one of rank %s (os/lock_rank.h)",
+             kLockRankRows[held_rank].name, row(taken).name);
+  check_failed(__FILE__, __LINE__, "locks are taken in rising order");
+}
+
+}  // namespace
+
+void Lock::check_order() const {
+  if (holds_all) return;
+  const int rank = static_cast<int>(rank_);
+  for (int r = rank + 1; r < kLockRanks; ++r)
+    if (highest[r] != nullptr) fail(rank_, r);
+  if (highest[rank] != nullptr && (!row(rank_).several || highest[rank] >= this)) fail(rank_, rank);
+}
+
+void Lock::note_taken() {
+  const Lock** link = &highest[static_cast<int>(rank_)];
+  while (*link > this) link = &(*link)->below_;
+  below_ = *link;
+  *link = this;
+}
+
+// What a fork made it forget it may still unlock.
+void Lock::note_released() const {
+  const Lock** link = &highest[static_cast<int>(rank_)];
+  while (*link > this) link = &(*link)->below_;
+  if (*link == this) *link = below_;
+}
+
+void Lock::forget_rank() const {
+  highest[static_cast<int>(rank_)] = nullptr;
+}
+#endif
+
+void Lock::this_thread_holds_none() {
+  locks_of_this_thread = 0;
+#ifdef LLAMALLOC_CHECK_BUILD
+  for (const Lock*& lock : highest) lock = nullptr;
+#endif
+}
 
 void Lock::this_thread_holds_all(bool yes) {
   holds_all = yes;

@@ -9,7 +9,7 @@ namespace llamalloc {
 namespace {
 
 TEST(LockTest, OneAtATime) {
-  Lock lock;
+  Lock lock{LockRank::pool};
   int counter = 0;
   const auto count = [&] {
     for (int i = 0; i < 100'000; ++i) {
@@ -25,7 +25,7 @@ TEST(LockTest, OneAtATime) {
 }
 
 TEST(LockTest, AThreadThatHoldsAllPassesAndLeavesThemHeld) {
-  Lock lock;
+  Lock lock{LockRank::pool};
   lock.lock();
   Lock::this_thread_holds_all(true);
   {
@@ -33,7 +33,7 @@ TEST(LockTest, AThreadThatHoldsAllPassesAndLeavesThemHeld) {
     EXPECT_TRUE(lock.is_held());
   }
   EXPECT_TRUE(lock.is_held());
-  Lock made_since;
+  Lock made_since{LockRank::pool};
   {
     LockGuard guard(made_since);
     EXPECT_TRUE(made_since.is_held());
@@ -45,7 +45,7 @@ TEST(LockTest, AThreadThatHoldsAllPassesAndLeavesThemHeld) {
 }
 
 TEST(LockTest, OthersWaitForAThreadThatHoldsAll) {
-  Lock lock;
+  Lock lock{LockRank::pool};
   bool entered = false;
   lock.lock();
   Lock::this_thread_holds_all(true);
@@ -64,7 +64,7 @@ TEST(LockTest, OthersWaitForAThreadThatHoldsAll) {
 }
 
 TEST(LockTest, AThreadCountsItsLocks) {
-  Lock first, second;
+  Lock first{LockRank::bin}, second{LockRank::pool};
   EXPECT_EQ(locks_of_this_thread, 0u);
   {
     LockGuard guard(first);
@@ -86,7 +86,7 @@ TEST(LockTest, AThreadCountsItsLocks) {
 }
 
 TEST(LockTest, ResetWakesWhoSleeps) {
-  Lock lock;
+  Lock lock{LockRank::pool};
   lock.lock();
   std::thread other([&] { LockGuard guard(lock); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -94,6 +94,86 @@ TEST(LockTest, ResetWakesWhoSleeps) {
   other.join();
   EXPECT_FALSE(lock.is_held());
 }
+
+#ifdef LLAMALLOC_CHECK_BUILD
+
+void take_both(Lock& first, Lock& second) {
+  LockGuard outer(first);
+  LockGuard inner(second);
+}
+
+TEST(LockOrder, RisingRanksPass) {
+  Lock bin{LockRank::bin}, pool{LockRank::pool}, arena{LockRank::arena};
+  take_both(bin, pool);
+  take_both(bin, arena);
+  take_both(pool, arena);
+}
+
+TEST(LockOrderDeathTest, AFallingRankFails) {
+  Lock bin{LockRank::bin}, pool{LockRank::pool};
+  EXPECT_DEATH(take_both(pool, bin), "holds a lock of rank pool takes one of rank bin");
+}
+
+TEST(LockOrderDeathTest, OfARankSeveralAreTakenByRisingAddressOrNone) {
+  Lock sets[] = {Lock{LockRank::page_set}, Lock{LockRank::page_set}};
+  for (int i = 0; i < 2; ++i) take_both(sets[0], sets[1]);
+  {
+    LockGuard outer(sets[0]);
+    for (int i = 0; i < 2; ++i) LockGuard inner(sets[1]);
+  }
+  EXPECT_DEATH(take_both(sets[1], sets[0]), "rank page_set takes one of rank page_set");
+  Lock arenas[] = {Lock{LockRank::arena}, Lock{LockRank::arena}};
+  EXPECT_DEATH(take_both(arenas[0], arenas[1]), "rank arena takes one of rank arena");
+}
+
+TEST(LockOrder, SeveralAreGivenUpInAnyOrder) {
+  Lock bins[] = {Lock{LockRank::bin}, Lock{LockRank::bin}, Lock{LockRank::bin}};
+  for (const int first : {0, 1, 2}) {
+    for (Lock& bin : bins) bin.lock();
+    for (int i = 0; i < 3; ++i) bins[(first + i) % 3].unlock();
+  }
+  take_both(bins[0], bins[1]);
+}
+
+TEST(LockOrder, ATryWaitsForNobody) {
+  Lock bin{LockRank::bin}, pool{LockRank::pool};
+  LockGuard guard(pool);
+  ASSERT_TRUE(bin.try_lock());
+  bin.unlock();
+}
+
+TEST(LockOrderDeathTest, WhatAThreadTriedItHolds) {
+  Lock bin{LockRank::bin}, pool{LockRank::pool};
+  ASSERT_TRUE(pool.try_lock());
+  EXPECT_DEATH(bin.lock(), "rank pool takes one of rank bin");
+  pool.unlock();
+  bin.lock();
+  bin.unlock();
+}
+
+// Fork handlers that run inside of ours, and a child whose locks are as new.
+TEST(LockOrder, AForkStartsAnew) {
+  Lock bin{LockRank::bin}, pool{LockRank::pool};
+  pool.lock();
+  Lock::this_thread_holds_all(true);
+  {
+    LockGuard guard(bin);
+  }
+  Lock::this_thread_holds_all(false);
+  pool.reset();
+  {
+    LockGuard guard(bin);
+  }
+  pool.lock();
+  Lock::this_thread_holds_none();
+  {
+    LockGuard guard(bin);
+  }
+  pool.unlock();
+  Lock::this_thread_holds_none();
+}
+
+#endif
 
 }  // namespace
 }  // namespace llamalloc
