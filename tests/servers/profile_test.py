@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of programs that move their samples, and that load and unload their code."""
 
+import json
 import subprocess
 
 import pytest
-from preload import compile_program, run
+from preload import ROOT, compile_program, run
 
 from llamalloc.formats import profile
 
+MODEL = ROOT / "contracts/golden/model_v1.safetensors"
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,35 @@ def test_samples_that_the_system_moved_die_where_they_are_freed(tmp_path):
     contexts = [c for c in profile.read(path).contexts if c.bytes >= 2 << 20]
     assert sum(c.sampled for c in contexts) >= 300
     assert [c for c in contexts if c.censored_objects != 0] == []
+
+
+@pytest.mark.parametrize("more", ["", ",hardened:on"])
+def test_large_alignments_are_sampled(tmp_path, more):
+    """With the size asked for; those that were freed have died, the others live.
+
+    All are far above the interval: nearly each is a sample.
+    """
+    path = tmp_path / "p.pb.gz"
+    conf = f"profile:{path},sample_interval:1KiB{more}"
+    run([compile_program("aligned_samples")], seconds=60, conf=conf)
+    contexts = profile.read(path).contexts
+    freed = [c for c in contexts if any("make_and_free" in frame for frame in c.frames)]
+    kept = [c for c in contexts if any("make_and_keep" in frame for frame in c.frames)]
+    assert sum(c.sampled for c in freed) >= 390
+    assert all(c.censored_objects == 0 for c in freed)
+    assert sum(c.sampled for c in kept) >= 95
+    assert all(c.deallocated_objects == 0 for c in kept)
+    assert all(c.allocated_bytes == 70_000 * c.allocated_objects for c in freed + kept)
+
+
+@pytest.mark.parametrize("more", ["", ",hardened:on"])
+def test_large_alignments_are_placed_by_the_model(tmp_path, more):
+    """The golden model says `brief` of nearly all."""
+    path = tmp_path / "s.json"
+    run([compile_program("aligned_samples")], seconds=60, conf=f"model:{MODEL},stats:{path}{more}")
+    groups = {g["group"]: g["allocated"] for g in json.loads(path.read_text())["groups"]}
+    assert groups["brief"] > 70_000 * 50
+    assert groups["brief"] > groups["unknown"]
 
 
 def reload(folder, path, *arguments):
