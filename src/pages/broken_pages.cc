@@ -36,7 +36,7 @@ bool is_to_break(const HugePage* page, bool huge, Nanos before) {
   return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
 }
 
-void break_page(PageSet& set, Broken* chosen) {
+void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
   HugePage* page = chosen->page;
   const uint32_t backed = page->broken ? page->dirty.count() : kBlocksPerHugePage;
   chosen->backed = (backed - page->used_blocks) * kBlockSize;
