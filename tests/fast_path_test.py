@@ -19,7 +19,7 @@ from lab.places import COUNT_CALLS, LIBRARY, ROOT
 
 # Instructions a call at most: pattern -> call -> count.
 AT_MOST = {
-    # Two of each mark the cache as used (runtime/cache_slot.h).
+    # Two of each mark the cache as used (engine/cache_slot.h).
     "pair": {"malloc": 24.0, "free": 33.0, "new": 24.0, "delete": 33.0},
     "churn": {"malloc": 27.0, "free": 37.1, "new": 27.4, "delete": 36.9},
     "medium": {"malloc": 30.0, "free": 33.0},

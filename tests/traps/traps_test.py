@@ -71,7 +71,7 @@ def test_memory_comes_back_whatever_the_static_tls(trap: Trap, static_tls_result
 
 @pytest.mark.parametrize("build", ["release", "debug"])
 def test_caches_are_taken_from_idle_threads_and_from_no_others(build: str):
-    """At both ends of a claim (runtime/idle_caches.h): taken, and in use at that moment."""
+    """At both ends of a claim (engine/idle_caches.h): taken, and in use at that moment."""
     path = library() if build == "release" else ROOT / "build/debug/libllamalloc.so"
     if not path.is_file():
         pytest.skip(f"{path} is not built; run: cmake --build --preset debug")
