@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/evidence.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr double kMost = 0.5;
+constexpr double kNearlyAll = 0.95;
+
+// f(a count, the other's same count) for each.
+template <typename F>
+void for_each_count(Evidence& evidence, const Evidence& other, F&& f) {
+  for (int c = 0; c < kTimedClasses; ++c) {
+    f(evidence.deaths[c], other.deaths[c]);
+    f(evidence.young[c], other.young[c]);
+  }
+  f(evidence.elders, other.elders);
+}
+
+struct Survival {
+  double after[kTimedClasses];
+  int last = 0;  // the longest class in which a sample was seen
+  double plateau() const { return after[kTimedClasses - 1]; }
+  // The first class that at most this share outlives; kTimedClasses: none.
+  int quantile(double outliving) const {
+    int c = 0;
+    while (c < kTimedClasses && after[c] > outliving) ++c;
+    return c;
+  }
+};
+
+Survival survival_of(const Evidence& evidence) {
+  Survival curve;
+  double at_risk = static_cast<double>(evidence.samples());
+  double alive = 1;
+  for (int c = 0; c < kTimedClasses; ++c) {
+    if (evidence.deaths[c] != 0) alive *= 1 - evidence.deaths[c] / at_risk;
+    if (evidence.deaths[c] != 0 || evidence.young[c] != 0) curve.last = c;
+    at_risk -= static_cast<double>(evidence.deaths[c]) + evidence.young[c];
+    curve.after[c] = alive;
+  }
+  return curve;
+}
+
+// Most objects die, nearly all of those before permanent pages would pay; some stay.
+bool is_trap(LifetimeClass chosen, const Survival& curve) {
+  if (group_of(chosen) != PageGroup::permanent || curve.plateau() >= kMost) return false;
+  const int early = curve.quantile(curve.plateau() + (1 - kNearlyAll) * (1 - curve.plateau()));
+  return early < kTimedClasses && group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
+}
+
+}  // namespace
+
+uint32_t Evidence::samples() const {
+  uint32_t total = 0;
+  for (int c = 0; c < kTimedClasses; ++c) total += uint32_t{deaths[c]} + young[c];
+  return total;
+}
+
+void Evidence::add(const Evidence& other) {
+  bool fits = true;
+  for_each_count(*this, other, [&](uint16_t& mine, uint16_t theirs) {
+    fits = fits && uint32_t{mine} + theirs <= UINT16_MAX;
+  });
+  if (!fits) {
+    Evidence half = other;
+    half.halve();
+    halve();
+    return add(half);
+  }
+  for_each_count(*this, other, [](uint16_t& mine, uint16_t theirs) {
+    mine = static_cast<uint16_t>(mine + theirs);
+  });
+}
+
+void Evidence::take_away(const Evidence& other) {
+  for_each_count(*this, other, [](uint16_t& mine, uint16_t theirs) {
+    mine = static_cast<uint16_t>(mine - (theirs < mine ? theirs : mine));
+  });
+}
+
+void Evidence::halve() {
+  for_each_count(*this, *this,
+                 [](uint16_t& mine, uint16_t) { mine = static_cast<uint16_t>(mine / 2); });
+}
+
+Verdict verdict_of(const Evidence& evidence) {
+  const uint32_t samples = evidence.samples();
+  if (samples < kEnoughLong) return {};
+  const Survival curve = survival_of(evidence);
+  int c = curve.quantile(kTail);
+  if (c == kTimedClasses) {
+    const bool in_flight = evidence.elders == 0 && curve.plateau() < kMost;
+    c = in_flight ? curve.last : static_cast<int>(LifetimeClass::never);
+  }
+  const auto chosen = static_cast<LifetimeClass>(c);
+  if (group_of(chosen) != PageGroup::permanent && samples < kEnoughShort) return {};
+  return {true, is_trap(chosen, curve) ? LifetimeClass::mixed : chosen};
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What samples say of how long the objects of a context live, and the class that follows.
+//
+//   deaths[c]  samples that died at an age of class c        1.0 --.
+//   young[c]   samples alive at an age of class c                  '--.      S, after each class:
+//   elders     those that have lived long                     tail ....'--.. product of 1 - deaths /
+//                                                                            at risk
+//
+// The estimate is that of Kaplan and Meier (1958); who is alive leaves the sample at its age
+// without dying. The rule is that of the trainer (python/llamalloc/learning/labels.py), on classes
+// in place of histogram buckets, with a least number of samples: a wrong short class pins pages, a
+// wrong long one costs little.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lifetime_class.h"
+
+namespace llamalloc {
+
+// le_10ms to gt_1000s.
+inline constexpr int kTimedClasses = static_cast<int>(LifetimeClass::gt_1000s) + 1;
+
+struct Evidence {
+  uint16_t deaths[kTimedClasses] = {};
+  uint16_t young[kTimedClasses] = {};
+  uint16_t elders = 0;
+
+  uint32_t samples() const;
+  // Where a count would exceed what it can hold, all are halved first.
+  void add(const Evidence& other);
+  void take_away(const Evidence& other);  // not below zero
+  // Half of each count: what was seen long ago counts less.
+  void halve();
+};
+
+// So many samples before objects are taken for short-lived, or for long-lived.
+inline constexpr uint32_t kEnoughShort = 32;
+inline constexpr uint32_t kEnoughLong = 4;
+// The share of objects that may outlive their class (research: a huge page holds about 5,000 small
+// objects). Fewer samples than its inverse cannot show it: then none may.
+inline constexpr double kTail = 1e-4;
+
+struct Verdict {
+  bool decided = false;  // false: too few samples
+  LifetimeClass lifetime = LifetimeClass::mixed;
+};
+Verdict verdict_of(const Evidence& evidence);
+
+}  // namespace llamalloc
