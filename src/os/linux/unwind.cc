@@ -108,6 +108,12 @@ bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow
   return registers->of[kRsp] > callee.of[kRsp] ? Step::kCaller : Step::kLost;
 }
 
+// Never 0.
+uint64_t code_at(const UnwindModule& module, uintptr_t pc) {
+  const uint64_t hash = (module.build ^ (pc - module.start)) * 0xFF51AFD7ED558CCDull;
+  return (hash ^ hash >> 32) | 1;
+}
+
 // The state of a walk: the registers of one frame after another. Only copies of its members are
 // handed to functions that are not inlined, so that the members live in registers.
 class Walker {
@@ -118,6 +124,9 @@ class Walker {
   uintptr_t pc() const { return pc_; }
   // Of the module that the last step found.
   uint64_t image() const { return module_.identity; }
+  uint64_t code_of(uintptr_t pc) const {
+    return module_.contains(pc) ? code_at(module_, pc) : 0;
+  }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
 
   // On to the caller.
@@ -209,6 +218,7 @@ class Walker {
   do {
     out->frames[depth] = walker.pc();
     step = walker.step(&memo, &file);
+    out->codes[depth] = walker.code_of(out->frames[depth]);
     out->images[depth++] = walker.image();
   } while (step == Step::kCaller && depth < kMaxFrames);
   out->depth = static_cast<uint16_t>(depth);
@@ -216,11 +226,17 @@ class Walker {
   return true;
 }
 
+uint32_t sp_frame_bytes(Row row) {
+  return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
+                                                            : 0;
+}
+
 void only_frame(uintptr_t pc, StackTrace* out) {
   out->depth = 1;
   out->truncated = true;
   out->frames[0] = pc;
   out->images[0] = 0;
+  out->codes[0] = code_of(pc);
 }
 
 }  // namespace
@@ -255,6 +271,18 @@ void unwind_cache_clear() {
   generation.fetch_add(1, std::memory_order_relaxed);
 }
 
+uint64_t code_of(uintptr_t return_address) {
+  UnwindModule module;
+  return find_unwind_module(return_address - 1, &module) ? code_at(module, return_address) : 0;
+}
+
+uint32_t unwind_own_frame_bytes(uintptr_t return_address) {
+  UnwindModule module;
+  if (!find_unwind_module(return_address - 1, &module)) return 0;
+  const uint64_t key = module.identity ^ (return_address - 1);
+  return sp_frame_bytes(compute_row(module, return_address - 1, key));
+}
+
 uintptr_t unwind_function_start(uintptr_t pc) {
   UnwindModule module;
   FrameEntry entry;
@@ -263,15 +291,10 @@ uintptr_t unwind_function_start(uintptr_t pc) {
 }
 
 uint32_t unwind_frame_bytes(uintptr_t return_address) {
-  Row row;
-  auto work = [&] {
-    UnwindModule module;
-    if (!find_unwind_module(return_address - 1, &module)) return;
-    row = compute_row(module, return_address - 1, module.identity ^ (return_address - 1));
-  };
+  uint32_t bytes = 0;
+  auto work = [&] { bytes = unwind_own_frame_bytes(return_address); };
   with_modules_held(work);
-  return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
-                                                            : 0;
+  return bytes;
 }
 
 #else  // other processors: the first frame only
@@ -295,6 +318,12 @@ uintptr_t unwind_function_start(uintptr_t) {
   return 0;
 }
 uint32_t unwind_frame_bytes(uintptr_t) {
+  return 0;
+}
+uint32_t unwind_own_frame_bytes(uintptr_t) {
+  return 0;
+}
+uint64_t code_of(uintptr_t) {
   return 0;
 }
 
