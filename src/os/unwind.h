@@ -74,11 +74,8 @@ uintptr_t unwind_function_start(uintptr_t pc);
 // around it, where its row is relative to the stack pointer; else 0. Not inside malloc: like
 // unwind_snapshot it keeps modules loaded meanwhile.
 uint32_t unwind_frame_bytes(uintptr_t return_address);
-// The same for a function that is on the caller's own stack, so that its module stays: also inside
-// malloc.
-uint32_t unwind_own_frame_bytes(uintptr_t return_address);
 
-// StackTrace::codes of a return address.
+// StackTrace::codes of a return address whose module stays, as it does on the caller's own stack.
 uint64_t code_of(uintptr_t return_address);
 
 #if defined(__x86_64__)

@@ -54,6 +54,8 @@ class Placement {
   // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
   // is longer than its predicted class.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
+  // A miss was answered at once. key: with the callers that the answer depends on.
+  void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
   // The worker could not take the context in: it counts as unseen again.
   void abandon(uint64_t key) { cache_.forget(key); }
 

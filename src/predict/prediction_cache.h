@@ -35,7 +35,7 @@ struct CallSite {
 class SiteTable {
  public:
   static constexpr int kShift = 12;
-  static constexpr int kDepth = 3;  // levels that a key looks past
+  static constexpr int kDepth = 6;  // levels that a key looks past
 
   // A number of the address from which the table's index is made; of use in other hashes, too.
   static uint64_t hash(uintptr_t return_address) { return return_address * 0x9E3779B97F4A7C15ull; }
@@ -49,7 +49,8 @@ class SiteTable {
     const uint64_t slot = slots_[its_hash >> (64 - kShift)].load(std::memory_order_relaxed);
     return (slot ^ return_address) << 16 == 0 ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
   }
-  // bytes: a multiple of 8 below 512 KiB.
+  static constexpr uint32_t kMostBytes = 512 * 1024;
+  // bytes: a multiple of 8 below kMostBytes.
   void add(uintptr_t return_address, uint32_t bytes) {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
                                                         std::memory_order_relaxed);
@@ -136,6 +137,8 @@ class PredictionCache {
   void publish(uint64_t key, LifetimeClass lifetime, uint8_t marks = 0) {
     write(key, slot_of(key, lifetime, marks), true);
   }
+  // Makes all keys unseen.
+  void clear();
   // Makes a key unseen again.
   void forget(uint64_t key);
   // Makes all keys unseen that have one of the marks; returns how many.

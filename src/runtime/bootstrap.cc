@@ -8,6 +8,7 @@
 #include "runtime/control.h"
 #include "runtime/fork.h"
 #include "runtime/huge_page_switch.h"
+#include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -53,21 +54,22 @@ void start_hardening() {
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
+  const bool learn = start_learning();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile ||
+  if (predict || profile || learn ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
-  if (!predict && !profile) return;
+  if (!predict && !profile && !learn) return;
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
     print_line("model %s: the background thread cannot be started; running without a model",
                process.options.model.text);
   }
-  process.placement_on.store(predict && working, std::memory_order_release);
+  process.placement_on.store((predict || learn) && working, std::memory_order_release);
   process.threads.wake_all();
 }
 

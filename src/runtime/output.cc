@@ -10,6 +10,7 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
+#include "runtime/learning.h"
 #include "telemetry/stats_json.h"
 
 namespace llamalloc {
@@ -146,6 +147,7 @@ void print_summary() {
 
 void write_at_exit() {
   LockGuard guard(background.work_lock);
+  save_learned_at_exit();
   const Options& options = process.options;
   char path[kOptionText + 16];
   if (options.profile.text[0] != 0 && !state.finished &&

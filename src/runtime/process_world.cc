@@ -9,6 +9,7 @@
 #include "os/thread_barrier.h"
 #include "os/unwind.h"
 #include "runtime/background.h"
+#include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
 
@@ -21,6 +22,32 @@ void ProcessWorld::start() {
   if (process.options.release_sleepers) barrier_is_missing_ = !has_thread_barrier();
 }
 
+// From what was learned. False: nothing is known of the context, and its key stays marked as seen
+// until something is.
+bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_class,
+                           Placement::Choice* choice) {
+  const CallSite site = request.site;
+  StackTrace trace;
+  process.counters.add(Stat::predict_misses);
+  cache.busy = 1;
+  const ContextResolver::Answer answer = process.known_contexts.resolve(
+      code_of(site.return_address), request.size, prediction_cache.sites,
+      [&]() -> const StackTrace& {
+        unwind_from_here(site.return_address, &trace);
+        return trace;
+      });
+  cache.busy = 0;
+  if (!answer.known) return false;
+  const uint64_t key = prediction_cache.context_key(site, cache.own_stack, size_class);
+  process.placement.settle(key, answer.lifetime);
+  *choice = {.key = key,
+             .lifetime = answer.lifetime,
+             .group = group_of(answer.lifetime),
+             .known = true,
+             .miss = false};
+  return true;
+}
+
 [[gnu::noinline]] Placement::Choice ProcessWorld::choose(ThreadCache& cache, const Request& request,
                                                          bool recheck) {
   const CallSite site = request.site;
@@ -28,8 +55,11 @@ void ProcessWorld::start() {
                                                    : kSizeClasses + std::bit_width(request.size);
   if (!cache.own_stack.contains(site.stack_pointer))
     cache.own_stack = own_stack_down_to(site.stack_pointer);
-  const Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);
-  if (choice.miss || recheck) {
+  Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);
+  if (choice.miss && process.known_contexts.is_open() &&
+      resolve(cache, request, size_class, &choice))
+    return choice;
+  if ((choice.miss || recheck) && background.contexts.loaded()) {
     cache.busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), request.size, site,
                    !choice.miss);

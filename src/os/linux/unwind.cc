@@ -127,6 +127,7 @@ class Walker {
   uint64_t code_of(uintptr_t pc) const {
     return module_.contains(pc) ? code_at(module_, pc) : 0;
   }
+  uintptr_t stack_pointer() const { return sp_; }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
 
   // On to the caller.
@@ -216,19 +217,17 @@ class Walker {
   }
   int depth = 0;
   do {
+    const uintptr_t stack_pointer = walker.stack_pointer();
     out->frames[depth] = walker.pc();
     step = walker.step(&memo, &file);
+    if (step == Step::kCaller)
+      out->sizes[depth] = static_cast<uint32_t>(walker.stack_pointer() - stack_pointer);
     out->codes[depth] = walker.code_of(out->frames[depth]);
     out->images[depth++] = walker.image();
   } while (step == Step::kCaller && depth < kMaxFrames);
   out->depth = static_cast<uint16_t>(depth);
   out->truncated = step != Step::kOutermost;
   return true;
-}
-
-uint32_t sp_frame_bytes(Row row) {
-  return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
-                                                            : 0;
 }
 
 void only_frame(uintptr_t pc, StackTrace* out) {
@@ -276,13 +275,6 @@ uint64_t code_of(uintptr_t return_address) {
   return find_unwind_module(return_address - 1, &module) ? code_at(module, return_address) : 0;
 }
 
-uint32_t unwind_own_frame_bytes(uintptr_t return_address) {
-  UnwindModule module;
-  if (!find_unwind_module(return_address - 1, &module)) return 0;
-  const uint64_t key = module.identity ^ (return_address - 1);
-  return sp_frame_bytes(compute_row(module, return_address - 1, key));
-}
-
 uintptr_t unwind_function_start(uintptr_t pc) {
   UnwindModule module;
   FrameEntry entry;
@@ -291,10 +283,15 @@ uintptr_t unwind_function_start(uintptr_t pc) {
 }
 
 uint32_t unwind_frame_bytes(uintptr_t return_address) {
-  uint32_t bytes = 0;
-  auto work = [&] { bytes = unwind_own_frame_bytes(return_address); };
+  Row row;
+  auto work = [&] {
+    UnwindModule module;
+    if (!find_unwind_module(return_address - 1, &module)) return;
+    row = compute_row(module, return_address - 1, module.identity ^ (return_address - 1));
+  };
   with_modules_held(work);
-  return bytes;
+  return row.kind() == RowKind::kFromSp && row.offset() > 0 ? static_cast<uint32_t>(row.offset())
+                                                            : 0;
 }
 
 #else  // other processors: the first frame only
@@ -318,9 +315,6 @@ uintptr_t unwind_function_start(uintptr_t) {
   return 0;
 }
 uint32_t unwind_frame_bytes(uintptr_t) {
-  return 0;
-}
-uint32_t unwind_own_frame_bytes(uintptr_t) {
   return 0;
 }
 uint64_t code_of(uintptr_t) {
