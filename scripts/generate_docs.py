@@ -160,9 +160,9 @@ ORIGINS = {
     "llamalloc": "llamalloc (include/llamalloc/llamalloc.h)",
 }
 TOKENS = """
-Code that is compiled with `clang -fsanitize=alloc-token` calls the `__alloc_token_*` functions. Do not
-add `-fsanitize-alloc-token-fast-abi`: it makes the token part of the function's name, and llamalloc
-exports no such names.
+Code that is compiled with `clang -fsanitize=alloc-token` calls the `__alloc_token_*` functions. Do
+not add `-fsanitize-alloc-token-fast-abi`: it makes the token part of the function's name, and
+llamalloc exports no such names.
 """
 GLIBC_MAPPING = """
 ## mallinfo2 and malloc_info

@@ -122,7 +122,9 @@ TRAPS = (
         "fork_handlers",
         60,
     ),
-    Trap("… that start threads", "the handlers start and join threads", "fork_handlers threads", 60),
+    Trap(
+        "… that start threads", "the handlers start and join threads", "fork_handlers threads", 60
+    ),
     *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
     Trap("fork and streams", "during fflush(NULL) and getline", "fork_streams", 60),
     Trap("fork in a handler", "a signal interrupts malloc and free", "fork_in_handler", 60),
@@ -150,7 +152,9 @@ TRAPS = (
     Trap("DEEPBIND: own", "a plugin allocates and frees", "deepbind deepbind_plugin own"),
     Trap("DEEPBIND: take", "the program frees its objects", "deepbind deepbind_plugin take"),
     Trap("DEEPBIND: give", "it frees the program's objects", "deepbind deepbind_plugin give"),
-    Trap("DEEPBIND: give, lazy", "free bound at its first call", "deepbind deepbind_plugin give lazy"),
+    Trap(
+        "DEEPBIND: give, lazy", "free bound at its first call", "deepbind deepbind_plugin give lazy"
+    ),
     Trap("DEEPBIND: give, dlmopen", "opened by dlmopen", "deepbind deepbind_plugin give base"),
     Trap("DEEPBIND: give, runpath", "found by RUNPATH", "deepbind deepbind_plugin give runpath"),
     Trap("libc by handle: take", "libc's malloc by dlsym", "deepbind deepbind_plugin take handle"),
