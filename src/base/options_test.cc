@@ -79,7 +79,7 @@ TEST(Options, AFaultInAFileIsNamedWithItsLine) {
        {"/f:2: \"nonsense\": expected key:value; ignored\n",
         "/f:3: \"reta\": the line contains a zero byte;", "/f:4: \"retain\": expected key:value;",
         "/f:5: \"stats:/x\": the line contains a zero byte",
-        "/f:6: \"conf_file:/other\": not allowed in a file of options;",
+        "/f:6: \"conf_file:/other\": a file of options cannot name another one;",
         "/f:7: \"release_delay:9999h\": out of range;", "/f:8: \"?[2J:1\": no such option;",
         "xxx\": too long;"})
     EXPECT_NE(faults.find(expected), std::string::npos) << expected << "\nnot in\n" << faults;
