@@ -20,6 +20,7 @@ NOTE = (
 )
 BYTE_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 REACTIONS = ("abort", "report")
+KINDS = {"nanos": "time", "reaction": "choice"}  # as a reader calls them
 TIME_UNITS = (("h", 3600 * 10**9), ("s", 10**9), ("ms", 10**6))
 
 
@@ -57,22 +58,22 @@ def options_page() -> str:
         NOTE.format(table="options.def"),
         "",
         "Set options in the environment: `LLAMALLOC_CONF=key:value,key:value`. `llamalloc record`",
-        "and `llamalloc run` set the options that they need; `--conf` adds more. Write bytes as",
-        "`64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If the library does not",
-        "understand a key or a value, it prints one warning line and uses the default.",
+        "and `llamalloc run` set the options that they need; their `--conf` adds more. Write bytes",
+        "as `64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If a key or a value is",
+        "wrong, the library prints one line and ignores that option.",
         "",
         "## Where options come from",
-        "Each of these sources may set every option. Later sources override earlier ones:",
+        "You can set options in three places. A later one overrides an earlier one:",
         "",
         '1. a string compiled into the program: `const char* llamalloc_conf = "key:value,...";`',
-        "2. the file that `conf_file:PATH` names, in that string or in the environment:",
-        "   one `key: value` per line. A line that starts with `#` is a comment. Values may",
-        "   contain commas. The file has at most 64 KiB. Errors are reported as `PATH:LINE`.",
-        "   llamalloc reads no other file of options;",
+        "2. a file, named by the option `conf_file:PATH` in that string or in the environment. It",
+        "   holds one `key: value` per line and at most 64 KiB. Lines that start with `#` are",
+        "   comments. Values may contain commas. Errors are reported as `PATH:LINE`. A file cannot",
+        "   name another one;",
         "3. the environment variable `LLAMALLOC_CONF`.",
         "",
         "## The options",
-        "Options marked `live` may also change at run time ([commands.md](commands.md)).",
+        "Options marked `live` can also be changed at run time ([commands.md](commands.md)).",
         "",
         "| option | kind | default | range | live | what it does |",
         "|---|---|---|---|---|---|",
@@ -82,7 +83,8 @@ def options_page() -> str:
         what = option.help + (" (ignored in setuid programs)" if option.is_path else "")
         default = human(option.kind, option.default)
         changes = "live" if option.name in live else ""
-        lines.append(row(f"`{option.name}`", option.kind, default, bounds(option), changes, what))
+        kind = KINDS.get(option.kind, option.kind)
+        lines.append(row(f"`{option.name}`", kind, default, bounds(option), changes, what))
     return "\n".join(lines) + "\n"
 
 
@@ -96,11 +98,17 @@ def commands_page() -> str:
         "# Commands",
         NOTE.format(table="commands.def"),
         "",
-        "A running process takes these commands over the control socket (option `control:PATH`;",
-        "contracts/control_protocol.md). C programs use `llamalloc_act(NAME, ARGUMENT)`",
-        "(include/llamalloc/llamalloc.h).",
+        "Start the program with the option `control:PATH`, or with `llamalloc run --control PATH`.",
+        "It then accepts these commands on the Unix socket PATH, one per connection:",
         "",
-        "| on the socket | reply after `ok` | ARGUMENT in C | what it does |",
+        "```",
+        "echo release | socat - UNIX-CONNECT:/run/server.control",
+        "```",
+        "",
+        "A reply starts with the line `ok` or `error: REASON` (contracts/control_protocol.md). C",
+        "programs call `llamalloc_act(NAME, ARGUMENT)` instead (include/llamalloc/llamalloc.h).",
+        "",
+        "| command | reply after `ok` | ARGUMENT in C | what it does |",
         "|---|---|---|---|",
     ]
     for name, argument, act, reply, help_text in contracts.rows("commands.def", "COMMAND"):
@@ -108,7 +116,7 @@ def commands_page() -> str:
         acts = {"-": "", "": "`NULL`"}.get(str(act), f"`{act}`")
         lines.append(row(line, str(reply) or "nothing", acts, str(help_text)))
     names = ", ".join(f"`{name}`" for name in live_options())
-    lines += ["", f"Options that may change at run time: {names}."]
+    lines += ["", f"Options that can be changed at run time: {names}."]
     return "\n".join(lines) + "\n"
 
 
