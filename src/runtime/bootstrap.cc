@@ -36,7 +36,7 @@ void start_hardening() {
       PredictionCache::mix(static_cast<uint64_t>(process.system.now().n),
                            reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   if (!process.hardening.start(process.arena, secret))
-    print_line("hardened:on: no memory for it; going on without it");
+    print_line("hardened:on: out of memory; continuing without hardened mode");
 }
 
 [[gnu::constructor(101)]] void start() {
@@ -66,8 +66,10 @@ void start_hardening() {
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
-    print_line("model %s: the background thread cannot be started; running without a model",
-               process.options.model.text);
+    print_line(
+        "model %s: needs the background thread, which is off (worker:off) or cannot be started; "
+        "running without a model",
+        process.options.model.text);
   }
   process.placement_on.store((predict || learn) && working, std::memory_order_release);
   process.threads.wake_all();

@@ -93,9 +93,9 @@ bool ProcessWorld::issue_barrier() {
 
 const char* ProcessWorld::idle_caches_state() const {
   if (!process.options.release_sleepers) return "off: release_sleepers:off";
-  if (barrier_is_missing_) return "off: membarrier is missing or not allowed";
+  if (barrier_is_missing_) return "off: the system call membarrier is missing or not allowed";
   if (program_filters_.load(std::memory_order_relaxed))
-    return "off: the program installed a seccomp filter; if it allows membarrier, set "
+    return "off: the program installed a seccomp filter; if it allows membarrier and prctl, set "
            "sleepers_despite_seccomp:on";
   return "on";
 }
