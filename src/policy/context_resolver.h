@@ -23,6 +23,7 @@ class ContextResolver {
 
   struct Answer {
     bool known = false;
+    bool by_site = false;  // callers do not matter
     LifetimeClass lifetime = LifetimeClass::mixed;
   };
   // code: of the site's return address. trace() is called at most once, if the stack is needed; it
@@ -35,8 +36,10 @@ class ContextResolver {
       path.descend(0);
       node = tree_.find(path.key());
     }
-    if (node.found && node.deeper) node = look_up_stack(path, trace(), sites);
-    return {node.found && !node.deeper, node.lifetime};
+    if (!node.found) return {};
+    if (!node.deeper) return {true, true, node.lifetime};
+    node = look_up_stack(path, trace(), sites);
+    return {node.found, false, node.lifetime};
   }
 
   // Drops what was noted of frames of which is_gone(return address) is true.

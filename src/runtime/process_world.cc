@@ -38,8 +38,13 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
       });
   cache.busy = 0;
   if (!answer.known) return false;
-  const uint64_t key = prediction_cache.context_key(site, cache.own_stack, size_class);
-  process.placement.settle(key, answer.lifetime);
+  // With the callers that the answer depends on, which it may not have had before.
+  const uint64_t key =
+      answer.by_site ? 0 : prediction_cache.context_key(site, cache.own_stack, size_class);
+  if (answer.by_site)
+    process.placement.settle_site(site, size_class, answer.lifetime);
+  else
+    process.placement.settle(key, answer.lifetime);
   *choice = {.key = key,
              .lifetime = answer.lifetime,
              .group = group_of(answer.lifetime),
