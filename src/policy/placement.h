@@ -13,9 +13,29 @@
 #pragma once
 
 #include "base/counters.h"
+#include "heap/bin_number.h"
+#include "heap/magazines.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
+
+// Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
+// those, for what has none. A place: that of the magazine among all, with the class in the low bits.
+constexpr size_t site_shape(int size_class) {
+  return magazine_offset_of(size_class);
+}
+constexpr uint16_t place_of(int size_class, LifetimeClass lifetime) {
+  const int bin = size_class < kSizeClasses ? bin_of(group_of(lifetime), size_class, false) : 0;
+  return static_cast<uint16_t>(magazine_offset_of(bin) | static_cast<size_t>(lifetime));
+}
+constexpr size_t magazine_offset_in(uint16_t place) {
+  return place & ~(sizeof(Magazine) - 1);
+}
+constexpr LifetimeClass class_in(uint16_t place) {
+  return static_cast<LifetimeClass>(place & (sizeof(Magazine) - 1));
+}
+static_assert(kLifetimeClasses <= sizeof(Magazine));
+static_assert(magazine_offset_of(kLocalBins) <= UINT16_MAX);
 
 class Placement {
  public:
@@ -31,9 +51,10 @@ class Placement {
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     Choice choice;
-    if (const uint64_t slot = cache_.find_site(site.return_address, size_class)) {
-      choice.lifetime = PredictionCache::class_in(slot);
-      choice.group = PredictionCache::group_in(slot);
+    uint16_t place;
+    if (cache_.decided.find(site.return_address, site_shape(size_class), &place)) {
+      choice.lifetime = class_in(place);
+      choice.group = group_of(choice.lifetime);
       choice.known = true;
       return choice;
     }
@@ -62,7 +83,8 @@ class Placement {
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
   // A miss was answered at once, for its site or for its key alone.
   void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
-    cache_.publish_site(site.return_address, size_class, lifetime);
+    cache_.decided.publish(site.return_address, site_shape(size_class),
+                           place_of(size_class, lifetime));
   }
   void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
   // The worker could not take the context in: it counts as unseen again.

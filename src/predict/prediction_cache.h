@@ -12,9 +12,6 @@
 // the stack pointer their own return address lies, so that the key can look past them: one load for
 // each level. A site becomes a wrapper when the worker has seen two callers of it.
 //
-// Sites that decide alone, without their callers, have a table of their own, which is asked first:
-// it is small, and needs neither the stack's height nor `sites`.
-//
 // The marks say of which modules the key's return addresses are (os/module_watch.h): what a module
 // taught is forgotten with it, as another may come to lie in its place.
 #pragma once
@@ -26,6 +23,7 @@
 #include "base/lifetime_class.h"
 #include "base/units.h"
 #include "os/own_stack.h"
+#include "predict/site_cache.h"
 
 namespace llamalloc {
 
@@ -122,19 +120,6 @@ class PredictionCache {
     return __builtin_expect(plain && (slot ^ key) <= ~kTag, 1) ? slot : 0;
   }
 
-  // The slot of a site whose objects live alike whoever calls it; 0: it is not known as one.
-  uint64_t find_site(uintptr_t return_address, int size_class) const {
-    const uint64_t key = decided_key(return_address, size_class);
-    const uint64_t slot = decided_[key >> (64 - kDecidedShift)].load(std::memory_order_relaxed);
-    return (slot ^ key) >> 16 == 0 ? slot : 0;
-  }
-  void publish_site(uintptr_t return_address, int size_class, LifetimeClass lifetime) {
-    const uint64_t key = decided_key(return_address, size_class);
-    decided_[key >> (64 - kDecidedShift)].store(slot_of(key, lifetime, 0),
-                                                std::memory_order_relaxed);
-  }
-  static LifetimeClass class_in(uint64_t slot) { return static_cast<LifetimeClass>(slot & 15); }
-
   Prediction find(uint64_t key) const {
     for (size_t way = 0; way < 2; ++way) {
       const uint64_t slot = slots_[set_of(key) + way].load(std::memory_order_relaxed);
@@ -170,6 +155,7 @@ class PredictionCache {
   }
 
   SiteTable sites;
+  SiteCache decided;  // asked first
 
  private:
   static constexpr uint64_t kTag = ~uint64_t{0xffff};
@@ -177,11 +163,6 @@ class PredictionCache {
   static constexpr uint64_t kPending = uint64_t{1} << 7;
   static constexpr int kMarksShift = 8;
 
-  static constexpr int kDecidedShift = 12;
-  // Its top bits are the place, all but the low 16 the tag.
-  static uint64_t decided_key(uintptr_t return_address, int size_class) {
-    return (return_address ^ static_cast<uint64_t>(size_class) << 56) * 0x9E3779B97F4A7C15ull;
-  }
   static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
                               int size_class) {
     const uint64_t shape =
@@ -201,7 +182,6 @@ class PredictionCache {
   bool write(uint64_t key, uint64_t value, bool overwrite);
 
   std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
-  std::atomic<uint64_t> decided_[size_t{1} << kDecidedShift]{};  // direct-mapped
 };
 
 }  // namespace llamalloc

@@ -24,8 +24,9 @@ namespace llamalloc {
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
+// offset: of the magazine of its size class among those of a group.
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
-                                           int size_class);
+                                           size_t offset);
 [[gnu::noinline]] void deallocate_slow(void* p, uintptr_t return_address);
 // given: the size that a sized delete named, looked at here only (engine/hardened.h); second, so
 // that the fast path need not move it.
@@ -58,7 +59,7 @@ Released release_memory(size_t keep);
 // slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
 // They end the call that the fast path began.
 using SlowCall = void*(size_t, CallSite);
-using PredictedCall = void*(size_t, CallSite, ThreadCache*, int size_class);
+using PredictedCall = void*(size_t, CallSite, ThreadCache*, size_t offset);
 
 template <SlowCall slow, PredictedCall predicted, typename Site>
 [[gnu::always_inline]] inline void* allocate_of(size_t offset, size_t size, const Site& site) {
@@ -68,7 +69,7 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
     if (LLAMALLOC_UNLIKELY(cache->predicting))
-      return predicted(size, site, cache, static_cast<int>(offset / sizeof(Magazine)));
+      return predicted(size, site, cache, offset);
     Magazine* magazine = cache->magazines.at_offset(offset);
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return pop_and_end_call(magazine);
   }
