@@ -36,6 +36,7 @@ class FileSink final : public ByteSink {
   // In a forked child: the parent goes on with the file.
   void abandon_in_child();
   int error() const { return error_; }  // errno of the first failure
+  const char* reason() const;           // the same in English, whatever the locale
 
  private:
   int open_temporary(unsigned mode);

@@ -118,6 +118,11 @@ void FileSink::abandon_in_child() {
   fd_ = -1;
 }
 
+const char* FileSink::reason() const {
+  const char* text = strerrordesc_np(error_);
+  return text != nullptr ? text : "unknown error";
+}
+
 bool FileSink::fail(int error) {
   if (error_ == 0) error_ = error;
   abandon();
