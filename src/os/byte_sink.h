@@ -27,7 +27,8 @@ class FileSink final : public ByteSink {
  public:
   // Why a file could not be written at this path as things are: an errno; 0: it could. Looks only.
   static int why_not(const char* path);
-  bool open(const char* path);
+  // mode: the rights of the new file, before the process's umask.
+  bool open(const char* path, unsigned mode = 0644);
   bool write(const void* data, size_t bytes) override;
   // Flushes, syncs nothing, renames. On any failure removes the temporary file and returns false.
   bool commit();
@@ -35,9 +36,10 @@ class FileSink final : public ByteSink {
   // In a forked child: the parent goes on with the file.
   void abandon_in_child();
   int error() const { return error_; }  // errno of the first failure
+  const char* reason() const;           // the same in English, whatever the locale
 
  private:
-  int open_temporary();
+  int open_temporary(unsigned mode);
   bool deliver(const char* data, size_t bytes);
   bool fail(int error);
 

@@ -23,6 +23,8 @@ class FileImage {
   size_t size() const { return size_; }
   // What the system said, after Fault::system; in English, whatever the locale.
   const char* reason() const;
+  // After Fault::system: there is no such file, or no such folder.
+  bool is_absent() const;
 
  private:
   Fault read_whole(int fd, size_t limit);
