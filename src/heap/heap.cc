@@ -28,6 +28,14 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   return taken;
 }
 
+size_t span_bytes(int bin_index) {
+  return kSizeClassRows[bin_index % kSizeClasses].blocks * kBlockSize;
+}
+
+size_t less(size_t all, size_t part) {
+  return all > part ? all - part : 0;
+}
+
 }  // namespace
 
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
@@ -41,9 +49,12 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
     if (span == nullptr) {
       if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
       bin.partial.insert(span);
+      bin.change_spare(span_bytes(bin_index));
     }
     SLOW_DCHECK(span->is_consistent());
-    taken += take_from_span(span, out + n - taken, n - taken);
+    const size_t of_span = take_from_span(span, out + n - taken, n - taken);
+    bin.change_spare(size_t{0} - of_span * span->slot_size);
+    taken += of_span;
     if (span->free_slots == 0) bin.partial.remove(span);
     pages_.touch(span->page);
   }
@@ -139,8 +150,10 @@ void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
   if (freed == 0) return;
   const uint32_t before = span->free_slots;
   span->free_slots = static_cast<uint16_t>(before + freed);
+  bin.change_spare(freed * size_t{span->slot_size});
   SLOW_DCHECK(span->is_consistent());
   if (span->free_slots == span->slots) {
+    bin.change_spare(size_t{0} - span_bytes(span->bin));
     if (before != 0) bin.partial.remove(span);
     free_span(span);
   } else if (before == 0) {
@@ -314,6 +327,16 @@ GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
   pages_.for_each_page(group, [&](const HugePage& page) { counts.add(page, count(page)); });
   return counts;
+}
+
+size_t Heap::held_bytes() const {
+  return less(pages_.in_use() * kHugePageSize, pages_.unbacked_bytes());
+}
+
+size_t Heap::live_bytes() const {
+  size_t spare = depot_bytes();
+  for (const Bin& bin : bins_) spare += bin.spare.load(std::memory_order_relaxed);
+  return less(pages_.used_bytes(), spare);
 }
 
 bool Heap::is_consistent() {

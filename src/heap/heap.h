@@ -82,7 +82,14 @@ struct alignas(kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
   Depot depot GUARDED_BY(lock);
+  // Bytes of its spans' blocks that no taken slot covers. Written under the lock, read without.
+  std::atomic<size_t> spare{0};
+
+  void change_spare(size_t change) REQUIRES(lock) {  // modulo 2^64
+    spare.store(spare.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
 };
+static_assert(sizeof(Bin) == kCacheLine);
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -196,6 +203,12 @@ class Heap {
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   size_t direct_bytes() const { return direct_.bytes(); }
   size_t direct_count() const { return direct_.count(); }
+  // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
+  // changes meanwhile is counted or not.
+  //   held   pages in use, less what sparse ones gave back
+  //   live   slots and runs that are taken: magazines and parked runs count, depots do not
+  size_t held_bytes() const;
+  size_t live_bytes() const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
