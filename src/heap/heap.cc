@@ -28,10 +28,6 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   return taken;
 }
 
-size_t span_bytes(int bin_index) {
-  return kSizeClassRows[bin_index % kSizeClasses].blocks * kBlockSize;
-}
-
 size_t less(size_t all, size_t part) {
   return all > part ? all - part : 0;
 }
@@ -49,15 +45,14 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
     if (span == nullptr) {
       if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
       bin.partial.insert(span);
-      bin.change_spare(span_bytes(bin_index));
+      Bin::add(bin.spans, 1);
     }
     SLOW_DCHECK(span->is_consistent());
-    const size_t of_span = take_from_span(span, out + n - taken, n - taken);
-    bin.change_spare(size_t{0} - of_span * span->slot_size);
-    taken += of_span;
+    taken += take_from_span(span, out + n - taken, n - taken);
     if (span->free_slots == 0) bin.partial.remove(span);
     pages_.touch(span->page);
   }
+  Bin::add(bin.taken, taken);
   return taken;
 }
 
@@ -119,10 +114,12 @@ void* Heap::drain_depots() {
 // for all of its slots that come in a row.
 void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) {
   void* twice = nullptr;
+  size_t refused = 0;
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
     if (span == nullptr || span->bin != bin_index || span->kind != SpanKind::slots) {
       twice = slots[i++];
+      ++refused;
       continue;
     }
     uint64_t* const words = span->words();
@@ -135,14 +132,19 @@ void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n)
       const uint64_t bit = uint64_t{1} << (slot & 63);
       if ((*word & bit) != 0) {
         twice = slots[i];
+        ++refused;
         continue;
       }
       Span::store_word(word, *word | bit);
       ++freed;
     }
-    if (i == first) twice = slots[i++];  // not an object: behind the last slot of its span
+    if (i == first) {  // not an object: behind the last slot of its span
+      twice = slots[i++];
+      ++refused;
+    }
     count_freed(bin, span, freed);
   }
+  Bin::add(bin.taken, refused - n);
   return twice;
 }
 
@@ -150,10 +152,9 @@ void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
   if (freed == 0) return;
   const uint32_t before = span->free_slots;
   span->free_slots = static_cast<uint16_t>(before + freed);
-  bin.change_spare(freed * size_t{span->slot_size});
   SLOW_DCHECK(span->is_consistent());
   if (span->free_slots == span->slots) {
-    bin.change_spare(size_t{0} - span_bytes(span->bin));
+    Bin::add(bin.spans, size_t{0} - 1);
     if (before != 0) bin.partial.remove(span);
     free_span(span);
   } else if (before == 0) {
@@ -334,9 +335,13 @@ size_t Heap::held_bytes() const {
 }
 
 size_t Heap::live_bytes() const {
-  size_t spare = depot_bytes();
-  for (const Bin& bin : bins_) spare += bin.spare.load(std::memory_order_relaxed);
-  return less(pages_.used_bytes(), spare);
+  size_t of_spans = depot_bytes(), taken = 0;
+  for (int b = 0; b < kBins; ++b) {
+    const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
+    of_spans += bins_[b].spans.load(std::memory_order_relaxed) * shape.blocks * kBlockSize;
+    taken += bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
+  }
+  return less(pages_.used_bytes() + taken, of_spans);
 }
 
 bool Heap::is_consistent() {

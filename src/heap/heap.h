@@ -82,11 +82,12 @@ struct alignas(kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
   Depot depot GUARDED_BY(lock);
-  // Bytes of its spans' blocks that no taken slot covers. Written under the lock, read without.
-  std::atomic<size_t> spare{0};
+  // Slots that no span has free, and spans. Written under the lock, read without.
+  std::atomic<size_t> taken{0};
+  std::atomic<size_t> spans{0};
 
-  void change_spare(size_t change) REQUIRES(lock) {  // modulo 2^64
-    spare.store(spare.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  static void add(std::atomic<size_t>& count, size_t change) {  // modulo 2^64
+    count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
 };
 static_assert(sizeof(Bin) == kCacheLine);
