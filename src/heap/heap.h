@@ -82,7 +82,15 @@ struct alignas(kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
   Depot depot GUARDED_BY(lock);
+  // Slots that no span has free, and spans. Written under the lock, read without.
+  std::atomic<size_t> taken{0};
+  std::atomic<size_t> spans{0};
+
+  static void add(std::atomic<size_t>& count, size_t change) {  // modulo 2^64
+    count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
 };
+static_assert(sizeof(Bin) == kCacheLine);
 
 // The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
 struct HeapTables {
@@ -196,6 +204,12 @@ class Heap {
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   size_t direct_bytes() const { return direct_.bytes(); }
   size_t direct_count() const { return direct_.count(); }
+  // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
+  // changes meanwhile is counted or not.
+  //   held   pages in use, less what sparse ones gave back
+  //   live   slots and runs that are taken: magazines and parked runs count, depots do not
+  size_t held_bytes() const;
+  size_t live_bytes() const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;

@@ -82,6 +82,10 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
+  // Hints: bytes of blocks that are taken; bytes that broken pages had given back when break_idle
+  // last looked.
+  size_t used_bytes() const { return used_blocks_.load(std::memory_order_relaxed) * kBlockSize; }
+  size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
   // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
   // and does not wait. Returns what the pool had at that moment.
@@ -144,6 +148,7 @@ class PageHeap {
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<size_t> used_blocks_{0};  // of the pages in use
+  std::atomic<size_t> unbacked_{0};     // bytes; written by break_idle
 };
 
 }  // namespace llamalloc
