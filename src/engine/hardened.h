@@ -4,9 +4,9 @@
 //
 //   slot   [ object: size bytes | guard: 0xfd ... | size ^ secret | check ]
 //
-//   check  mix(address, size, secret) while alive, mix(address, secret) once freed. A free finds
-//          every double free and every write past the end. It exchanges `check` atomically, so it
-//          also finds two threads that free the same object.
+//   check  mix(address, size, secret) while alive, mix(address, secret) once freed. A free finds a
+//          double free, and a write past the object's exact end. It exchanges `check` atomically,
+//          so it also finds two threads that free the same object.
 //   freed  filled with 0xdf; small objects wait in a ring of 1,024. A write to a freed object is
 //          found when the object leaves the ring.
 //

@@ -73,8 +73,8 @@ class MissQueue {
     return done;
   }
 
-  // Called by the consumer now and then: returns the memory of entries that were not used during
-  // the last two calls to the system.
+  // Called by the consumer now and then: if an entry was not used since the call before the last,
+  // returns its memory to the system.
   void rest(PageSource& system) {
     for (uint32_t i = 0; misses_ != nullptr && i < kMisses; ++i) {
       Miss& miss = misses_[i];

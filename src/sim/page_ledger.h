@@ -6,8 +6,8 @@
 //
 // The paper's figure 1 compares two numbers: the same touches counted in pages of 4 KiB and of 2
 // MiB. Both come from here. Pages that the heap keeps on small pages (PagePool's first ones) count
-// as 2 MiB in the second number; `resident_bytes` counts only their touched part. Invariant:
-// touched_ is the sum of the pages' counts; a page without a touched bit is not backed.
+// as 2 MiB in the second number; `resident_bytes` counts only their touched part.
+// Invariant: touched_ is the sum of the pages' counts; a page without a touched bit is not backed.
 #pragma once
 
 #include <cstddef>
