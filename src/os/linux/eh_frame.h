@@ -21,7 +21,7 @@ struct UnwindModule {
   uintptr_t start = 0;
   uintptr_t limit = 0;
   const uint8_t* index = nullptr;  // .eh_frame_hdr
-  uint64_t identity = 0;           // of this very image at this place; see module_identity()
+  uint64_t identity = 0;           // of this file at this address; see module_identity()
 
   bool contains(uintptr_t address) const { return address - start < limit - start; }
 };
@@ -41,7 +41,7 @@ void with_modules_held(Work& work) {
       &work);
 }
 
-// A hash over the module's place, its build-id and the shape of its table: another file mapped at
+// A hash of the module's address, its build-id and the size of its table. So another file mapped at
 // the same address after dlclose has another identity.
 uint64_t module_identity(const UnwindModule& module);
 
