@@ -9,7 +9,7 @@
 //            the observed one; if that crossed a page group, the context is no longer trusted and
 //            becomes `mixed` when it happens a second time
 //
-// Re-evaluation keeps the longer of the old and the new class (papers/000 section 7).
+// A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 #pragma once
 
 #include "base/counters.h"
@@ -70,16 +70,16 @@ class Placement {
     return choice;
   }
 
-  // Of which modules the return addresses are that went into the keys (os/module_watch.h).
+  // The modules of the return addresses in the keys (os/module_watch.h).
   struct Marks {
     uint8_t context = 0;
     uint8_t site = 0;
   };
-  // The worker's verdict on a context. recheck: it had a class already.
+  // Publishes the class that the worker computed. recheck: the context had a class already.
   void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
                Marks marks = {0, 0});
-  // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
-  // is longer than its predicted class.
+  // Learns that a sampled object of the context lived for `lifetime`, or is still alive at that
+  // age. True if that is longer than its predicted class allows.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
   // A miss was answered at once, for its site or for its key alone.
   void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
@@ -87,7 +87,7 @@ class Placement {
                            place_of(size_class, lifetime));
   }
   void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
-  // The worker could not take the context in: it counts as unseen again.
+  // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 
   PredictionCache& cache() { return cache_; }
