@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/background.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,12 +10,10 @@
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/dynamic_symbol.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
-
-// Absent from a program linked statically.
-#pragma weak dlsym
 
 namespace llamalloc {
 
@@ -75,9 +72,7 @@ void* worker_main(void*) {
 // same way); in a program linked statically it cannot be asked.
 size_t least_stack(const pthread_attr_t& attributes) {
   using GetLeast = size_t(const pthread_attr_t*);
-  if (&dlsym != nullptr)
-    if (void* get = dlsym(RTLD_DEFAULT, "__pthread_get_minstack"))
-      return reinterpret_cast<GetLeast*>(get)(&attributes);
+  if (GetLeast* get = first_function<GetLeast>("__pthread_get_minstack")) return get(&attributes);
   return thread_local_bytes() + kLibraryStack;
 }
 

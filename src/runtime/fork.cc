@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/fork.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,10 +9,8 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/dynamic_symbol.h"
 #include "runtime/output.h"
-
-// Absent from a program linked statically.
-#pragma weak dlsym
 
 extern "C" void* __dso_handle;
 
@@ -77,8 +74,7 @@ void child_after_fork() {
 }  // namespace
 
 RegisterAtfork* real_register_atfork() {
-  if (&dlsym == nullptr) return nullptr;
-  return reinterpret_cast<RegisterAtfork*>(dlsym(RTLD_NEXT, "__register_atfork"));
+  return next_function<RegisterAtfork>("__register_atfork");
 }
 
 void register_fork_handlers() {
