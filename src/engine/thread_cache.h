@@ -25,9 +25,6 @@ enum class Custody : uint8_t {
 
 struct CacheSlot;
 
-// Each claim in vain doubles the time to the next, up to so many times.
-inline constexpr uint8_t kMostVainClaims = 6;
-
 struct alignas(kSmallPage) ThreadCache {
   // Bytes until the thread has to look up from its work (tick): sampling, re-evaluation,
   // housekeeping; negative: now.
