@@ -29,7 +29,7 @@ bool has_standing_work() {
   return background.contexts.loaded() || process.profiler.on();
 }
 
-void do_own_work(Nanos now) {
+void do_own_work(Nanos now) REQUIRES(background.work_lock) {
   if (background.contexts.loaded() && background.ensure_symboliser())
     background.contexts.work(process.placement, *background.symboliser, process.counters,
                              process.system);
@@ -39,7 +39,7 @@ void do_own_work(Nanos now) {
 
 // Once a second: scratch memory of the worker goes back, and the process may have switched huge
 // pages off or on.
-void rest_if_due(Nanos now) {
+void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
   if (!process_world.program_filters_calls()) look_at_huge_page_switch();
@@ -48,7 +48,7 @@ void rest_if_due(Nanos now) {
 }
 
 // When to come again.
-Nanos work_once(Nanos now) {
+Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
   do_own_work(now);
   rest_if_due(now);
   return process.step(now, has_standing_work());

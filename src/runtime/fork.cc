@@ -23,7 +23,7 @@ namespace {
 // that the locks were for.
 constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
 
-void prepare_fork() {
+void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   if (forks_inside != 0 || locks_of_this_thread != 0) {
     ++forks_inside;
     return;
@@ -37,7 +37,7 @@ void prepare_fork() {
   Lock::this_thread_holds_all(true);
 }
 
-void parent_after_fork() {
+void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {
   if (forks_inside != 0) {
     --forks_inside;
     return;
