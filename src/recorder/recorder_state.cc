@@ -207,6 +207,11 @@ void Recorder::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   if (current_log != nullptr) current_log->busy.store(0, std::memory_order_release);
 }
 
+void Recorder::stop_in_child() {
+  restart_in_child();
+  state.store(RecorderState::closed, std::memory_order_relaxed);
+}
+
 // The child records into a file of its own, if it comes to fill a buffer or to end as it should.
 void Recorder::restart_in_child() NO_THREAD_SAFETY_ANALYSIS {
   is_child_ = true;

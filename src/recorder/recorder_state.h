@@ -41,6 +41,8 @@ class Recorder {
   void lock_all();
   void unlock_all();
   void restart_in_child();
+  // The same, and records nothing more.
+  void stop_in_child();
 
  private:
   ThreadLog* make_log() REQUIRES(logs_lock_);

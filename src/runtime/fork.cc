@@ -55,6 +55,7 @@ void child_after_fork() {
   const bool inside = forks_inside != 0;
   if (inside) {
     --forks_inside;
+    Lock::forget_order();
   } else {
     Lock::this_thread_holds_all(false);
     Lock::this_thread_holds_none();
