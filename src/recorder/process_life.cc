@@ -63,8 +63,8 @@ void start_naming() {
 constinit thread_local bool holds_locks __attribute__((tls_model("initial-exec"))) = false;
 constinit thread_local uint32_t locks_taken __attribute__((tls_model("initial-exec"))) = 0;
 // Forks in signal handlers that interrupted the allocator, the recorder or another fork, nested. As
-// in runtime/fork.cc such a fork takes no lock: it would wait for itself. What the child inherits of
-// the recording may be half changed, so nothing of it is recorded.
+// in runtime/fork.cc such a fork takes no lock: it would wait for itself. The child is not
+// recorded, since what it inherits of the recording may be half changed.
 constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
 
 bool interrupts_us() {
