@@ -43,8 +43,8 @@ void run(ByteRange range, FuzzPages& system) {
   const MemoryBytes bytes(range);
   const ElfFile file(bytes);
   file.build_id();
-  for (const uint64_t alignment : {uint64_t{4}, uint64_t{8}})
-    find_build_id(bytes, {0, bytes.size()}, alignment);
+  find_build_id(bytes, {0, bytes.size()}, 4);
+  find_build_id(bytes, {0, bytes.size()}, 8);
   Elf64_Phdr headers[3]{};
   file.has_program_headers(headers, 3);
   read_table(range, file, SHT_SYMTAB, system);
