@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "os/linux/eh_frame_reader.h"
+#include "os/linux/elf_file.h"
 
 namespace llamalloc {
 namespace {
@@ -61,26 +62,6 @@ struct Mixer {
 
 constexpr size_t kFirstPage = 4096;  // of a module: always mapped
 
-// Mixes in the build-id, if the notes of [at, end) hold it.
-bool mix_build_id(const uint8_t* at, const uint8_t* end, Mixer* mixer) {
-  ElfW(Nhdr) head;
-  while (end - at >= static_cast<ptrdiff_t>(sizeof(head))) {
-    memcpy(&head, at, sizeof(head));
-    const uint64_t name = align_up(head.n_namesz, 4), bytes = align_up(head.n_descsz, 4);
-    at += sizeof(head);
-    if (name + bytes > static_cast<uint64_t>(end - at)) return false;
-    at += name;
-    if (head.n_type == NT_GNU_BUILD_ID && name == 4 && bytes >= 8) {
-      uint64_t first;  // of a hash: as good as the whole
-      memcpy(&first, at, sizeof(first));
-      mixer->add(first);
-      return true;
-    }
-    at += bytes;
-  }
-  return false;
-}
-
 // Mixes in what the ELF header and the notes say of the file, as far as they lie in the module's
 // first page (linkers put them there).
 void mix_first_page(const uint8_t* page, Mixer* mixer) {
@@ -98,8 +79,12 @@ void mix_first_page(const uint8_t* page, Mixer* mixer) {
     if (segment->p_type != PT_NOTE || segment->p_offset > kFirstPage) continue;
     const uint64_t room = kFirstPage - segment->p_offset;
     const uint64_t bytes = segment->p_filesz < room ? segment->p_filesz : room;
-    const uint8_t* note = page + segment->p_offset;
-    if (mix_build_id(note, note + bytes, mixer)) return;
+    const MemoryBytes notes({page + segment->p_offset, bytes});
+    const BuildId id = find_build_id(notes, {0, bytes}, segment->p_align);
+    uint64_t first;  // of a hash: as good as the whole
+    if (id.size < sizeof(first)) continue;
+    memcpy(&first, id.data, sizeof(first));
+    return mixer->add(first);
   }
 }
 
