@@ -270,6 +270,11 @@ uint64_t code_of(uintptr_t return_address) {
   return find_unwind_module(return_address - 1, &module) ? code_key(module.build, return_address - module.start) : 0;
 }
 
+uint64_t build_of_code(uintptr_t address) {
+  UnwindModule module;
+  return find_unwind_module(address, &module) ? module.build : 0;
+}
+
 uintptr_t unwind_function_start(uintptr_t pc) {
   UnwindModule module;
   FrameEntry entry;
@@ -313,6 +318,9 @@ uint32_t unwind_frame_bytes(uintptr_t) {
   return 0;
 }
 uint64_t code_of(uintptr_t) {
+  return 0;
+}
+uint64_t build_of_code(uintptr_t) {
   return 0;
 }
 
