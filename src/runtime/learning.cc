@@ -116,7 +116,7 @@ bool write_merged(LearnedState& file, NodeArray& before, NodeArray& now, char* e
   NodeArray merged;
   const bool whole = merge_nodes(file.nodes.view(), before.view(), now.view(), kMaxLearnedNodes,
                                  process.system, &merged);
-  if (!whole) snprintf(error, room, "state %s: no memory to write it", learning->path);
+  if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   file.header.program = learning->build;
   file.header.gate = learning->gate.kept();
   const bool written = whole && write_learned_state(learning->path, file.header, merged.view(),
