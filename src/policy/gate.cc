@@ -170,7 +170,6 @@ void Gate::verify(Nanos now) {
     on_ = was_large_ = false;
     return start_round(cycle_.is_low());
   }
-  if (late_) return;
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
   if (!round_is_over() && !waited) return;
   GateWaste placed = waste_of_round();
@@ -195,7 +194,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
 }
 
 void Gate::judge(Nanos now, uint32_t points) {
-  if (points == kNoFigure) return;
+  if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points_ >= kPoints) give_up(now);
@@ -230,12 +229,12 @@ void Gate::describe(char* out, size_t room) const {
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
              "with it, %u %% without",
              times == kMostReversals ? " for good" : "", times, placed, blind);
-  } else if (on_ && !late_ && kept_.placed.rounds != 0) {
+  } else if (on_ && kept_.placed.rounds != 0 && (!late_ || kept_.verdict == GateVerdict::helps)) {
     snprintf(out, room,
              "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
-  } else if (is_late()) {
+  } else if (is_late() && kept_.verdict != GateVerdict::helps) {
     snprintf(out, room,
              "placement by lifetime is on for what lives long, and from the next start on for all: "
              "without it troughs pinned %u %% of the peak, held/live %u.%02u",

@@ -30,12 +30,12 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
   StackTrace trace;
   process.counters.add(Stat::predict_misses);
   cache.busy = 1;
-  const ContextResolver::Answer answer = process.known_contexts.resolve(
-      code_of(site.return_address), request.size, prediction_cache.sites,
-      [&]() -> const StackTrace& {
-        unwind_from_here(site.return_address, &trace);
-        return trace;
-      });
+  const ContextResolver::Answer answer =
+      process.known_contexts.resolve(code_of(site.return_address), request.size,
+                                     prediction_cache.sites, [&]() -> const StackTrace& {
+                                       unwind_from_here(site.return_address, &trace);
+                                       return trace;
+                                     });
   cache.busy = 0;
   if (!answer.known) return false;
   LifetimeClass lifetime = answer.lifetime;
@@ -48,11 +48,8 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
     process.placement.settle_site(site, size_class, lifetime);
   else
     process.placement.settle(key, lifetime);
-  *choice = {.key = key,
-             .lifetime = lifetime,
-             .group = group_of(lifetime),
-             .known = true,
-             .miss = false};
+  *choice = {
+      .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
   return true;
 }
 
