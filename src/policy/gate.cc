@@ -9,10 +9,10 @@ namespace {
 constexpr uint32_t kMille = 1000;
 constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
-constexpr uint32_t kLikeDepth = 200;      // troughs differ by less
-constexpr uint32_t kClearly = 20;         // a 20th of the waste is a difference,
-constexpr uint32_t kLeastDifference = 10; // but no less than this
-constexpr uint32_t kCostAtHigh = 50;      // what placement may cost at high load without a trough
+constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
+constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
+constexpr uint32_t kLeastDifference = 10;  // but no less than this
+constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
 constexpr Nanos kMostStep = Nanos::seconds(60);
 constexpr uint32_t kLeastHigh = 10;  // steps
 
@@ -34,8 +34,7 @@ size_t pinned_of(const GateFigures& figures) {
 }
 
 bool is_fragmented(const GateFigures& figures) {
-  return pinned_of(figures) >= Gate::kMuch &&
-         ratio_of(figures.held, figures.live) >= Gate::kSparse;
+  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
 }
 
 bool separates(const GateFigures& figures) {
@@ -145,7 +144,8 @@ bool Gate::pins_enough(double part) const {
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
-  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
+  if (phase == LoadPhase::trough)
+    proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   if (may && (proofs_ >= kProofs || known)) return engage();
@@ -158,7 +158,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
 void Gate::engage() {
   if (round_.low.count != 0) take_in(&kept_.blind, waste_of_round());
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
-  on_ = true;
+  on_ = late_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
 }
@@ -194,7 +194,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
 }
 
 void Gate::judge(Nanos now, uint32_t points) {
-  if (points == kNoFigure) return;
+  if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points_ >= kPoints) give_up(now);
@@ -229,11 +229,16 @@ void Gate::describe(char* out, size_t room) const {
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
              "with it, %u %% without",
              times == kMostReversals ? " for good" : "", times, placed, blind);
-  } else if (on_ && kept_.placed.rounds != 0) {
+  } else if (on_ && kept_.placed.rounds != 0 && (!late_ || kept_.verdict == GateVerdict::helps)) {
     snprintf(out, room,
              "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
+  } else if (is_late() && kept_.verdict != GateVerdict::helps) {
+    snprintf(out, room,
+             "placement by lifetime is on for what lives long, and from the next start on for all: "
+             "without it troughs pinned %u %% of the peak, held/live %u.%02u",
+             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "
@@ -241,14 +246,15 @@ void Gate::describe(char* out, size_t room) const {
              blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else {
     const size_t pinned = pinned_of(trough_);
-    const char* why = trough_.held == 0          ? "no trough of the load was seen"
+    const char* why = trough_.held == 0         ? "no trough of the load was seen"
                       : !is_fragmented(trough_) ? "troughs pin little"
                       : !separates(trough_)     ? "lifetimes do not separate"
                                                 : "it has just begun to pay";
     snprintf(out, room,
              "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
              "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
-             why, mib(static_cast<int64_t>(pinned)), mille(ratio_of(trough_.held, trough_.live)) / kMille,
+             why, mib(static_cast<int64_t>(pinned)),
+             mille(ratio_of(trough_.held, trough_.live)) / kMille,
              mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
              mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);
   }

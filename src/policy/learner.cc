@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/learner.h"
 
+#include "heap/heap.h"
 #include "profile/scratch_pages.h"
 
 namespace llamalloc {
@@ -20,9 +21,6 @@ uint16_t clamp(uint32_t count) {
 bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
 }
-bool is_long(LifetimeClass lifetime) {
-  return group_of(lifetime) == PageGroup::permanent || group_of(lifetime) == PageGroup::session;
-}
 
 Evidence sum_of(const Learner::Node& node) {
   Evidence sum = node.prior;
@@ -38,6 +36,7 @@ struct Learner::Row {
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
+  double live;  // bytes
   uint32_t node;
   bool done;
 };
@@ -105,6 +104,7 @@ bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     rows->live += live.weight * static_cast<double>(live.size);
     if (live.context >= rows->count) return;
+    rows->row[live.context].live += live.weight * static_cast<double>(live.size);
     Evidence& evidence = rows->row[live.context].evidence;
     uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
     young = clamp(uint32_t{young} + 1);
@@ -240,21 +240,31 @@ void Learner::fill(ContextTree& tree) const {
   tree.publish();
 }
 
+// What is alive and would not lie in the pages of those that die soon. A context that is not
+// decided does not, either.
 void Learner::sum_shares(const Rows& rows) {
-  double total = 0, short_lived = 0, long_lived = 0;
+  double allocated = 0, alive = 0;
+  double soon[kPageGroups] = {}, kept[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
+    if (row.bucket > kRunMax) continue;
     const double samples = row.evidence.samples();
-    if (samples == 0 || row.node == kNone) continue;
-    total += samples;
-    const uint8_t shown = nodes_[row.node].shown;
-    if (shown >= kDeeper) continue;
-    (is_short(static_cast<LifetimeClass>(shown)) ? short_lived : long_lived) +=
-        is_short(static_cast<LifetimeClass>(shown)) || is_long(static_cast<LifetimeClass>(shown))
-            ? samples
-            : 0;
+    allocated += samples;
+    alive += row.live;
+    const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
+    const bool decided = shown < kDeeper;
+    const auto lifetime = decided ? static_cast<LifetimeClass>(shown) : LifetimeClass::never;
+    const auto group = static_cast<size_t>(group_of(lifetime));
+    if (decided && dies_soon(lifetime)) soon[group] += samples;
+    kept[group] += row.live;
   }
-  if (total > 0) shares_ = {short_lived / total, long_lived / total};
+  constexpr auto kTransient = static_cast<size_t>(PageGroup::transient);
+  constexpr auto kBrief = static_cast<size_t>(PageGroup::brief);
+  size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
+  double longer = 0;
+  while (++group < kPageGroups) longer += kept[group];
+  shares_ = {allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0,
+             alive > 0 ? longer / alive : 0};
 }
 
 void Learner::notice_collapse(double live, Nanos now) {

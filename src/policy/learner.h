@@ -8,8 +8,9 @@
 //     --> the tree
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
-// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What earlier
-// runs learned is the prior of each node; what this run adds is kept apart, for the state file.
+// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What
+// earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
+// file.
 #pragma once
 
 #include "os/arena.h"
@@ -46,10 +47,10 @@ class Learner {
   static constexpr uint8_t kNothing = 0xff;
   static constexpr uint8_t kDeeper = 0x80;
 
-  // Of what was sampled, by the verdict on its context.
+  // By the verdicts on contexts, without what has a mapping of its own and pins nothing.
   struct Shares {
-    double short_lived = 0;
-    double long_lived = 0;
+    double short_lived = 0;  // of the bytes allocated: those that die within some seconds
+    double long_lived = 0;   // of the bytes alive: those of contexts that live longer than most do
   };
 
   // False: no memory.
@@ -69,7 +70,7 @@ class Learner {
   // Null: not met, and not known from earlier.
   Node* find(uint64_t key);
   Shares shares() const { return shares_; }
-  uint32_t contexts() const { return contexts_; }  // that the last round saw
+  uint32_t contexts() const { return contexts_; }               // that the last round saw
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
   bool is_consistent() const;
 

@@ -272,6 +272,11 @@ uint64_t code_of(uintptr_t return_address) {
              : 0;
 }
 
+uint64_t build_of_code(uintptr_t address) {
+  UnwindModule module;
+  return find_unwind_module(address, &module) ? module.build : 0;
+}
+
 uintptr_t unwind_function_start(uintptr_t pc) {
   UnwindModule module;
   FrameEntry entry;
@@ -315,6 +320,9 @@ uint32_t unwind_frame_bytes(uintptr_t) {
   return 0;
 }
 uint64_t code_of(uintptr_t) {
+  return 0;
+}
+uint64_t build_of_code(uintptr_t) {
   return 0;
 }
 
