@@ -23,7 +23,7 @@ class BuildError(RuntimeError):
     """The load cannot be compiled, or is not what it should be; one message."""
 
 
-class Lacking(BuildError):
+class LackError(BuildError):
     """This system has no means for the way; the row is left out."""
 
 
@@ -44,11 +44,11 @@ def built(way: Way, variant: Variant) -> Path:
 
 @cache
 def folding_linker() -> tuple[str, ...]:
-    """Flags of a linker with --icf=all. Raises Lacking."""
+    """Flags of a linker with --icf=all. Raises LackError."""
     for name in ("gold", "lld"):
         if shutil.which(f"ld.{name}"):
             return (f"-fuse-ld={name}", "-Wl,--icf=all")
-    raise Lacking("no linker that folds functions; install: apt-get install binutils, or lld")
+    raise LackError("no linker that folds functions; install: apt-get install binutils, or lld")
 
 
 def seen(program: Path) -> Told:
