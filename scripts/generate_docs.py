@@ -20,6 +20,7 @@ NOTE = (
 )
 BYTE_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 REACTIONS = ("abort", "report")
+KINDS = {"nanos": "time", "reaction": "choice"}  # as a reader calls them
 TIME_UNITS = (("h", 3600 * 10**9), ("s", 10**9), ("ms", 10**6))
 
 
@@ -57,22 +58,22 @@ def options_page() -> str:
         NOTE.format(table="options.def"),
         "",
         "Set options in the environment: `LLAMALLOC_CONF=key:value,key:value`. `llamalloc record`",
-        "and `llamalloc run` set the options that they need; `--conf` adds more. Write bytes as",
-        "`64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If the library does not",
-        "understand a key or a value, it prints one warning line and uses the default.",
+        "and `llamalloc run` set the options that they need; their `--conf` adds more. Write bytes",
+        "as `64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If a key or a value is",
+        "wrong, the library prints one line and ignores that option.",
         "",
         "## Where options come from",
-        "Each of these sources may set every option. Later sources override earlier ones:",
+        "You can set options in three places. A later one overrides an earlier one:",
         "",
         '1. a string compiled into the program: `const char* llamalloc_conf = "key:value,...";`',
-        "2. the file that `conf_file:PATH` names, in that string or in the environment:",
-        "   one `key: value` per line. A line that starts with `#` is a comment. Values may",
-        "   contain commas. The file has at most 64 KiB. Errors are reported as `PATH:LINE`.",
-        "   llamalloc reads no other file of options;",
+        "2. a file, named by the option `conf_file:PATH` in that string or in the environment. It",
+        "   holds one `key: value` per line and at most 64 KiB. Lines that start with `#` are",
+        "   comments. Values may contain commas. Errors are reported as `PATH:LINE`. A file cannot",
+        "   name another one;",
         "3. the environment variable `LLAMALLOC_CONF`.",
         "",
         "## The options",
-        "Options marked `live` may also change at run time ([commands.md](commands.md)).",
+        "Options marked `live` can also be changed at run time ([commands.md](commands.md)).",
         "",
         "| option | kind | default | range | live | what it does |",
         "|---|---|---|---|---|---|",
@@ -82,7 +83,8 @@ def options_page() -> str:
         what = option.help + (" (ignored in setuid programs)" if option.is_path else "")
         default = human(option.kind, option.default)
         changes = "live" if option.name in live else ""
-        lines.append(row(f"`{option.name}`", option.kind, default, bounds(option), changes, what))
+        kind = KINDS.get(option.kind, option.kind)
+        lines.append(row(f"`{option.name}`", kind, default, bounds(option), changes, what))
     return "\n".join(lines) + "\n"
 
 
@@ -96,11 +98,17 @@ def commands_page() -> str:
         "# Commands",
         NOTE.format(table="commands.def"),
         "",
-        "A running process takes these commands over the control socket (option `control:PATH`;",
-        "contracts/control_protocol.md). C programs use `llamalloc_act(NAME, ARGUMENT)`",
-        "(include/llamalloc/llamalloc.h).",
+        "Start the program with the option `control:PATH`, or with `llamalloc run --control PATH`.",
+        "It then accepts these commands on the Unix socket PATH, one per connection:",
         "",
-        "| on the socket | reply after `ok` | ARGUMENT in C | what it does |",
+        "```",
+        "echo release | socat - UNIX-CONNECT:/run/server.control",
+        "```",
+        "",
+        "A reply starts with the line `ok` or `error: REASON` (contracts/control_protocol.md). C",
+        "programs call `llamalloc_act(NAME, ARGUMENT)` instead (include/llamalloc/llamalloc.h).",
+        "",
+        "| command | reply after `ok` | ARGUMENT in C | what it does |",
         "|---|---|---|---|",
     ]
     for name, argument, act, reply, help_text in contracts.rows("commands.def", "COMMAND"):
@@ -108,7 +116,7 @@ def commands_page() -> str:
         acts = {"-": "", "": "`NULL`"}.get(str(act), f"`{act}`")
         lines.append(row(line, str(reply) or "nothing", acts, str(help_text)))
     names = ", ".join(f"`{name}`" for name in live_options())
-    lines += ["", f"Options that may change at run time: {names}."]
+    lines += ["", f"Options that can be changed at run time: {names}."]
     return "\n".join(lines) + "\n"
 
 
@@ -117,10 +125,11 @@ def statistics_page() -> str:
         "# Statistics",
         NOTE.format(table="stats.def"),
         "",
-        "These values are in the statistics JSON under the key `stats`",
-        "(contracts/control_protocol.md). The option `stats:PATH` writes the JSON at exit, and the",
-        "control socket returns it for the command `stats`. A counter only grows. A gauge is",
-        "computed on request. `llamalloc report FILE.json` displays the values.",
+        "The statistics JSON holds these values under the key `stats`",
+        "(contracts/control_protocol.md). There are two ways to get it: the option `stats:PATH`",
+        "writes it to a file at exit, and the command `stats` on the control socket returns it.",
+        "`llamalloc report FILE.json` displays the values. A counter only grows. A gauge is the",
+        "value at the moment of the request.",
         "",
         "| name | unit | kind | meaning |",
         "|---|---|---|---|",
@@ -130,8 +139,9 @@ def statistics_page() -> str:
         "",
         "## Lifetime classes and page groups",
         "The model predicts a lifetime class. Each class belongs to one group of huge pages",
-        "(contracts/lifetime_classes.def). A page of a group with a deadline is promoted if it",
-        "still holds objects when it has received none for that long.",
+        "(contracts/lifetime_classes.def). A group may have a deadline. If a page receives no new",
+        "objects for that long and still holds some, it is promoted: it moves to the next",
+        "longer-lived group.",
         "",
         "| class | group | meaning |",
         "|---|---|---|",
@@ -158,12 +168,13 @@ ORIGINS = {
     "llamalloc": "llamalloc (include/llamalloc/llamalloc.h)",
 }
 TOKENS = """
-`clang -fsanitize=alloc-token` calls `__alloc_token_*`. With `-fsanitize-alloc-token-fast-abi`, the
-token is part of the name. The number of such names has no limit, so llamalloc exports none of them.
+Code that is compiled with `clang -fsanitize=alloc-token` calls the `__alloc_token_*` functions. Do
+not add `-fsanitize-alloc-token-fast-abi`: it makes the token part of the function's name, and
+llamalloc exports no such names.
 """
 GLIBC_MAPPING = """
-## glibc's statistics for our heap
-| field of mallinfo2 | malloc_info | meaning here |
+## mallinfo2 and malloc_info
+| field of mallinfo2 | element of malloc_info | value |
 |---|---|---|
 | `arena` | `system current` | bytes of huge pages that hold objects or are kept empty |
 | `uordblks` | | bytes in use, thread caches included |
@@ -172,22 +183,23 @@ GLIBC_MAPPING = """
 | `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB (direct mappings) |
 | `keepcost` | | bytes that `malloc_trim(0)` would return to the system |
 | `smblks`, `fsmblks`, `usmblks` | `total fast` | 0: llamalloc has no such chunks |
-| | `system max` | the largest `arena` that a call of these functions has returned |
-| | `aspace` | address space reserved |
+| | `system max` | the largest `arena` so far, as seen by calls of these functions |
+| | `aspace` | address space reserved for the heap |
 
-`malloc_info` names one heap, `nr="0"`, because threads have no heaps of their own.
+`malloc_info` shows one heap, `nr="0"`, because all threads share one.
 
 ## mallopt
 | parameter | values | effect |
 |---|---|---|
-| `M_CHECK_ACTION` | any | if bit 1 is set `on_misuse:abort`, else `on_misuse:report` |
+| `M_CHECK_ACTION` | any | sets `on_misuse:abort` if `value & 2`, else `on_misuse:report` |
 | `M_MXFAST` | 0 to 160 | none |
 | `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: every object above 1 MiB has its own mapping |
 | `M_ARENA_TEST`, `M_ARENA_MAX` | above 0 | none: there is only one heap |
-| `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory is returned by itself (`release_delay`) |
+| `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory is returned automatically (`release_delay`) |
 | `M_MMAP_MAX`, `M_PERTURB` | any | none |
 
-Values out of range and other parameters return 0.
+Parameters without effect are accepted and return 1. Values out of range and other parameters
+return 0.
 """
 
 
@@ -196,10 +208,9 @@ def api_page() -> str:
         "# Exported functions",
         NOTE.format(table="api.def"),
         "",
-        "`libllamalloc.so` and `libllamalloc.a` define these functions. The tables say what each",
-        "call promises. Every object is 16-byte aligned. Sizes above PTRDIFF_MAX are refused",
-        "before rounding (ENOMEM). An alignment may be any power of two that the address space",
-        "allows.",
+        "`libllamalloc.so` and `libllamalloc.a` define these functions. Every object is 16-byte",
+        "aligned. A requested size above PTRDIFF_MAX fails with ENOMEM. An alignment may be any",
+        "power of two, as long as the address space has room.",
     ]
     for origin, title in ORIGINS.items():
         lines += ["", f"## {title}", "| function | contract |", "|---|---|"]

@@ -27,7 +27,7 @@ def test_a_good_program_is_ok_and_a_stripped_one_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "flag", "words"),
-    [(TRIVIAL, "-static", "statically linked"), (OWN_MALLOC, "-O1", "malloc of its own")],
+    [(TRIVIAL, "-static", "statically linked"), (OWN_MALLOC, "-O1", "its own malloc")],
 )
 def test_what_cannot_be_preloaded_is_a_problem(
     tmp_path: Path, source: str, flag: str, words: str

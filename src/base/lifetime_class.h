@@ -27,6 +27,9 @@ inline constexpr int kPageGroups = 0
 #include "contracts/lifetime_classes.def"
     ;
 
+// le_10ms to gt_1000s, which time alone tells apart.
+inline constexpr int kTimedClasses = static_cast<int>(LifetimeClass::gt_1000s) + 1;
+
 struct LifetimeClassRow {
   const char* name;
   Nanos bound;  // longest lifetime of the class; 0: none

@@ -154,13 +154,13 @@ bool apply(Options& options, Text part, bool secure, const char** error) {
 
 bool apply_line(Options& options, Text line, bool secure, const char** error) {
   Text key, value;
-  *error = "the line contains a byte 0";
+  *error = "the line contains a zero byte";
   if (memchr(line.data, 0, line.length) != nullptr) return false;
   *error = "expected key:value";
   if (!split(line, &key, &value)) return false;
   key = trim(key);
   value = trim(value);
-  *error = "not allowed in a file of options";
+  *error = "a file of options cannot name another one";
   if (key.is("conf_file")) return false;
   return options.set(key.data, key.length, value.data, value.length, secure, error);
 }
@@ -177,11 +177,10 @@ class Faults {
     if (line != 0) snprintf(place, sizeof(place), ":%u", line);
     char message[Options::kLongestWarning];
     if (count_ > Options::kMostFaults)
-      snprintf(message, sizeof(message), "%.300s%s: there are more faults", source_, place);
+      snprintf(message, sizeof(message), "%.300s%s: more errors follow", source_, place);
     else
-      snprintf(message, sizeof(message), "%.300s%s: \"%.*s\": %s; option not changed", source_,
-               place, static_cast<int>(part.length < kShown ? part.length : kShown), part.data,
-               error);
+      snprintf(message, sizeof(message), "%.300s%s: \"%.*s\": %s; ignored", source_, place,
+               static_cast<int>(part.length < kShown ? part.length : kShown), part.data, error);
     for (char* c = message; *c != 0; ++c)
       if (*c < ' ' || *c > '~') *c = '?';  // nothing that a terminal would act upon
     warn_(message);
@@ -209,7 +208,7 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   const Text value{value_data, value_length};
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
   if (key.is(#name)) {                                                     \
-    *error = "ignored, because the process has raised privileges";         \
+    *error = "not allowed in a process with raised privileges";            \
     if (is_path && secure) return false;                                   \
     return set_##kind(value, minimum, maximum, &name, error);              \
   }

@@ -15,6 +15,12 @@ struct StackTrace {
   // What lay there: the same for all frames of one module, another one if a different file was
   // loaded at the same place. 0: unknown.
   uint64_t images[kMaxFrames] = {};
+  // The frame in any process that runs this build: a hash of the module's build and the offset in
+  // it. 0: unknown.
+  uint64_t codes[kMaxFrames] = {};
+  // Bytes from the stack pointer at the return address to just above the return address of the
+  // function around it. 0: unknown.
+  uint32_t sizes[kMaxFrames] = {};
 
   bool operator==(const StackTrace& o) const {
     if (depth != o.depth) return false;

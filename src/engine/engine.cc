@@ -7,7 +7,7 @@
 namespace llamalloc {
 
 void Engine::report_double_free(const void* p) {
-  world.report_misuse(p, heap.find(p), "freed twice (found when returned)");
+  world.report_misuse(p, heap.find(p), "freed twice (found when it returned to the heap)");
 }
 
 void Engine::flush_cache(ThreadCache* cache) {

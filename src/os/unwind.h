@@ -75,6 +75,9 @@ uintptr_t unwind_function_start(uintptr_t pc);
 // unwind_snapshot it keeps modules loaded meanwhile.
 uint32_t unwind_frame_bytes(uintptr_t return_address);
 
+// StackTrace::codes of a return address whose module stays, as it does on the caller's own stack.
+uint64_t code_of(uintptr_t return_address);
+
 #if defined(__x86_64__)
 // The registers of the function this is written in.
 [[gnu::always_inline]] inline Registers capture_registers() {

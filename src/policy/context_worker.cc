@@ -97,7 +97,7 @@ void ContextWorker::find_wrappers(const StackTrace& trace, SiteTable& sites) {
       return;
     }
     const uint32_t bytes = seen.first_caller != caller ? unwind_frame_bytes(site) : 0;
-    if (bytes == 0 || bytes >= 512 * 1024) return;
+    if (bytes == 0 || bytes >= SiteTable::kMostBytes) return;
     sites.add(site, bytes);
   }
 }

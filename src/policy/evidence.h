@@ -19,9 +19,6 @@
 
 namespace llamalloc {
 
-// le_10ms to gt_1000s.
-inline constexpr int kTimedClasses = static_cast<int>(LifetimeClass::gt_1000s) + 1;
-
 struct Evidence {
   uint16_t deaths[kTimedClasses] = {};
   uint16_t young[kTimedClasses] = {};

@@ -23,7 +23,7 @@ class Placement {
       : cache_(cache), counters_(counters) {}
 
   struct Choice {
-    uint64_t key = 0;
+    uint64_t key = 0;  // 0: the site decides
     LifetimeClass lifetime = LifetimeClass::mixed;
     PageGroup group = PageGroup::unknown;
     bool known = false;  // the context has a prediction of its own
@@ -31,6 +31,12 @@ class Placement {
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     Choice choice;
+    if (const uint64_t slot = cache_.find_site(site.return_address, size_class)) {
+      choice.lifetime = PredictionCache::class_in(slot);
+      choice.group = PredictionCache::group_in(slot);
+      choice.known = true;
+      return choice;
+    }
     choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
     if (__builtin_expect(p.found, 1)) {
@@ -54,6 +60,11 @@ class Placement {
   // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
   // is longer than its predicted class.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
+  // A miss was answered at once, for its site or for its key alone.
+  void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
+    cache_.publish_site(site.return_address, size_class, lifetime);
+  }
+  void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
   // The worker could not take the context in: it counts as unseen again.
   void abandon(uint64_t key) { cache_.forget(key); }
 

@@ -50,7 +50,7 @@ bool check_metadata(const Layout& layout, ErrorText& error) {
     return error.fail("version %s, this library reads %s",
                       layout.version().present ? layout.version().value : "missing", kVersion);
   if (!names_our_classes(layout.classes().value))
-    return error.fail("its classes are not this library's (%s); train it again",
+    return error.fail("its lifetime classes (%s) differ from this library's; train a new model",
                       layout.classes().value);
   return true;
 }

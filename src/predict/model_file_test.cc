@@ -81,7 +81,8 @@ TEST_F(ModelFileTest, NamesForeignVersionsAndClasses) {
   EXPECT_EQ(read(file_), "version missing, this library reads 1");
   set_version("1");
   file_.metadata["classes"] = std::string("never,mixed");
-  EXPECT_EQ(read(file_), "its classes are not this library's (never,mixed); train it again");
+  EXPECT_EQ(read(file_),
+            "its lifetime classes (never,mixed) differ from this library's; train a new model");
   for (const std::string& wrong : {TestModel::classes() + ",", TestModel::classes().substr(1)}) {
     file_.metadata["classes"] = wrong;
     EXPECT_NE(read(file_), "") << wrong;
@@ -101,7 +102,7 @@ TEST_F(ModelFileTest, RefusesEveryTruncation) {
   EXPECT_EQ(
       read(bytes.substr(0, bytes.size() - 1)),
       "truncated: header says " + total + " bytes, file has " + std::to_string(bytes.size() - 1));
-  EXPECT_EQ(read(bytes + "xy"), "2 bytes behind the last tensor");
+  EXPECT_EQ(read(bytes + "xy"), "2 bytes after the last tensor");
 }
 
 TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {

@@ -24,6 +24,12 @@ bool PredictionCache::write(uint64_t key, uint64_t value, bool overwrite) {
          overwrite;
 }
 
+void PredictionCache::clear() {
+  for (auto& slot : slots_)
+    if (slot.load(std::memory_order_relaxed) != 0) slot.store(0, std::memory_order_relaxed);
+  for (auto& slot : decided_) slot.store(0, std::memory_order_relaxed);
+}
+
 void PredictionCache::forget(uint64_t key) {
   for (size_t way = 0; way < 2; ++way) {
     auto& slot = slots_[set_of(key) + way];

@@ -12,6 +12,9 @@
 // the stack pointer their own return address lies, so that the key can look past them: one load for
 // each level. A site becomes a wrapper when the worker has seen two callers of it.
 //
+// Sites that decide alone, without their callers, have a table of their own, which is asked first:
+// it is small, and needs neither the stack's height nor `sites`.
+//
 // The marks say of which modules the key's return addresses are (os/module_watch.h): what a module
 // taught is forgotten with it, as another may come to lie in its place.
 #pragma once
@@ -35,7 +38,7 @@ struct CallSite {
 class SiteTable {
  public:
   static constexpr int kShift = 12;
-  static constexpr int kDepth = 3;  // levels that a key looks past
+  static constexpr int kDepth = 6;  // levels that a key looks past
 
   // A number of the address from which the table's index is made; of use in other hashes, too.
   static uint64_t hash(uintptr_t return_address) { return return_address * 0x9E3779B97F4A7C15ull; }
@@ -49,7 +52,8 @@ class SiteTable {
     const uint64_t slot = slots_[its_hash >> (64 - kShift)].load(std::memory_order_relaxed);
     return (slot ^ return_address) << 16 == 0 ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
   }
-  // bytes: a multiple of 8 below 512 KiB.
+  static constexpr uint32_t kMostBytes = 512 * 1024;
+  // bytes: a multiple of 8 below kMostBytes.
   void add(uintptr_t return_address, uint32_t bytes) {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
                                                         std::memory_order_relaxed);
@@ -118,6 +122,19 @@ class PredictionCache {
     return __builtin_expect(plain && (slot ^ key) <= ~kTag, 1) ? slot : 0;
   }
 
+  // The slot of a site whose objects live alike whoever calls it; 0: it is not known as one.
+  uint64_t find_site(uintptr_t return_address, int size_class) const {
+    const uint64_t key = decided_key(return_address, size_class);
+    const uint64_t slot = decided_[key >> (64 - kDecidedShift)].load(std::memory_order_relaxed);
+    return (slot ^ key) >> 16 == 0 ? slot : 0;
+  }
+  void publish_site(uintptr_t return_address, int size_class, LifetimeClass lifetime) {
+    const uint64_t key = decided_key(return_address, size_class);
+    decided_[key >> (64 - kDecidedShift)].store(slot_of(key, lifetime, 0),
+                                                std::memory_order_relaxed);
+  }
+  static LifetimeClass class_in(uint64_t slot) { return static_cast<LifetimeClass>(slot & 15); }
+
   Prediction find(uint64_t key) const {
     for (size_t way = 0; way < 2; ++way) {
       const uint64_t slot = slots_[set_of(key) + way].load(std::memory_order_relaxed);
@@ -136,6 +153,8 @@ class PredictionCache {
   void publish(uint64_t key, LifetimeClass lifetime, uint8_t marks = 0) {
     write(key, slot_of(key, lifetime, marks), true);
   }
+  // Makes all keys unseen.
+  void clear();
   // Makes a key unseen again.
   void forget(uint64_t key);
   // Makes all keys unseen that have one of the marks; returns how many.
@@ -158,6 +177,11 @@ class PredictionCache {
   static constexpr uint64_t kPending = uint64_t{1} << 7;
   static constexpr int kMarksShift = 8;
 
+  static constexpr int kDecidedShift = 12;
+  // Its top bits are the place, all but the low 16 the tag.
+  static uint64_t decided_key(uintptr_t return_address, int size_class) {
+    return (return_address ^ static_cast<uint64_t>(size_class) << 56) * 0x9E3779B97F4A7C15ull;
+  }
   static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
                               int size_class) {
     const uint64_t shape =
@@ -177,6 +201,7 @@ class PredictionCache {
   bool write(uint64_t key, uint64_t value, bool overwrite);
 
   std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
+  std::atomic<uint64_t> decided_[size_t{1} << kDecidedShift]{};  // direct-mapped
 };
 
 }  // namespace llamalloc

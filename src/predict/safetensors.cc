@@ -179,7 +179,7 @@ bool check_length(size_t size, size_t header_end, uint64_t last_end, ErrorText& 
     return error.fail("truncated: header says %llu bytes, file has %zu",
                       static_cast<unsigned long long>(last_end) + header_end, size);
   if (last_end < data_bytes)
-    return error.fail("%zu bytes behind the last tensor", data_bytes - size_t{last_end});
+    return error.fail("%zu bytes after the last tensor", data_bytes - size_t{last_end});
   return true;
 }
 

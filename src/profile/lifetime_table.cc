@@ -10,6 +10,7 @@ bool LifetimeStats::add(MetadataArena& arena, const Death& death) {
   if (count == 0 || t < min) min = t;
   if (count == 0 || t > max) max = t;
   ++count;
+  ++deaths[static_cast<int>(class_of_lifetime(t))];
   weighted_count += death.weight;
   weighted_bytes += death.weight * static_cast<double>(death.size);
   sum += ns;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "base/lifetime_class.h"
 #include "base/units.h"
 #include "os/arena.h"
 #include "os/lock.h"
@@ -39,6 +40,7 @@ struct LifetimeStats {
   Nanos max{0};
   uint64_t same_thread = 0;
   uint64_t same_cpu = 0;
+  uint32_t deaths[kTimedClasses] = {};  // by lifetime class; add up to count
   LifetimeHistogram lifetimes;
 
   // False: the histogram has no memory for it; nothing was counted.

@@ -65,6 +65,8 @@ class Profiler {
     Nanos age;
     uint64_t context_key;
     LifetimeClass predicted;
+    uint32_t context;  // id in contexts()
+    double weight;
   };
   // Calls f(const Live&) for each sampled object alive, under a lock: f must not call back, malloc
   // or wait.
@@ -72,10 +74,11 @@ class Profiler {
   void for_each_live(Nanos now, F&& f) {
     live_.for_each([&](const LiveSample& s) {
       f(Live{reinterpret_cast<const void*>(s.address), s.size, contexts_.stack_of(s.context),
-             now - s.born, s.context_key, s.predicted});
+             now - s.born, s.context_key, s.predicted, s.context, s.weight});
     });
   }
   const StackTable& stacks() const { return stacks_; }
+  LifetimeTable& contexts() { return contexts_; }
   // The stack that allocated a sampled object that is alive; false: not known.
   bool stack_of_live(const void* p, uint32_t* stack);
 

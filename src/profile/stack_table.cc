@@ -11,7 +11,7 @@ uint32_t StackTable::intern(const StackTrace& trace) {
   LockGuard guard(lock_);
   uint64_t hash = trace.depth;
   for (uint32_t i = 0; i < trace.depth; ++i) {
-    frames[i] = intern_frame(trace.frames[i], trace.images[i]);
+    frames[i] = intern_frame(trace.frames[i], trace.images[i], trace.codes[i]);
     if (frames[i] == kNone) return kNone;
     hash = (hash ^ frames[i]) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
   }
@@ -48,8 +48,8 @@ uint32_t StackTable::intern_module(uint64_t image) {
   return images_.size();
 }
 
-uint32_t StackTable::intern_frame(uintptr_t address, uint64_t image) {
-  const Frame frame{address, intern_module(image)};
+uint32_t StackTable::intern_frame(uintptr_t address, uint64_t image, uint64_t code) {
+  const Frame frame{address, code, intern_module(image)};
   const uint64_t hash = address ^ uint64_t { frame.module } << 48;
   const uint32_t known = frame_index_.find(hash, [&](uint32_t i) {
     return frames_[i].address == address && frames_[i].module == frame.module;

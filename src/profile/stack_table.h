@@ -40,6 +40,8 @@ class StackTable {
   uint32_t frames() const { return frames_.size(); }
   uintptr_t address(uint32_t frame) const { return frames_[frame].address; }
   uint32_t module(uint32_t frame) const { return frames_[frame].module; }
+  // StackTrace::codes; 0: unknown.
+  uint64_t code(uint32_t frame) const { return frames_[frame].code; }
   // 0: unknown.
   uint64_t image(uint32_t frame) const {
     const uint32_t module = frames_[frame].module;
@@ -56,12 +58,13 @@ class StackTable {
 
   struct Frame {
     uintptr_t address;
+    uint64_t code;
     uint32_t module;
   };
 
   uint32_t find_module(uint64_t image) const;
   uint32_t intern_module(uint64_t image);
-  uint32_t intern_frame(uintptr_t address, uint64_t image);
+  uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code);
   uint32_t add(const uint32_t* frames, uint32_t depth);
 
   MetadataArena& arena_;

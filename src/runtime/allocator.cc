@@ -125,7 +125,9 @@ namespace {
 }  // namespace
 
 void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int size_class) {
-  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
+  uint64_t slot = prediction_cache.find_site(site.return_address, size_class);
+  if (slot == 0)
+    slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];

@@ -32,8 +32,8 @@ namespace llamalloc {
 [[gnu::noinline]] void deallocate_slow(void* p, size_t given, uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
                                                   const Span* span);
-[[gnu::cold]] void report_double_free(const void* p,
-                                      const char* what = "freed twice (found when returned)");
+[[gnu::cold]] void report_double_free(
+    const void* p, const char* what = "freed twice (found when it returned to the heap)");
 
 // alignment: a power of two. Sizes above PTRDIFF_MAX give null and ENOMEM, as everywhere here.
 void* allocate_aligned(size_t size, size_t alignment, CallSite site);

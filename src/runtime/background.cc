@@ -12,6 +12,7 @@
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/huge_page_switch.h"
+#include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
 
@@ -36,6 +37,7 @@ void do_own_work(Nanos now) {
   if (background.contexts.loaded() && background.ensure_symboliser())
     background.contexts.work(process.placement, *background.symboliser, process.counters,
                              process.system);
+  learn_if_due(now);
   name_sampled_frames();
   write_profile_if_due(now);
 }

@@ -8,6 +8,7 @@
 #include "runtime/control.h"
 #include "runtime/fork.h"
 #include "runtime/huge_page_switch.h"
+#include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/thread_exit.h"
 
@@ -35,7 +36,7 @@ void start_hardening() {
       PredictionCache::mix(static_cast<uint64_t>(process.system.now().n),
                            reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   if (!process.hardening.start(process.arena, secret))
-    print_line("hardened:on: no memory for it; going on without it");
+    print_line("hardened:on: out of memory; continuing without hardened mode");
 }
 
 [[gnu::constructor(101)]] void start() {
@@ -53,21 +54,24 @@ void start_hardening() {
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
+  const bool learn = start_learning();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (predict || profile ||
+  if (predict || profile || learn ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();
   }
-  if (!predict && !profile) return;
+  if (!predict && !profile && !learn) return;
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
-    print_line("model %s: the background thread cannot be started; running without a model",
-               process.options.model.text);
+    print_line(
+        "model %s: needs the background thread, which is off (worker:off) or cannot be started; "
+        "running without a model",
+        process.options.model.text);
   }
-  process.placement_on.store(predict && working, std::memory_order_release);
+  process.placement_on.store((predict || learn) && working, std::memory_order_release);
   process.threads.wake_all();
 }
 

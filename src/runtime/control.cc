@@ -106,14 +106,14 @@ void open_control(const char* path) {
   strcpy(control.path, path);
   if (!path_is_free(address)) return;
   const int fd = listening_socket(address);
-  if (fd < 0) return complain("cannot be opened", errno);
+  if (fd < 0) return complain("cannot open it", errno);
   struct stat status;
   if (lstat(path, &status) == 0) control.name = status.st_ino;
   if (make_server(fd) && start_thread(control_main, kControlStack)) return;
   close(fd);
   control.server = nullptr;
   if (still_named()) unlink(path);
-  complain("its thread cannot be started", EAGAIN);
+  complain("cannot start its thread", EAGAIN);
 }
 
 bool control_is_open() {

@@ -34,8 +34,10 @@ void add_change(char* name, Text* out) {
   if (value != nullptr && change_option(name, value) == 0)
     out->add("ok\n");
   else
-    out->add("error: expected set NAME VALUE, with a unit in VALUE; NAME is one of:%s\n",
-             kLiveOptionNames);
+    out->add(
+        "error: expected set NAME VALUE, with VALUE like 64MiB or 10s or report; NAME is one "
+        "of:%s\n",
+        kLiveOptionNames);
 }
 
 void add_act(const char* name, const char* argument, const char* fault, Text* out) {
@@ -80,7 +82,7 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
       add_act("sampling", argument, "sampling on, or sampling off", out);
       break;
     case Command::profile:
-      add_act("profile", argument, "could not write it; stderr says why", out);
+      add_act("profile", argument, "cannot write the file; stderr says why", out);
       break;
     case Command::release:
       add_release(out);

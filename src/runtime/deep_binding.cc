@@ -27,10 +27,9 @@ void prepare_deep_binding(const char* path, const ReplacedName* names, size_t co
     replaced.store(true, std::memory_order_release);
   else if (!refused.exchange(true, std::memory_order_relaxed))
     print_line(
-        "dlopen(%s) with RTLD_DEEPBIND: the system lets nobody write to the C library's symbols, "
-        "so "
-        "the library uses that malloc and the process ends if it frees what others allocated; open "
-        "it without RTLD_DEEPBIND (said once)",
+        "dlopen(%s) with RTLD_DEEPBIND: the library uses the C library's malloc, because the "
+        "system did not let us replace that malloc; if it frees memory that others allocated, the "
+        "process aborts; open it without RTLD_DEEPBIND (reported once)",
         path);
 }
 

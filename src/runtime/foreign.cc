@@ -50,8 +50,8 @@ bool free_foreign(void* p) {
   if (real == nullptr) return false;
   if (!said.exchange(true, std::memory_order_relaxed))
     print_line(
-        "free(%p): the C library's malloc allocated this object; somebody found it by dlsym or "
-        "with RTLD_DEEPBIND; passed on to the C library (reported once)",
+        "free(%p): the C library's malloc allocated this object, probably called through dlsym or "
+        "RTLD_DEEPBIND; passed on to the C library (reported once)",
         p);
   real(p);
   return true;

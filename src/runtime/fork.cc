@@ -10,6 +10,7 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/learning.h"
 #include "runtime/output.h"
 
 // Absent from a program linked statically.
@@ -71,6 +72,7 @@ void child_after_fork() {
   process.threads.forget_others(adopted_cache);
   control_after_fork_in_child();
   output_after_fork_in_child();
+  learning_after_fork_in_child();
   worker_after_fork_in_child();
 }
 

@@ -106,8 +106,8 @@ void note_wrong_size(const void* p, const Span* span, size_t given) {
   Line line;
   describe(line, p, span);
   print_line(
-      "object %p: freed with the size %zu, which is too large for it%s; continuing, because the "
-      "size is not used; reported once (hardened:on reports all)",
+      "object %p: freed with the size %zu, but the object is smaller%s; continuing, because free "
+      "does not need the size; reported only once (hardened:on reports all)",
       p, given, line.text());
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
+#include "runtime/learning.h"
 #include "telemetry/stats_json.h"
 
 namespace llamalloc {
@@ -56,7 +57,7 @@ int sink_error() {
 bool complain(const char* what, const char* path, int error) {
   if (!state.complained)
     print_line("cannot write the %s %s: %s; the program continues without it", what, path,
-               error ? strerrordesc_np(error) : "no memory");
+               error ? strerrordesc_np(error) : "out of memory");
   state.complained = true;
   return false;
 }
@@ -65,7 +66,7 @@ void check_path(const char* option, const char* path) {
   const int error = FileSink::why_not(path);
   if (error == 0) return;
   print_line(
-      "%s %.300s cannot be written: %s; correct that, or set another path: %s:PATH; the "
+      "cannot write the %s file %.300s: %s; correct this, or choose another path with %s:PATH; the "
       "program continues",
       option, path, strerrordesc_np(error), option);
   state.complained = true;
@@ -146,6 +147,7 @@ void print_summary() {
 
 void write_at_exit() {
   LockGuard guard(background.work_lock);
+  save_learned_at_exit();
   const Options& options = process.options;
   char path[kOptionText + 16];
   if (options.profile.text[0] != 0 && !state.finished &&

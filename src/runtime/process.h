@@ -4,6 +4,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "policy/context_resolver.h"
 #include "runtime/own_cache.h"
 #include "runtime/process_world.h"
 
@@ -13,6 +14,7 @@ struct Process : Engine {
   using Engine::Engine;
 
   Nanos started{};
+  ContextResolver known_contexts;    // closed unless learning
   const char* model_state = "none";  // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};    // options are read; background work may start
 };

@@ -9,6 +9,7 @@
 #include "os/thread_barrier.h"
 #include "os/unwind.h"
 #include "runtime/background.h"
+#include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
 
@@ -21,6 +22,37 @@ void ProcessWorld::start() {
   if (process.options.release_sleepers) barrier_is_missing_ = !has_thread_barrier();
 }
 
+// From what was learned. False: nothing is known of the context, and its key stays marked as seen
+// until something is.
+bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_class,
+                           Placement::Choice* choice) {
+  const CallSite site = request.site;
+  StackTrace trace;
+  process.counters.add(Stat::predict_misses);
+  cache.busy = 1;
+  const ContextResolver::Answer answer = process.known_contexts.resolve(
+      code_of(site.return_address), request.size, prediction_cache.sites,
+      [&]() -> const StackTrace& {
+        unwind_from_here(site.return_address, &trace);
+        return trace;
+      });
+  cache.busy = 0;
+  if (!answer.known) return false;
+  // With the callers that the answer depends on, which it may not have had before.
+  const uint64_t key =
+      answer.by_site ? 0 : prediction_cache.context_key(site, cache.own_stack, size_class);
+  if (answer.by_site)
+    process.placement.settle_site(site, size_class, answer.lifetime);
+  else
+    process.placement.settle(key, answer.lifetime);
+  *choice = {.key = key,
+             .lifetime = answer.lifetime,
+             .group = group_of(answer.lifetime),
+             .known = true,
+             .miss = false};
+  return true;
+}
+
 [[gnu::noinline]] Placement::Choice ProcessWorld::choose(ThreadCache& cache, const Request& request,
                                                          bool recheck) {
   const CallSite site = request.site;
@@ -28,8 +60,11 @@ void ProcessWorld::start() {
                                                    : kSizeClasses + std::bit_width(request.size);
   if (!cache.own_stack.contains(site.stack_pointer))
     cache.own_stack = own_stack_down_to(site.stack_pointer);
-  const Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);
-  if (choice.miss || recheck) {
+  Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);
+  if (choice.miss && process.known_contexts.is_open() &&
+      resolve(cache, request, size_class, &choice))
+    return choice;
+  if ((choice.miss || recheck) && background.contexts.loaded()) {
     cache.busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), request.size, site,
                    !choice.miss);
@@ -63,9 +98,9 @@ bool ProcessWorld::issue_barrier() {
 
 const char* ProcessWorld::idle_caches_state() const {
   if (!process.options.release_sleepers) return "off: release_sleepers:off";
-  if (barrier_is_missing_) return "off: membarrier is missing or not allowed";
+  if (barrier_is_missing_) return "off: the system call membarrier is missing or not allowed";
   if (program_filters_.load(std::memory_order_relaxed))
-    return "off: the program installed a seccomp filter; if it allows membarrier, set "
+    return "off: the program installed a seccomp filter; if it allows membarrier and prctl, set "
            "sleepers_despite_seccomp:on";
   return "on";
 }

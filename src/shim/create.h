@@ -21,8 +21,9 @@ namespace llamalloc {
   }
   if (!may_throw) return nullptr;
   if (auto* throw_bad_alloc = bad_alloc_thrower()) throw_bad_alloc();
-  print_line("operator new: out of memory for %zu bytes; no libstdc++ is loaded to throw bad_alloc",
-             size);
+  print_line(
+      "operator new: out of memory (%zu bytes); aborting, because no libstdc++ can throw bad_alloc",
+      size);
   abort();
 }
 

@@ -30,7 +30,7 @@ give the same trace.
     --events N        number of events to write (10000000)
     --live MIB        mean live heap in MiB; the rates scale with it (default: as measured)
     --largest BYTES   leave out larger sizes (16777216)
-    --cold            begin with an empty heap (default: with the average number of objects)
+    --cold            start with an empty heap (default: with the average number of objects)
   load over time
     --wave SHAPE      none, sine or steps (sine); the allocation rates follow it
     --period SECONDS  length of a wave (8)
@@ -171,7 +171,7 @@ std::vector<generator::SizeRate> scaled_rows(const Arguments& arguments) {
   if (rows.empty()) fail(error);
   std::erase_if(rows, [&](const auto& row) { return row.size > arguments.largest; });
   const double live = live_bytes(rows);
-  if (!(live > 0)) fail(arguments.sizes + ": no size is left; raise --largest");
+  if (!(live > 0)) fail(arguments.sizes + ": no size is left over; increase --largest");
   const double factor = arguments.live_mib > 0 ? arguments.live_mib * (1 << 20) / live : 1;
   for (auto& row : rows) row.rate *= factor, row.live *= factor;
   return rows;

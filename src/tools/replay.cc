@@ -34,8 +34,8 @@ Repeats the allocations, resizes and frees of a trace at their original times, w
 this process. Prints live and resident bytes over time as JSON. Writes to every page of each object.
 
   --samples N   number of evenly spaced samples (100)
-  --speed X     multiple of the original speed (1); 0: as fast as possible, too fast for work in
-                the background to keep up
+  --speed X     multiple of the original speed (1); 0: as fast as possible, which is too fast
+                for the background thread to keep up
 
 example: LD_PRELOAD=build/release/libllamalloc.so llamalloc-replay t.trace
 )";

@@ -16,12 +16,12 @@ using namespace llamalloc::trace;
 namespace {
 
 constexpr char kHelp[] =
-    R"(usage: llamalloc-trace VERB TRACE [OPTIONS]
+    R"(usage: llamalloc-trace COMMAND TRACE [OPTIONS]
 
   info T [--top N]            describe the trace as JSON; N: number of stacks to list (10)
   pack T -o OUT [--level N]   write the same events to a smaller file that reads faster
   cut T -o OUT [--events N] [--from SECONDS] [--to SECONDS] [--level N]
-                              write a part; objects that live at its start are allocated there
+                              write a part; objects alive at its start are allocated there
   dump T                      write events as 40-byte records to stdout (contracts/trace_format.md)
   tables T                    print each stack on a line: STACK<tab>NAME;NAME;...
   count T                     read all events and print their number; measures the speed of reading
@@ -80,7 +80,7 @@ Arguments parse(int count, char** words) {
     else
       misuse(word + ": give only one trace");
   }
-  if (arguments.verb.empty() || arguments.trace.empty()) misuse("give a verb and a trace");
+  if (arguments.verb.empty() || arguments.trace.empty()) misuse("give a command and a trace");
   return arguments;
 }
 
@@ -146,7 +146,7 @@ int run(const Arguments& arguments) {
   if (arguments.verb == "count") return count_events(*reader);
   if (arguments.verb == "dump") return dump_events(*reader);
   if (arguments.verb == "tables") return print_tables(*reader);
-  if (!writes) misuse(arguments.verb + ": no such verb");
+  if (!writes) misuse(arguments.verb + ": no such command");
   const Window window = arguments.verb == "cut" ? arguments.window : Window{};
   return cut(*reader, window, arguments.output, arguments.level, &error) ? 0 : complain(error);
 }

@@ -129,7 +129,7 @@ std::string ChunkFile::fault_of(const Chunk& chunk) const {
   if (header.stored_bytes > kMaxPayload || header.raw_bytes > kMaxPayload ||
       header.encoding > Encoding::zstd || header.kind == ChunkKind{0} ||
       header.kind > ChunkKind::end || header.first_time > header.last_time)
-    return "a chunk's header makes no sense";
+    return "a chunk's header is invalid";
   return "";
 }
 

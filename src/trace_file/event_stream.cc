@@ -31,7 +31,7 @@ bool EventStream::next_chunk() {
     const Chunk& chunk = *chunks_[chunk_++];
     if (!file_->decode(chunk, &room_, &in_, &error_)) return left_ = 0, false;
     is_resolved_ = chunk.header.kind == ChunkKind::resolved;
-    if (chunk.header.first_time < time_) return fail("time goes backwards");
+    if (chunk.header.first_time < time_) return fail("time runs backwards");
     time_ = chunk.header.first_time;
     address_ = 0;
     thread_ = static_cast<uint32_t>(in_.varint());
@@ -68,11 +68,11 @@ bool EventStream::read_record() {
   }
   head_ = {time_, place, size, static_cast<uint32_t>(stack), thread_, op, alignment};
   if (!in_.ok()) return fail("a chunk ends inside a record");
-  if (op >= Op::thread || alignment > 63) return fail("a record makes no sense");
+  if (op >= Op::thread || alignment > 63) return fail("a record is invalid");
   if (is_resolved_ ? place >= next_object_ || op == Op::resize_begin || op == Op::resize_failed
                    : place >= kPlaces)
-    return fail("a record names a place that is none");
-  if (stack >= stacks_) return fail("an event names a stack that is not there");
+    return fail("a record refers to an unknown address");
+  if (stack >= stacks_) return fail("an event refers to an unknown stack");
   return true;
 }
 

@@ -74,7 +74,7 @@ class TableReader {
     stack_.clear();
     for (uint64_t i = 0; i < depth && in.ok(); ++i) {
       const uint64_t frame = in.varint();
-      if (frame >= out_.tables.frames.size()) return "a stack names a frame that is not there";
+      if (frame >= out_.tables.frames.size()) return "a stack refers to an unknown frame";
       stack_.push_back(static_cast<uint32_t>(frame));
     }
     out_.tables.stacks.add(stack_);

@@ -189,7 +189,7 @@ Event* TraceReader::resolve_numbered(const Record& record, Event event, Event* o
     ++next_object_;
   } else if (!is_live_[record.place]) {
     fail(file_->name() + ": an event " + std::to_string(record.time) +
-         " ns after the start is of a dead object; the trace is damaged, record it again");
+         " ns after the start refers to a freed object; the trace is damaged, record it again");
     batch_at_ = batch_end_ = 0;
     heads_.clear();
     return out;

@@ -193,7 +193,8 @@ TEST(TraceReader, RefusesStacksThatAreNotThere) {
   ASSERT_NE(trace.reader, nullptr);
   EXPECT_TRUE(read_all(*trace.reader).empty());
   EXPECT_TRUE(read_all(*trace.reader).empty());
-  EXPECT_NE(trace.reader->error().find("byte 32: an event names a stack"), std::string::npos);
+  EXPECT_NE(trace.reader->error().find("byte 32: an event refers to an unknown stack"),
+            std::string::npos);
 }
 
 // Found by fuzzing: events before the fault are given, and none after.

@@ -6,9 +6,12 @@ import re
 import socket
 import subprocess
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from preload import environment, run
+
+GOLDEN_MODEL = Path(__file__).parents[2] / "contracts/golden/model_v1.safetensors"
 
 
 def complaints(conf: str, program: str = "echo alive") -> list[str]:
@@ -46,6 +49,11 @@ def test_bad_value_is_named_once(conf, named):
     lines = complaints(conf)
     assert len(lines) == 1, lines
     assert named in lines[0]
+
+
+def test_a_model_without_a_background_thread_names_the_option():
+    (line,) = complaints(f"worker:off,model:{GOLDEN_MODEL}")
+    assert str(GOLDEN_MODEL) in line and "worker:off" in line
 
 
 @pytest.mark.parametrize("conf", ["", "stats_print:off", "retain:16MiB,release_delay:250ms"])

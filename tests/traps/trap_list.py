@@ -37,7 +37,7 @@ class Trap:
     environment: dict[str, str] = field(default_factory=dict)
     before: str = ""  # a plugin that is preloaded before the allocator
     after: str = ""  # … after it
-    ours: str = "ok"  # what llamalloc does; else than ok: docs/compatibility.md says why
+    ours: str = "ok"  # what llamalloc does; docs/compatibility.md explains all but ok
     slow: bool = False  # only for the table, not in the test run
 
 
@@ -95,7 +95,7 @@ FORK_WAYS = {
 
 def fork_order(way: str, handlers: str) -> Trap:
     command, preloads = FORK_WAYS[way]
-    what = "another library's lock, join and start threads, allocate; 60 of them"
+    what = "60 handlers of another library lock, join and start threads, allocate"
     environment = {"FORK_ORDER": f"{handlers} dlsym" if way == "by dlsym" else handlers}
     return Trap(f"fork handlers: {way}", what, command, 60, environment, **preloads)
 
@@ -110,7 +110,7 @@ EAGER = {"LLAMALLOC_CONF": "sleeper_delay:1us"}  # idle caches are taken at once
 
 
 def _shared_memory(way: str) -> Trap:
-    what = "the child allocates in our memory while we wait"
+    what = "the child shares our memory and allocates while we wait"
     return Trap(SHARED_MEMORY[way], what, f"shared_memory {way} 6", 60, EAGER)
 
 
@@ -118,42 +118,46 @@ TRAPS = (
     Trap("fork in threads", "children allocate and start threads", "fork_threads", 60),
     Trap(
         "early fork handlers",
-        "registered before every constructor, allocating",
+        "registered before every constructor; they allocate",
         "fork_handlers",
         60,
     ),
-    Trap("… that start threads", "and join them", "fork_handlers threads", 60),
+    Trap(
+        "… that start threads", "the handlers start and join threads", "fork_handlers threads", 60
+    ),
     *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
-    Trap("fork and streams", "while fflush(NULL), and getline allocates", "fork_streams", 60),
-    Trap("fork in a handler", "it interrupts malloc and free", "fork_in_handler", 60),
-    Trap("vfork, posix_spawn", "from four threads", "spawn"),
+    Trap("fork and streams", "during fflush(NULL) and getline", "fork_streams", 60),
+    Trap("fork in a handler", "a signal interrupts malloc and free", "fork_in_handler", 60),
+    Trap("vfork, posix_spawn", "four threads call them", "spawn"),
     *(_shared_memory(way) for way in SHARED_MEMORY),
-    Trap("mq_notify, POSIX locks", "kept while threads sleep", "descriptors idle 5"),
+    Trap("mq_notify, POSIX locks", "they last while threads sleep", "descriptors idle 5"),
     Trap(
         "closed files",
-        "closed for good: pipes, locks, names of sockets",
+        "no copy keeps a pipe, lock or socket alive",
         "descriptors close 5",
         environment=EAGER,
     ),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
-    Trap("signal handlers", "one allocates, between calls", "signal_storm outside", 20),
-    Trap("… inside malloc", "it interrupts malloc and free", "signal_storm inside", 20, slow=True),
+    Trap("signal handlers", "a handler allocates", "signal_storm outside", 20),
+    Trap("… inside malloc", "… interrupts malloc and free", "signal_storm inside", 20, slow=True),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(
         "LD_AUDIT",
-        "an auditing library with a malloc of its own",
+        "an audit library with its own malloc",
         "audited tls_plugin",
         environment={"LD_AUDIT": str(PROGRAMS / "audit.so")},
     ),
-    Trap("DEEPBIND: own", "a plugin with glibc's malloc", "deepbind deepbind_plugin own"),
-    Trap("DEEPBIND: take", "we free what it allocated", "deepbind deepbind_plugin take"),
-    Trap("DEEPBIND: give", "it frees what we did", "deepbind deepbind_plugin give"),
-    Trap("DEEPBIND: give, lazy", "bound at the first call", "deepbind deepbind_plugin give lazy"),
+    Trap("DEEPBIND: own", "a plugin allocates and frees", "deepbind deepbind_plugin own"),
+    Trap("DEEPBIND: take", "the program frees its objects", "deepbind deepbind_plugin take"),
+    Trap("DEEPBIND: give", "it frees the program's objects", "deepbind deepbind_plugin give"),
+    Trap(
+        "DEEPBIND: give, lazy", "free bound at its first call", "deepbind deepbind_plugin give lazy"
+    ),
     Trap("DEEPBIND: give, dlmopen", "opened by dlmopen", "deepbind deepbind_plugin give base"),
-    Trap("DEEPBIND: give, runpath", "by its name alone", "deepbind deepbind_plugin give runpath"),
-    Trap("libc by handle: take", "its malloc by dlsym", "deepbind deepbind_plugin take handle"),
+    Trap("DEEPBIND: give, runpath", "found by RUNPATH", "deepbind deepbind_plugin give runpath"),
+    Trap("libc by handle: take", "libc's malloc by dlsym", "deepbind deepbind_plugin take handle"),
     _seccomp("madvise"),
     _seccomp("munmap"),
     _seccomp("mincore"),
@@ -161,23 +165,23 @@ TRAPS = (
     _seccomp("mremap"),
     _seccomp("mprotect", "main on"),
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
-    Trap("overcommit 2", "by RLIMIT_DATA, which counts the same", "address_limit data", 60),
+    Trap("overcommit 2", "imitated by RLIMIT_DATA", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
-    Trap("max_map_count", "no mapping left, then a few, then all", "map_count", 60),
-    Trap("before constructors", ".preinit_array, the first constructor", "early"),
+    Trap("max_map_count", "no mapping is left, then a few", "map_count", 60),
+    Trap("before constructors", "from .preinit_array and the first constructor", "early"),
     Trap("IFUNC resolver", "before thread-local variables are set up", "ifunc", ours="crash"),
-    Trap("after exit handlers", "threads run on; exit, quick_exit, _exit", "late", 60),
+    Trap("after exit handlers", "threads still run; exit, quick_exit, _exit", "late", 60),
     Trap(
         "fibers, sigaltstack",
-        "sampled on stacks in the heap",
+        "samples on stacks that lie in the heap",
         "fibers",
         environment={"LLAMALLOC_CONF": SAMPLED},
     ),
-    Trap("fibers below a stack", "and other stacks, between pages of no access", "fibers_below"),
+    Trap("fibers below a stack", "stacks between inaccessible pages", "fibers_below"),
     Trap("…, sampled", "the same", "fibers_below", environment={"LLAMALLOC_CONF": SAMPLED}),
     Trap("…, predicted", "the same", "fibers_below", environment={"LLAMALLOC_CONF": PREDICTED}),
-    Trap("threads that only free", "2 GiB pass to three consumers", "only_free", 60),
-    Trap("malloc_trim", "gives back 160 MiB at once", "trim"),
+    Trap("threads that only free", "three threads free 2 GiB of others", "only_free", 60),
+    Trap("malloc_trim", "returns 160 MiB at once", "trim"),
     _idle("mixed", "in_order", "end"),
     _idle("small", "in_order", "end"),
     _idle("large", "in_order", "end"),

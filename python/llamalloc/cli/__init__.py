@@ -26,7 +26,7 @@ _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
 
 app = typer.Typer(
-    help="A malloc that learns how long objects live: record, train a model, run, report.",
+    help="A malloc that learns how long objects live. Record a run, train a model, run with it.",
     epilog="Start with: llamalloc doctor ./server",
     no_args_is_help=True,
     add_completion=False,

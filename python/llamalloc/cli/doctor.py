@@ -15,13 +15,13 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[yellow]note[/]", "problem": "[bold red
 
 def doctor(
     program: Annotated[
-        str | None, typer.Argument(metavar="[PROGRAM]", help="A server to check too.")
+        str | None, typer.Argument(metavar="[PROGRAM]", help="Also check this program.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> int:
-    """Check whether llamalloc can work on this machine, and say how to correct what prevents it.
+    """Check whether llamalloc works on this machine and with a program, and how to fix problems.
 
-    The exit code is 1 if there is a problem, 0 otherwise.
+    The exit code is 1 if it found a problem, otherwise 0.
 
     Examples:
 

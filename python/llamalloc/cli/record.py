@@ -25,27 +25,32 @@ def record(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Sample for this long; default: until the program ends."),
+        typer.Option(
+            min=0.1, help="Stop sampling after this time; default: when the program ends."
+        ),
     ] = None,
     interval: Annotated[
-        str, typer.Option(help="Mean number of bytes allocated between two samples.")
+        str, typer.Option(help="Average number of bytes allocated between two samples.")
     ] = "64KiB",
     stats: Annotated[
         Path | None, typer.Option(help="Write statistics (JSON) to this file at the end.")
     ] = None,
     control: Annotated[
         Path | None,
-        typer.Option(help="Sample the running program with this socket; needs --seconds."),
+        typer.Option(
+            help="Sample a program that already runs with this control socket; needs --seconds."
+        ),
     ] = None,
     conf: Annotated[
-        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
+        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library (docs/options.md).")
     ] = "",
 ) -> int:
     """Sample where a program allocates and how long its objects live.
 
-    `llamalloc train` learns from the profile, and `pprof` opens it. The command ends with the exit
-    code of the program: 128 + n if signal n ended it, 1 if it succeeded but nothing was recorded.
-    If the program crashes or is killed, at most the last two seconds of samples are lost.
+    `llamalloc train` learns from the profile, and `pprof` opens it. The profile is written every
+    two seconds, so a crash loses at most two seconds of samples. The exit code is that of the
+    program, or 128 + n if signal n ended it, or 1 if the program succeeded but the profile is empty
+    or missing.
 
     Examples:
 

@@ -21,10 +21,10 @@ def report(
 ) -> int:
     """Show where memory goes, from a profile or from statistics.
 
-    A profile comes from `llamalloc record`. It shows lifetimes by class, the call sites that
-    allocate most, and the objects that were still alive at the end. Statistics come from
-    `llamalloc run --stats`. They show memory by page group, the objects that pin huge pages, and
-    the results of prediction.
+    `llamalloc record` writes a profile. The report shows the lifetimes of its objects, the call
+    sites that allocate most, and what was still alive at the end. `llamalloc run --stats` writes
+    statistics. The report shows the memory of each page group, the few objects that keep nearly
+    free huge pages in use, and how good the predictions were.
 
     Examples:
 

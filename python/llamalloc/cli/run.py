@@ -24,17 +24,17 @@ def run(
         list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Model of `llamalloc train`; places objects by lifetime.")
+        Path | None, typer.Option(help="Model that `llamalloc train` wrote; none: no predictions.")
     ] = None,
     stats: Annotated[
         Path | None,
         typer.Option(help="Write statistics (JSON) to this file when the program ends."),
     ] = None,
     control: Annotated[
-        Path | None, typer.Option(help="Unix socket that takes commands while the program runs.")
+        Path | None, typer.Option(help="Unix socket that accepts commands while the program runs.")
     ] = None,
     conf: Annotated[
-        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
+        str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library (docs/options.md).")
     ] = "",
     conf_file: Annotated[
         Path | None,

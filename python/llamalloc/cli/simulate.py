@@ -19,48 +19,56 @@ def simulate(
     ],
     policy: Annotated[
         str,
-        typer.Option(metavar="NAME,...", help="How objects are placed; `all` means every policy."),
+        typer.Option(metavar="NAME,...", help="Placement policies; `all` means every policy."),
     ] = "llamalloc",
     predictor: Annotated[
-        str, typer.Option(metavar="NAME,...", help="How lifetimes are predicted.")
+        str, typer.Option(metavar="NAME,...", help="Lifetime predictors.")
     ] = "oracle",
     learn: Annotated[
         str | None,
-        typer.Option(metavar="T.trace", help="Learn `site` and `exact` from this trace."),
+        typer.Option(metavar="T.trace", help="`site` and `exact` learn from this trace instead."),
     ] = None,
     error: Annotated[
-        float, typer.Option(min=0, max=1, help="Share that gets a wrong, random class.")
+        float, typer.Option(min=0, max=1, help="Share that gets a wrong, random lifetime class.")
     ] = 0.0,
     error_of: Annotated[
-        Literal["contexts", "objects"], typer.Option(help="What --error is a share of.")
+        Literal["contexts", "objects"],
+        typer.Option(help="What --error counts: contexts or objects."),
     ] = "contexts",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the wrong classes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the wrong classes.")] = 1,
     samples: Annotated[
-        int, typer.Option(min=1, max=100000, help="Number of evenly spaced samples.")
+        int,
+        typer.Option(min=1, max=100000, help="Number of points in time to measure, evenly spaced."),
     ] = 500,
     pictures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write PNG pictures to this folder.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write charts (PNG) to this folder.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     check_against_replay: Annotated[
         bool,
         typer.Option(
             "--check-against-replay",
-            help="Compare with a replay on the library; they must agree within 5 %.",
+            help="Replay the trace on the real library too; both must agree within 5 %.",
         ),
     ] = False,
 ) -> int:
-    """Replay a trace on placement policies with predictors; show how much memory each would use.
+    """Simulate how much memory a trace would use under several placement policies and predictors.
 
-    Policies: `llamalloc` is the product's own heap; `paper-k2` and `paper-k4` are the heap of the
-    paper; `slabs-fullest`, `slabs-lowest` (as tcmalloc), `first-fit` and `best-fit` do not use
-    lifetimes. Predictors: `oracle`, `site[:0.9999]`, `exact[:0.9999]`, `model:FILE`,
-    `constant:le_1s`, `none`.
+    Policies say where objects go. `llamalloc` is our own heap, `paper-k2` and `paper-k4` are the
+    heap of the paper with two deadlines. `slabs-fullest`, `slabs-lowest` (as in tcmalloc),
+    `first-fit` and `best-fit` ignore lifetimes.
 
-    The table shows footprint divided by live bytes: averaged over time (in 2 MiB pages, then in
-    4 KiB pages), after drops of the load, and at the peak. A huge page that is acquired twice
-    counts twice. The head of python/llamalloc/running/simulation.py documents the JSON. The exit
-    code is 1 if a run failed or --check-against-replay found a difference.
+    Predictors say how long objects live. `oracle` knows it. `exact` and `site` are lookup tables of
+    the same trace, by calling context and by call site; `site:0.95` lets 5 % of the objects live
+    longer than predicted (otherwise 1 in 10,000). `model:FILE` is a trained model.
+    `constant:le_1s` predicts always the same class. `none` predicts nothing.
+
+    The table shows footprint divided by live bytes: the average over time, counted in 2 MiB and in
+    4 KiB pages, the average after drops of the load, the worst drop, and the peak. *huge* is the
+    share on huge pages, *pages* the number of huge pages taken from the system (a page taken twice
+    counts twice), *outlived* the share of objects that lived longer than predicted. The second
+    table shows where the rest of the footprint is. python/llamalloc/running/simulation.py describes
+    the JSON. The exit code is 1 if a run failed or the replay did not agree.
 
     Examples:
 

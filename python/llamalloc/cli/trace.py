@@ -17,8 +17,8 @@ _NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.tr
 _LARGE = 100_000_000  # bytes, packed in some seconds
 _HELP = """Record every allocation, resize and free of a program.
 
-    Without a verb, the command records: `llamalloc trace -o t.trace -- ./server`.
-    contracts/trace_format.md describes the format of the file.
+    Without a subcommand it records: `llamalloc trace -o t.trace -- ./server`. The file format is
+    described in contracts/trace_format.md.
 
     Examples:
 
@@ -53,7 +53,9 @@ def record(
     ] = None,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Do not compress the file: it is larger and ready at once."),
+        typer.Option(
+            "--raw", help="Do not compress the file. It gets larger and is ready at once."
+        ),
     ] = False,
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library.")
@@ -61,9 +63,9 @@ def record(
 ) -> int:
     """Run a program and record every object that it allocates, resizes and frees.
 
-    The command ends with the exit code of the program: 128 + n if signal n ended it, 1 if it
+    The exit code is that of the program, or 128 + n if signal n ended it, or 1 if the program
     succeeded but nothing was recorded. If the program is killed, only its last events are lost.
-    Programs that it starts are recorded too, each into T.trace.PID.
+    Programs that it starts are recorded too, each in its own file T.trace.PID.
 
     Examples:
 
@@ -96,11 +98,11 @@ def record(
 def info(
     file: TraceFile,
     top: Annotated[
-        int, typer.Option(min=0, help="Number of stacks to list, largest allocation first.")
+        int, typer.Option(min=0, help="Number of stacks to list, most allocated bytes first.")
     ] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a page.")] = False,
 ) -> int:
-    """Describe a trace: events, threads, sizes, lifetimes, peak of live bytes, top stacks.
+    """Describe a trace: events, threads, sizes, lifetimes, peak live bytes, largest stacks.
 
     Examples:
 
@@ -133,13 +135,17 @@ def cut(
     events: Annotated[
         int | None, typer.Option(min=1, help="Keep at most this many events.")
     ] = None,
-    start: Annotated[float | None, typer.Option("--from", min=0, help="Start, in seconds.")] = None,
-    end: Annotated[float | None, typer.Option("--to", min=0, help="End, in seconds.")] = None,
+    start: Annotated[
+        float | None, typer.Option("--from", min=0, help="Start of the part, in seconds.")
+    ] = None,
+    end: Annotated[
+        float | None, typer.Option("--to", min=0, help="End of the part, in seconds.")
+    ] = None,
 ) -> int:
-    """Write a part of a trace to a new trace.
+    """Write part of a trace to a new trace.
 
-    Objects that live when the part begins are allocated at its start. Stacks that the part does not
-    use are left out.
+    Objects that are alive when the part begins are allocated at its start. Unused stacks are left
+    out.
 
     Examples:
 
@@ -159,7 +165,7 @@ def cut(
 
 @trace.command()
 def export(file: TraceFile, output: Output) -> int:
-    """Write the events as Parquet, one row per event. The stacks go to a second file next to it.
+    """Write a trace as Parquet, one row per event. The stacks go into a second file next to it.
 
     contracts/trace_format.md describes the columns.
 

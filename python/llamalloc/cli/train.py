@@ -23,24 +23,29 @@ def train(
     holdout: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="P.pb.gz", help="Measure on this profile and do not learn from it; repeatable."
+            metavar="P.pb.gz",
+            help="Measure on this profile and never learn from it; may be repeated.",
         ),
     ] = None,
     rule: Annotated[
         Literal["tail", "p95"],
         typer.Option(
-            help="How many objects may outlive the class: 1 in 10,000 (tail), 1 in 20 (p95)."
+            help="Label a context with the shortest class that at most this share of its objects "
+            "outlive: 1 in 10,000 (tail) or 1 in 20 (p95)."
         ),
     ] = "tail",
     seed: Annotated[
-        int, typer.Option(min=0, help="The same seed and profiles give the same model.")
+        int,
+        typer.Option(min=0, help="Random seed. The same seed and profiles give the same model."),
     ] = 0,
     steps: Annotated[
         int,
-        typer.Option(min=1, help="Maximum number of batches; stops earlier if accurate enough."),
+        typer.Option(
+            min=1, help="Maximum number of training batches; stops earlier if accurate enough."
+        ),
     ] = 3000,
     report: Annotated[
-        Path | None, typer.Option(metavar="R.html", help="Also write a page with pictures.")
+        Path | None, typer.Option(metavar="R.html", help="Also write an HTML page with charts.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
@@ -48,14 +53,16 @@ def train(
 ) -> int:
     """Learn from profiles how long objects live. Write a model and report its accuracy.
 
-    Accuracy is measured on data that the model did not learn: on the --holdout profiles if there
-    are any, else on the last profile. If there is only one profile, it is measured on a fifth of
-    the contexts. For comparison the report also shows two lookup tables, one by exact context and
-    one by call site. Training takes about a minute.
+    A context is the stack of callers of an allocation, and its size. The model predicts a lifetime
+    class for each context. Accuracy is measured on data that the model has not learned yet: on the
+    --holdout profiles if there are any, else on the last profile, else on a fifth of the contexts.
+    For comparison the report also shows two lookup tables: *exact* by context, *site* by call site.
+    Training takes about a minute.
 
-    Columns of the table: *weighted* counts allocations. *contexts* counts every context once.
-    *within one* also accepts the neighbouring class. *page group* is the decision that the heap
-    uses. *known* is the share for which a lookup table had an entry.
+    The table shows the share of correct predictions: *weighted* over allocations, *contexts* over
+    contexts. *within one* also accepts a class next to the right one. *page group* only asks for
+    the right group of huge pages, which is what the heap uses. *known* is the share of allocations
+    that the lookup table has an entry for; the model always answers.
 
     Examples:
 

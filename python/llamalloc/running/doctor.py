@@ -57,8 +57,8 @@ def _enabled(setting: str, switch: int = 0) -> Finding:
     subject = "huge pages"
     setting = hugepages.in_force(setting, switch)
     if setting == "disabled":
-        cure = "start from a shell or service without it (systemd and some wrappers set it)"
-        meaning = "by prctl: this process and what it starts get none; the heap runs on small pages"
+        cure = "start from a shell or service that has not disabled them (systemd can)"
+        meaning = "prctl disabled them for this process and its children; the heap uses small pages"
         return Finding(PROBLEM, subject, setting, meaning, cure)
     if setting == "always":
         return Finding(OK, subject, setting, "every large mapping gets them")
@@ -72,14 +72,14 @@ def _defrag(setting: str) -> Finding:
     subject = "huge page defrag"
     if setting == "never":
         cure = f"echo madvise > {_THP}/defrag   (as root)"
-        return Finding(NOTE, subject, setting, "huge pages only while free ones exist", cure)
+        return Finding(NOTE, subject, setting, "huge pages only as long as free ones exist", cure)
     return Finding(OK, subject, setting, "the kernel makes room for huge pages on request")
 
 
 def _khugepaged(none: int) -> Finding:
     subject, found = "khugepaged max_ptes_none", str(none)
     if none == 0:
-        return Finding(OK, subject, found, "returned memory stays returned")
+        return Finding(OK, subject, found, "memory that was returned stays returned")
     meaning = "the kernel may refill returned parts of huge pages; we ask for small pages there"
     return Finding(OK, subject, found, meaning)
 
@@ -90,7 +90,9 @@ def _limits() -> Iterator[Finding]:
     count = read_text("/proc/sys/vm/max_map_count", "?")
     few = count.isdecimal() and int(count) < 65530
     cure = "sysctl vm.max_map_count=65530" if few else ""
-    yield Finding(NOTE if few else OK, "max_map_count", count, "most mappings of a process", cure)
+    yield Finding(
+        NOTE if few else OK, "max_map_count", count, "maximum number of mappings of a process", cure
+    )
     yield _address_space(resource.getrlimit(resource.RLIMIT_AS)[0])
 
 
@@ -118,14 +120,14 @@ def _limits_above(root: Path, path: str, name: str) -> list[int]:
 def _memory_limit(limit: int | None) -> Finding:
     if limit is None:
         return Finding(OK, "memory limit", "none", "no control group limits this process")
-    meaning = "the kernel kills the program above it; returned memory does not count"
+    meaning = "above it the kernel kills the program; returned memory does not count"
     return Finding(OK, "memory limit", f"{limit >> 20:,} MiB", meaning)
 
 
 def _overcommit(mode: str) -> Finding:
     if mode == "2":
         cure = "sysctl vm.overcommit_memory=0, or leave room in overcommit_ratio"
-        meaning = "strict: the kernel may refuse reserved heap space, or count it as used"
+        meaning = "strict: the kernel may refuse to reserve heap address space"
         return Finding(NOTE, "overcommit", mode, meaning, cure)
     return Finding(OK, "overcommit", mode, "address space may be reserved freely")
 
@@ -134,7 +136,7 @@ def _address_space(limit: int) -> Finding:
     subject = "address space (ulimit -v)"
     if limit == resource.RLIM_INFINITY:
         return Finding(OK, subject, "unlimited")
-    meaning = "reserved space counts too, so the program reaches the limit early"
+    meaning = "reserved address space counts too, so the program reaches the limit early"
     return Finding(NOTE, subject, f"{limit >> 20:,} MiB", meaning, "ulimit -v unlimited")
 
 
@@ -166,7 +168,7 @@ def configuration() -> Finding:
     subject, text = "LLAMALLOC_CONF", os.environ.get("LLAMALLOC_CONF", "")
     if not text:
         return Finding(OK, subject, "not set", "options may also come from a file: conf_file:PATH")
-    cure = "correct it as docs/options.md says"
+    cure = "see docs/options.md"
     try:
         options = launch.parse_conf(text)
         named = options.get("conf_file")
@@ -181,8 +183,14 @@ def _python() -> Finding:
     missing = [name for name in _TOOLS if not _importable(name)]
     if missing:
         cure = f"pip install {' '.join(missing)}"
-        return Finding(NOTE, "python side", f"without {', '.join(missing)}", "no training", cure)
-    return Finding(OK, "python side", "complete", "record, train and report will work")
+        return Finding(
+            NOTE,
+            "Python packages",
+            f"missing: {', '.join(missing)}",
+            "some commands will not work",
+            cure,
+        )
+    return Finding(OK, "Python packages", "complete", "record, train and report will work")
 
 
 def _importable(name: str) -> bool:

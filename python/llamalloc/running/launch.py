@@ -74,7 +74,7 @@ def find_program(name: str) -> Path:
         raise LaunchError(f"{name}: not found in PATH; give the path of the program")
     if not Path(name).exists():
         raise LaunchError(f"{name}: no such file")
-    raise LaunchError(f"{name}: not an executable file; `chmod +x` it or name another")
+    raise LaunchError(f"{name}: not executable; use `chmod +x` or another file")
 
 
 def loaded_file(program: Path, depth: int = 4) -> Path:
@@ -85,7 +85,7 @@ def loaded_file(program: Path, depth: int = 4) -> Path:
         return program
     words = head[2:].split(b"\n")[0].split()
     if not words:
-        raise LaunchError(f"{program}: its first line names no interpreter")
+        raise LaunchError(f"{program}: the first line names no interpreter")
     return loaded_file(find_program(os.fsdecode(words[0])), depth - 1)
 
 
@@ -121,7 +121,7 @@ def has_capabilities(file: Path) -> bool:
 
 def _unfit(file: Path, facts: elf.Elf) -> Obstacle | None:
     if facts.bits != 64 or facts.machine not in (elf.X86_64, elf.AARCH64):
-        return Obstacle(f"{file} is not a 64-bit program of this machine", "use a 64-bit build")
+        return Obstacle(f"{file} is not a 64-bit program for this machine", "use a 64-bit build")
     if facts.is_static:
         return Obstacle(f"{file} is statically linked: nothing can be preloaded", _RELINK)
     if "ld-musl" in (facts.interpreter or ""):
@@ -129,7 +129,7 @@ def _unfit(file: Path, facts: elf.Elf) -> Obstacle | None:
     if any("libasan" in name or "libtsan" in name for name in facts.needed):
         return Obstacle(f"{file} is a sanitizer build, which brings its own malloc", _PLAIN)
     if "malloc" in facts.defined:
-        return Obstacle(f"{file} has a malloc of its own linked in, which wins", _RELINK)
+        return Obstacle(f"{file} has its own malloc linked in, which is used instead", _RELINK)
     return None
 
 
@@ -157,7 +157,9 @@ def parse_conf_file(path: Path) -> dict[str, str]:
     """The options of a file, one "key: value" a line. Raises LaunchError with the file's name."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_CONF_FILE:
-            raise LaunchError(f"{path}: not a file of at most {LARGEST_CONF_FILE >> 10} KiB")
+            raise LaunchError(
+                f"{path}: not a regular file, or larger than {LARGEST_CONF_FILE >> 10} KiB"
+            )
         lines = [line.strip() for line in path.read_text("utf-8", "replace").splitlines()]
         return _known(dict(_pair(line) for line in lines if line and not line.startswith("#")))
     except OSError as error:
@@ -184,7 +186,7 @@ def conf_text(options: Mapping[str, str]) -> str:
     """The inverse of `parse_conf`. Raises LaunchError for a value that the format cannot carry."""
     for key, value in options.items():
         if "," in value:
-            raise LaunchError(f"{key}: {value!r} holds a comma, which separates options")
+            raise LaunchError(f"{key}: {value!r} contains a comma, which separates options")
     return ",".join(f"{key}:{value}" for key, value in options.items())
 
 

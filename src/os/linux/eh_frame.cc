@@ -170,12 +170,23 @@ bool read_entry(const UnwindModule& module, uintptr_t at, FrameEntry* out) {
   return reader.ok();
 }
 
+uint64_t identity_of(uint64_t build, uintptr_t start) {
+  Mixer mixer;
+  mixer.add(build);
+  mixer.add(start);
+  return mixer.value;
+}
+
 }  // namespace
 
 uint64_t module_identity(const UnwindModule& module) {
+  return identity_of(module_build(module), module.start);
+}
+
+uint64_t module_build(const UnwindModule& module) {
   Mixer mixer;
-  mixer.add(module.start ^ module.limit << 20);
-  mixer.add(reinterpret_cast<uintptr_t>(module.index));
+  mixer.add(module.limit - module.start);
+  mixer.add(reinterpret_cast<uintptr_t>(module.index) - module.start);
   if (module.start % kFirstPage == 0 && module.limit - module.start >= kFirstPage)
     mix_first_page(reinterpret_cast<const uint8_t*>(module.start), &mixer);
   uint32_t count;
@@ -193,7 +204,8 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   out->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   out->limit = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
   out->index = static_cast<const uint8_t*>(found.dlfo_eh_frame);
-  out->identity = module_identity(*out);
+  out->build = module_build(*out);
+  out->identity = identity_of(out->build, out->start);
   return true;
 }
 

@@ -21,7 +21,8 @@ struct UnwindModule {
   uintptr_t start = 0;
   uintptr_t limit = 0;
   const uint8_t* index = nullptr;  // .eh_frame_hdr
-  uint64_t identity = 0;           // of this very image at this place; see module_identity()
+  uint64_t build = 0;              // of this file, wherever it lies; see module_build()
+  uint64_t identity = 0;           // of this very image at this place
 
   bool contains(uintptr_t address) const { return address - start < limit - start; }
 };
@@ -41,8 +42,10 @@ void with_modules_held(Work& work) {
       &work);
 }
 
-// A hash over the module's place, its build-id and the shape of its table: another file mapped at
-// the same address after dlclose has another identity.
+// A hash over the module's build-id and the shape of its table.
+uint64_t module_build(const UnwindModule& module);
+// The same with its place: another file mapped at the same address after dlclose has another
+// identity.
 uint64_t module_identity(const UnwindModule& module);
 
 // One function, or a part of one.

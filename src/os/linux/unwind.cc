@@ -108,6 +108,12 @@ bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow
   return registers->of[kRsp] > callee.of[kRsp] ? Step::kCaller : Step::kLost;
 }
 
+// Never 0.
+uint64_t code_at(const UnwindModule& module, uintptr_t pc) {
+  const uint64_t hash = (module.build ^ (pc - module.start)) * 0xFF51AFD7ED558CCDull;
+  return (hash ^ hash >> 32) | 1;
+}
+
 // The state of a walk: the registers of one frame after another. Only copies of its members are
 // handed to functions that are not inlined, so that the members live in registers.
 class Walker {
@@ -118,6 +124,10 @@ class Walker {
   uintptr_t pc() const { return pc_; }
   // Of the module that the last step found.
   uint64_t image() const { return module_.identity; }
+  uint64_t code_of(uintptr_t pc) const {
+    return module_.contains(pc) ? code_at(module_, pc) : 0;
+  }
+  uintptr_t stack_pointer() const { return sp_; }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
 
   // On to the caller.
@@ -207,8 +217,12 @@ class Walker {
   }
   int depth = 0;
   do {
+    const uintptr_t stack_pointer = walker.stack_pointer();
     out->frames[depth] = walker.pc();
     step = walker.step(&memo, &file);
+    if (step == Step::kCaller)
+      out->sizes[depth] = static_cast<uint32_t>(walker.stack_pointer() - stack_pointer);
+    out->codes[depth] = walker.code_of(out->frames[depth]);
     out->images[depth++] = walker.image();
   } while (step == Step::kCaller && depth < kMaxFrames);
   out->depth = static_cast<uint16_t>(depth);
@@ -221,6 +235,7 @@ void only_frame(uintptr_t pc, StackTrace* out) {
   out->truncated = true;
   out->frames[0] = pc;
   out->images[0] = 0;
+  out->codes[0] = code_of(pc);
 }
 
 }  // namespace
@@ -253,6 +268,11 @@ void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
 
 void unwind_cache_clear() {
   generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+uint64_t code_of(uintptr_t return_address) {
+  UnwindModule module;
+  return find_unwind_module(return_address - 1, &module) ? code_at(module, return_address) : 0;
 }
 
 uintptr_t unwind_function_start(uintptr_t pc) {
@@ -295,6 +315,9 @@ uintptr_t unwind_function_start(uintptr_t) {
   return 0;
 }
 uint32_t unwind_frame_bytes(uintptr_t) {
+  return 0;
+}
+uint64_t code_of(uintptr_t) {
   return 0;
 }
 

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/learner.h"
+
+#include "profile/scratch_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr Nanos kElder = Nanos::seconds(1);
+constexpr int64_t kElderShare = 5;  // of the run: one over this
+constexpr Nanos kCollapse = Nanos::seconds(3);
+constexpr double kCollapsed = 0.5;
+constexpr uint8_t kRoundsToShorten = 2;
+constexpr uint32_t kRowsALock = 256;
+
+uint16_t clamp(uint32_t count) {
+  return count > UINT16_MAX ? UINT16_MAX : static_cast<uint16_t>(count);
+}
+
+bool is_short(LifetimeClass lifetime) {
+  return group_of(lifetime) == PageGroup::transient;
+}
+bool is_long(LifetimeClass lifetime) {
+  return group_of(lifetime) == PageGroup::permanent || group_of(lifetime) == PageGroup::session;
+}
+
+Evidence sum_of(const Learner::Node& node) {
+  Evidence sum = node.prior;
+  sum.add(node.now);
+  return sum;
+}
+
+}  // namespace
+
+// A context of this run, and how deep into its stack the nodes have come.
+struct Learner::Row {
+  Evidence evidence;
+  uint32_t stack;
+  uint64_t bucket;
+  ContextPath path{0, 0};
+  uint32_t node;
+  bool done;
+};
+
+struct Learner::Rows {
+  Row* row = nullptr;
+  uint32_t count = 0;
+  double live = 0;  // bytes
+};
+
+bool Learner::open(MetadataArena& arena) {
+  index_ = arena.make_array<uint32_t>(kIndexSlots);
+  if (index_ == nullptr) return false;
+  nodes_ = arena.make_array<Node>(kMostNodes);
+  return nodes_ != nullptr;
+}
+
+Learner::Node* Learner::find(uint64_t key) {
+  uint32_t slot = static_cast<uint32_t>(key >> 8) % kIndexSlots;
+  for (; index_[slot] != 0; slot = (slot + 1) % kIndexSlots)
+    if (nodes_[index_[slot] - 1].key == key) return &nodes_[index_[slot] - 1];
+  return nullptr;
+}
+
+// The node's number; kNone: full.
+uint32_t Learner::intern(uint64_t key, int level) {
+  uint32_t slot = static_cast<uint32_t>(key >> 8) % kIndexSlots;
+  for (; index_[slot] != 0; slot = (slot + 1) % kIndexSlots)
+    if (nodes_[index_[slot] - 1].key == key) return index_[slot] - 1;
+  if (count_ == kMostNodes) return kNone;
+  nodes_[count_] = {};
+  nodes_[count_].key = key;
+  nodes_[count_].level = static_cast<uint8_t>(level);
+  nodes_[count_].shown = kNothing;
+  nodes_[count_].parent = kNone;
+  index_[slot] = ++count_;
+  return count_ - 1;
+}
+
+bool Learner::take_in(uint64_t key, uint8_t level, uint8_t unseen, bool deeper,
+                      const Evidence& evidence) {
+  const uint32_t i = intern(key, level);
+  if (i == kNone) return false;
+  nodes_[i].prior.add(evidence);
+  nodes_[i].unseen = unseen;
+  nodes_[i].deeper = nodes_[i].differed = nodes_[i].differed || deeper;
+  return true;
+}
+
+// Counts of deaths first, then ages: what dies in between is seen in neither, or young.
+bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
+  LifetimeTable& table = profiler.contexts();
+  for (uint32_t i = 0; i < rows->count;) {
+    LockGuard guard(table.lock());
+    for (const uint32_t stop = i + kRowsALock; i < stop && i < rows->count; ++i) {
+      const LifetimeStats& stats = table.row(i);
+      Row& row = rows->row[i];
+      row.stack = stats.stack;
+      row.bucket = stats.bucket;
+      for (int c = 0; c < kTimedClasses; ++c) row.evidence.deaths[c] = clamp(stats.deaths[c]);
+    }
+  }
+  const int64_t share = (now - began).n / kElderShare;
+  const Nanos elder{share > kElder.n ? share : kElder.n};
+  profiler.for_each_live(now, [&](const Profiler::Live& live) {
+    rows->live += live.weight * static_cast<double>(live.size);
+    if (live.context >= rows->count) return;
+    Evidence& evidence = rows->row[live.context].evidence;
+    uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
+    young = clamp(uint32_t{young} + 1);
+    if (live.age >= elder) evidence.elders = clamp(uint32_t{evidence.elders} + 1);
+  });
+  return true;
+}
+
+void Learner::forget_counts() {
+  for (uint32_t i = 0; i < count_; ++i) {
+    Node& node = nodes_[i];
+    node.now = {};
+    node.contexts = 0;
+    node.parts_decided = node.parts_open = node.split = false;
+  }
+}
+
+bool Learner::enter(Row& row, uint64_t key, int level) {
+  const uint32_t i = intern(key, level);
+  if (i == kNone) return false;
+  Node& node = nodes_[i];
+  if (level > 1) node.parent = row.node;
+  node.met = true;
+  node.unseen = 0;
+  node.now.add(row.evidence);
+  ++node.contexts;
+  row.node = i;
+  return true;
+}
+
+Verdict Learner::verdict_on(const Node& node) const {
+  return verdict_of(sum_of(node));
+}
+
+bool Learner::is_split(const Node& node, const Verdict& verdict) const {
+  if (node.differed) return true;
+  return node.contexts > 1 && !(verdict.decided && is_short(verdict.lifetime));
+}
+
+// Level by level, so that a node is whole before its parts are asked for.
+void Learner::descend(const StackTable& stacks, Rows& rows) {
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    Row& row = rows.row[i];
+    row.node = kNone;
+    row.done = row.evidence.samples() == 0 || stacks.depth(row.stack) == 0;
+    if (row.done) continue;
+    ++contexts_;
+    row.path = ContextPath(stacks.code(stacks.frame(row.stack, 0)), row.bucket);
+    row.done = !enter(row, row.path.key(), 1);
+  }
+  for (int level = 1; level < kMostLevels; ++level) {
+    for (uint32_t i = 0; i < count_; ++i)
+      if (nodes_[i].met && nodes_[i].level == level)
+        nodes_[i].split = is_split(nodes_[i], verdict_on(nodes_[i]));
+    bool any = false;
+    for (uint32_t i = 0; i < rows.count; ++i) {
+      Row& row = rows.row[i];
+      if (row.done) continue;
+      const auto frame = static_cast<uint32_t>(row.path.next_frame());
+      row.done = !nodes_[row.node].split || frame >= stacks.depth(row.stack);
+      if (row.done) continue;
+      row.path.descend(stacks.code(stacks.frame(row.stack, frame)));
+      row.done = !enter(row, row.path.key(), level + 1);
+      any = any || !row.done;
+    }
+    if (!any) return;
+  }
+}
+
+void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
+  if (part.split && part.deeper) {
+    parent.differed = parent.differed || part.differed;
+    parent.deeper = true;
+  } else if (!verdict.decided) {
+    parent.parts_open = true;
+  } else if (!parent.parts_decided) {
+    parent.heard = verdict.lifetime;
+    parent.parts_decided = true;
+  } else if (group_of(parent.heard) != group_of(verdict.lifetime)) {
+    parent.deeper = parent.differed = true;
+  } else if (parent.heard < verdict.lifetime) {
+    parent.heard = verdict.lifetime;
+  }
+}
+
+// From the deepest level inward: where the parts of a node differ, or some are not known yet while
+// others die young, it sends the asker deeper.
+void Learner::decide_parts() {
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed;
+  for (int level = kMostLevels; level > 0; --level) {
+    for (uint32_t i = 0; i < count_; ++i) {
+      Node& node = nodes_[i];
+      if (!node.met || node.level != level) continue;
+      if (node.split && node.parts_decided && node.parts_open && is_short(node.heard))
+        node.deeper = true;
+      Verdict verdict = verdict_on(node);
+      if (node.split && node.parts_decided && !node.deeper) verdict = {true, node.heard};
+      if (node.parent != kNone) hear(nodes_[node.parent], node, verdict);
+    }
+  }
+}
+
+// Lengthens at once, shortens when two rounds agree. True: the tree's entry changes.
+bool Learner::show(Node& node) {
+  uint8_t next = kNothing;
+  if (node.deeper) {
+    next = kDeeper;
+  } else {
+    Verdict verdict = verdict_on(node);
+    if (node.split && node.parts_decided) verdict = {true, node.heard};
+    if (verdict.decided) next = static_cast<uint8_t>(verdict.lifetime);
+  }
+  const bool shortens = node.shown < kDeeper && next < node.shown;
+  node.shorter = shortens ? static_cast<uint8_t>(node.shorter + 1) : 0;
+  if (next == node.shown || (shortens && node.shorter < kRoundsToShorten)) return false;
+  node.shown = next;
+  return true;
+}
+
+void Learner::show_all(ContextTree& tree) {
+  for (uint32_t i = 0; i < count_; ++i) show(nodes_[i]);
+  fill(tree);
+}
+
+void Learner::fill(ContextTree& tree) const {
+  tree.begin();
+  for (uint32_t i = 0; i < count_; ++i) {
+    const Node& node = nodes_[i];
+    if (node.shown != kNothing)
+      tree.add(node.key, node.shown == kDeeper, static_cast<LifetimeClass>(node.shown & ~kDeeper));
+  }
+  tree.publish();
+}
+
+void Learner::sum_shares(const Rows& rows) {
+  double total = 0, short_lived = 0, long_lived = 0;
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Row& row = rows.row[i];
+    const double samples = row.evidence.samples();
+    if (samples == 0 || row.node == kNone) continue;
+    total += samples;
+    const uint8_t shown = nodes_[row.node].shown;
+    if (shown >= kDeeper) continue;
+    (is_short(static_cast<LifetimeClass>(shown)) ? short_lived : long_lived) +=
+        is_short(static_cast<LifetimeClass>(shown)) || is_long(static_cast<LifetimeClass>(shown))
+            ? samples
+            : 0;
+  }
+  if (total > 0) shares_ = {short_lived / total, long_lived / total};
+}
+
+void Learner::notice_collapse(double live, Nanos now) {
+  if (live >= most_live_ || now - most_live_at_ > kCollapse) {
+    most_live_ = live;
+    most_live_at_ = now;
+  }
+  collapsing_ = live < kCollapsed * most_live_;
+}
+
+bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Nanos now,
+                    Nanos began) {
+  ScratchPages mappings(pages);
+  MetadataArena scratch(mappings);
+  Rows rows;
+  rows.count = profiler.contexts().size();
+  if (rows.count > kMostContexts) rows.count = kMostContexts;
+  rows.row = scratch.make_array<Row>(rows.count);
+  if (rows.row == nullptr || !gather(profiler, now, began, &rows)) return false;
+  forget_counts();
+  contexts_ = 0;
+  descend(profiler.stacks(), rows);
+  decide_parts();
+  notice_collapse(rows.live, now);
+  bool changed = false;
+  for (uint32_t i = 0; i < count_; ++i) {
+    Node& node = nodes_[i];
+    if (!collapsing_) node.steady = node.now;
+    if (node.met && show(node)) changed = true;
+  }
+  if (changed) fill(tree);
+  sum_shares(rows);
+  return changed;
+}
+
+bool Learner::is_consistent() const {
+  uint32_t indexed = 0;
+  for (uint32_t slot = 0; slot < kIndexSlots; ++slot) indexed += index_[slot] != 0;
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].parent != kNone && nodes_[nodes_[i].parent].level + 1 != nodes_[i].level)
+      return false;
+  return indexed == count_;
+}
+
+}  // namespace llamalloc

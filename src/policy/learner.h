@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// From sampled lifetimes to what is known of contexts: the tree that allocations ask
+// (predict/context_tree.h). The worker runs a round about once a second.
+//
+//   profiler: deaths and ages of each stack and size
+//     --> nodes: summed from the site outward, no deeper than contexts differ
+//     --> a verdict for each node; one that shortens waits until it was seen twice
+//     --> the tree
+//
+// A node is looked into (its callers told apart) unless all of its objects die young: then none of
+// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What earlier
+// runs learned is the prior of each node; what this run adds is kept apart, for the state file.
+#pragma once
+
+#include "os/arena.h"
+#include "policy/evidence.h"
+#include "predict/context_tree.h"
+#include "profile/profiler.h"
+
+namespace llamalloc {
+
+class Learner {
+ public:
+  static constexpr uint32_t kMostNodes = ContextTree::kMostNodes;
+  static constexpr int kMostLevels = 24;
+
+  struct Node {
+    uint64_t key;
+    Evidence prior;   // of earlier runs and other processes
+    Evidence now;     // of this run, up to the last round
+    Evidence steady;  // the same before live memory collapsed, as it does when a program ends
+    Evidence saved;   // what the state file holds of this run
+    uint32_t parent;
+    uint32_t contexts;  // in this run
+    uint8_t level;
+    uint8_t unseen;       // runs since it was last met
+    uint8_t shown;        // in the tree: kNothing, or the class and kDeeper
+    uint8_t shorter;      // rounds that agreed on a shorter class
+    LifetimeClass heard;  // of its parts; valid if parts_decided
+    bool met;             // in this run
+    bool split;           // its parts are told apart
+    bool deeper;          // and differ
+    bool differed;        // its parts were seen to: kept, as not all of them are met in each run
+    bool parts_decided, parts_open;
+  };
+  static constexpr uint8_t kNothing = 0xff;
+  static constexpr uint8_t kDeeper = 0x80;
+
+  // Of what was sampled, by the verdict on its context.
+  struct Shares {
+    double short_lived = 0;
+    double long_lived = 0;
+  };
+
+  // False: no memory.
+  bool open(MetadataArena& arena);
+  bool is_open() const { return nodes_ != nullptr; }
+
+  // Before the first round: what earlier runs know. deeper: the node's parts differed.
+  bool take_in(uint64_t key, uint8_t level, uint8_t unseen, bool deeper, const Evidence& evidence);
+  // Shows what was taken in.
+  void show_all(ContextTree& tree);
+
+  // scratch: for the time of the call. True: the tree says something new of a context.
+  bool round(Profiler& profiler, ContextTree& tree, PageSource& scratch, Nanos now, Nanos began);
+
+  uint32_t size() const { return count_; }
+  Node& node(uint32_t i) { return nodes_[i]; }
+  // Null: not met, and not known from earlier.
+  Node* find(uint64_t key);
+  Shares shares() const { return shares_; }
+  uint32_t contexts() const { return contexts_; }  // that the last round saw
+  static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
+  bool is_consistent() const;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kIndexSlots = uint32_t{1} << 16;
+
+  struct Row;
+  struct Rows;
+  bool gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows);
+  void forget_counts();
+  void descend(const StackTable& stacks, Rows& rows);
+  bool enter(Row& row, uint64_t key, int level);
+  bool is_split(const Node& node, const Verdict& verdict) const;
+  void decide_parts();
+  void hear(Node& parent, const Node& part, const Verdict& verdict);
+  Verdict verdict_on(const Node& node) const;
+  bool show(Node& node);
+  void fill(ContextTree& tree) const;
+  void sum_shares(const Rows& rows);
+  void notice_collapse(double live, Nanos now);
+  uint32_t intern(uint64_t key, int level);
+
+  Node* nodes_ = nullptr;
+  uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1
+  uint32_t count_ = 0;
+  uint32_t contexts_ = 0;
+  Shares shares_;
+  double most_live_ = 0;  // bytes, of late
+  Nanos most_live_at_{};
+  bool collapsing_ = false;
+};
+
+}  // namespace llamalloc

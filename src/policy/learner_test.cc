@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/learner.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/size_bucket.h"
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kSize = 100;
+
+class LearnerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    profiler_.start(1, Nanos{0});
+    ASSERT_TRUE(learner_.open(arena_));
+    ASSERT_TRUE(tree_.open(arena_));
+  }
+
+  // Innermost first; a frame's code is made of its number, as are its address and module.
+  static StackTrace stack(const std::vector<uintptr_t>& frames) {
+    StackTrace trace;
+    for (const uintptr_t frame : frames) {
+      trace.frames[trace.depth] = frame;
+      trace.images[trace.depth] = 1;
+      trace.codes[trace.depth++] = frame * 0x9E3779B97F4A7C15ull;
+    }
+    return trace;
+  }
+  void* born(const std::vector<uintptr_t>& frames, size_t size = kSize) {
+    void* p = reinterpret_cast<void*>(next_ += 64);
+    profiler_.on_alloc(p, size, stack(frames), 0, LifetimeClass::mixed, now_, 1, 0);
+    return p;
+  }
+  void dies(void* p) { profiler_.on_free(p, now_, 1, 0); }
+  void die_at_once(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
+    for (int i = 0; i < count; ++i) dies(born(frames, size));
+  }
+  void stay(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
+    for (int i = 0; i < count; ++i) born(frames, size);
+  }
+  void pass(Nanos time) { now_ = now_ + time; }
+  bool round() { return learner_.round(profiler_, tree_, pages_, now_, Nanos{0}); }
+
+  // What an allocation finds, and how deep it looked.
+  struct Answer {
+    bool known = false;
+    LifetimeClass lifetime = LifetimeClass::mixed;
+    int level = 0;
+  };
+  Answer ask(const std::vector<uintptr_t>& frames, size_t size = kSize) const {
+    const StackTrace trace = stack(frames);
+    ContextPath path(trace.codes[0], size_bucket(size));
+    while (true) {
+      const ContextTree::Node node = tree_.find(path.key());
+      if (!node.found) return {};
+      if (!node.deeper) return {true, node.lifetime, path.level()};
+      const int frame = path.next_frame();
+      if (frame >= trace.depth) return {};
+      path.descend(trace.codes[frame]);
+    }
+  }
+
+  FakePages pages_;
+  MetadataArena arena_{pages_};
+  Profiler profiler_{arena_, pages_};
+  Learner learner_;
+  ContextTree tree_;
+  Nanos now_{0};
+  uintptr_t next_ = 1 << 20;
+};
+
+TEST_F(LearnerTest, KnowsNothingAtFirst) {
+  EXPECT_FALSE(round());
+  EXPECT_FALSE(ask({1, 2, 3}).known);
+}
+
+TEST_F(LearnerTest, TheSiteDecidesWhereAllDieYoung) {
+  for (uintptr_t caller = 10; caller < 20; ++caller) die_at_once({1, caller, 3}, 20);
+  EXPECT_TRUE(round());
+  const Answer answer = ask({1, 99});  // of a caller that was never seen, too
+  EXPECT_TRUE(answer.known);
+  EXPECT_EQ(answer.lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(answer.level, 1);
+}
+
+TEST_F(LearnerTest, CallersAreToldApartThroughAWrapper) {
+  die_at_once({1, 2, 10, 5}, 100);
+  stay({1, 2, 11, 5}, 10);
+  pass(Nanos::seconds(10));
+  EXPECT_TRUE(round());
+  EXPECT_EQ(ask({1, 2, 10, 5}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask({1, 2, 10, 5}).level, 4);  // site, size, wrapper, caller
+  EXPECT_EQ(ask({1, 2, 11, 5}).lifetime, LifetimeClass::never);
+  EXPECT_FALSE(ask({1, 2, 12, 5}).known);  // a caller that was never seen is not guessed
+}
+
+TEST_F(LearnerTest, SizesAreToldApart) {
+  die_at_once({1, 2}, 100, 100);
+  stay({1, 2}, 10, 1000);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(ask({1, 2}, 100).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask({1, 2}, 1000).lifetime, LifetimeClass::never);
+  EXPECT_EQ(ask({1, 2}, 1000).level, 2);
+}
+
+TEST_F(LearnerTest, OneStackThatDoesBothIsMixed) {
+  die_at_once({1, 2}, 100);
+  stay({1, 2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::mixed);
+}
+
+TEST_F(LearnerTest, ACallerThatIsNotYetKnownIsNotTakenForItsSibling) {
+  die_at_once({1, 10}, 100);
+  stay({1, 11}, 3);  // too few to decide
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_FALSE(ask({1, 11}).known);
+}
+
+TEST_F(LearnerTest, LengthensAtOnceAndShortensLater) {
+  stay({1}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::never);
+  profiler_.forget_all(now_);
+  die_at_once({1}, 100);
+  round();
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::never);
+  EXPECT_TRUE(round());
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+  stay({1}, 10);
+  pass(Nanos::seconds(20));
+  EXPECT_TRUE(round());
+  EXPECT_NE(ask({1}).lifetime, LifetimeClass::le_10ms);
+}
+
+TEST_F(LearnerTest, WhatEarlierRunsKnowHoldsFromTheStart) {
+  die_at_once({1, 10}, 100);
+  stay({1, 11}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  auto later = std::make_unique<Learner>();
+  ContextTree tree;
+  ASSERT_TRUE(later->open(arena_));
+  ASSERT_TRUE(tree.open(arena_));
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    const Learner::Node& node = learner_.node(i);
+    later->take_in(node.key, node.level, 0, node.differed, node.now);
+  }
+  later->show_all(tree);
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    const uint64_t key = learner_.node(i).key;
+    EXPECT_EQ(tree.find(key).found, tree_.find(key).found);
+    EXPECT_EQ(tree.find(key).deeper, tree_.find(key).deeper);
+    EXPECT_EQ(tree.find(key).lifetime, tree_.find(key).lifetime);
+  }
+}
+
+// A program that ends frees all: the deaths of its last seconds are not kept.
+TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
+  std::vector<void*> stored;
+  for (int i = 0; i < 100; ++i) stored.push_back(born({1}));
+  pass(Nanos::seconds(10));
+  round();
+  for (void* p : stored) dies(p);
+  pass(Nanos::seconds(1));
+  round();
+  EXPECT_EQ(learner_.node(0).now.young[3], 0);
+  EXPECT_EQ(learner_.node(0).steady.elders, 100);
+  EXPECT_EQ(learner_.node(0).steady.deaths[3], 0);
+  pass(Nanos::seconds(5));  // it goes on: so that was its load
+  round();
+  EXPECT_EQ(learner_.node(0).steady.elders, 0);
+}
+
+TEST_F(LearnerTest, SharesOfWhatWasSampled) {
+  die_at_once({1}, 300);
+  stay({2}, 100);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_NEAR(learner_.shares().short_lived, 0.75, 0.01);
+  EXPECT_NEAR(learner_.shares().long_lived, 0.25, 0.01);
+}
+
+TEST_F(LearnerTest, ContextsWithoutEndStayBounded) {
+  for (uintptr_t caller = 1; caller < 30000; ++caller) stay({caller, caller + 1}, 4);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_LE(learner_.size(), Learner::kMostNodes);
+  EXPECT_TRUE(learner_.is_consistent());
+}
+
+}  // namespace
+}  // namespace llamalloc
