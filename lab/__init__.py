@@ -3,6 +3,6 @@
 
     places, allocators, launcher, server, redis ---> bench, demo, sites, workloads
 
-The modules here are shared; bench, demo, sites and workloads do not know each other. All of it may import
-llamalloc, and nothing of llamalloc imports it.
+The modules here are shared; bench, demo, sites and workloads do not know each other. All of it may
+import llamalloc, and nothing of llamalloc imports it.
 """
