@@ -54,14 +54,17 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--conf", default="", help="options of the rows that learn: key:value,...")
     parser.add_argument("--peak", type=int, default=1024, help="MiB (1024)")
     parser.add_argument("--survivors", type=int, default=5120, help="KiB (5120)")
+    parser.add_argument("--waves", type=int, default=1, help="fills and drops (1)")
+    parser.add_argument("--warm", type=int, default=0,
+                        help="MiB of a small first wave, to learn from (none)")  # fmt: skip
     parser.add_argument("--settle", type=float, default=4.0,
                         help="seconds from the drop to the measurement (4)")  # fmt: skip
     parser.add_argument("--lib", type=Path, default=LIBRARY, help="our library (this build's)")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "sites", help="folder to write")
     parser.add_argument("--keep", action="store_true", help="keep each state and its statistics")
     options = parser.parse_args(argv)
-    if min(options.runs, options.peak, options.survivors, options.pace) < 1:
-        parser.error("--runs, --peak, --survivors and --pace must be at least 1")
+    if min(options.runs, options.peak, options.survivors, options.pace, options.waves) < 1:
+        parser.error("--runs, --peak, --survivors, --pace and --waves must be at least 1")
     if options.settle < 0:
         parser.error("--settle must not be negative")
     return options

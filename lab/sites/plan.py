@@ -34,6 +34,11 @@ def steps(options: argparse.Namespace, results: Results) -> list[Step]:
 
 def _ways(options: argparse.Namespace, results: Results) -> Iterator[Step]:
     load = ["--peak", str(options.peak), "--survivors", str(options.survivors)]
+    load += [
+        "--waves",
+        str(options.waves),
+        *(["--warm", str(options.warm)] if options.warm else []),
+    ]
     paces = {"full": [], "paced": ["--pace", str(options.pace)]}
     fills = list(paces) if options.fill == "both" else [options.fill]
     for program, way, variant in _programs(options, results):

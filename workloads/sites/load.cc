@@ -5,6 +5,7 @@
 //   fill   --peak MiB of 64-byte objects, --survivors KiB of them of the other kind, evenly mixed
 //   drop   every temporary object is freed; the survivors pin whatever page they were put on
 //
+//   --warm MiB: a small wave comes first, and three seconds of rest, in which a process may learn
 //   --evict: objects of 16 to 1,024 bytes and of both kinds fill --peak MiB, then random objects
 //   are replaced by others, and in the end three of four are freed at random.
 //
@@ -26,11 +27,13 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr size_t kObject = 64;
+constexpr auto kRest = std::chrono::seconds(3);
 
 struct Settings {
   size_t peak = size_t{1} << 30;
   size_t survivors = 5 << 20;
   size_t waves = 1;
+  size_t warm = 0;   // bytes of the wave that comes first
   size_t pace = 0;   // bytes a second while it fills; 0: full speed
   size_t churn = 4;  // --evict: objects replaced, for each that is there
   bool evict = false;
@@ -93,9 +96,9 @@ class Pace {
   Clock::time_point start_ = Clock::now();
 };
 
-// One wave: `survivors` objects stay.
-void wave(const Settings& settings, size_t survivors, Outcome& out) {
-  const size_t total = settings.peak / kObject;
+// One wave of `bytes`: `survivors` objects stay.
+void wave(const Settings& settings, size_t bytes, size_t survivors, Outcome& out) {
+  const size_t total = bytes / kObject;
   Table<void*> objects(total);
   Pace pace(settings.pace);
   size_t temporaries = 0;
@@ -117,8 +120,14 @@ void wave(const Settings& settings, size_t survivors, Outcome& out) {
 
 Outcome waves(const Settings& settings) {
   Outcome out;
+  if (settings.warm > 0) {
+    const size_t share = settings.peak / settings.warm;
+    wave(settings, settings.warm, settings.survivors / kObject / share, out);
+    std::this_thread::sleep_for(kRest);
+    out.fill = out.drop = 0;
+  }
   for (size_t i = 0; i < settings.waves; ++i) {
-    wave(settings, settings.survivors / kObject / settings.waves, out);
+    wave(settings, settings.peak, settings.survivors / kObject / settings.waves, out);
   }
   return out;
 }
@@ -164,13 +173,14 @@ Outcome evict(const Settings& settings) {
 }
 
 const char kHelp[] =
-    "usage: WAY [--peak MiB] [--survivors KiB] [--waves N] [--pace MiB] [--evict] [--churn N]\n"
-    "           [--wait]\n"
+    "usage: WAY [--peak MiB] [--survivors KiB] [--waves N] [--warm MiB] [--pace MiB]\n"
+    "           [--evict] [--churn N] [--wait]\n"
     "\n"
     "Fills --peak (1024) MiB with 64-byte objects, --survivors (5120) KiB of them of the kind "
     "that\n"
     "stays, and frees the rest; in --waves (1), the survivors shared among them. --pace: so many\n"
-    "MiB a second while it fills. --evict: objects of both kinds and all sizes, replaced and "
+    "MiB a second while it fills. --warm: a wave of so many MiB and three seconds of rest first.\n"
+    "--evict: objects of both kinds and all sizes, replaced and "
     "freed\n"
     "at random, --churn (4) times. --wait: stay until standard input ends, to be measured.\n";
 
@@ -205,6 +215,8 @@ Settings parse(char** argv) {
       s.survivors = number(word, *++at) << 10;
     else if (is("--waves"))
       s.waves = number(word, *++at);
+    else if (is("--warm"))
+      s.warm = number(word, *++at) << 20;
     else if (is("--pace"))
       s.pace = number(word, *++at) << 20;
     else if (is("--churn"))
@@ -213,6 +225,7 @@ Settings parse(char** argv) {
       misused(word);
   }
   if (s.survivors > s.peak) misused("--survivors above --peak");
+  if (s.warm > s.peak) misused("--warm above --peak");
   return s;
 }
 
