@@ -15,8 +15,9 @@ extern "C" {
 const char* llamalloc_version(void);
 
 /* Reads the statistic (docs/statistics.md) or option (docs/options.md) called `name`. The value is
- * a uint64_t (flags are 0 or 1, times are in nanoseconds). Options of kind text or reaction, and
- * "version", "model_state" and "tag" (of the calling thread), are 0-terminated texts.
+ * a uint64_t (flags are 0 or 1, times are in nanoseconds). Options of kind text, reaction or
+ * segregation, and "version", "model_state" and "tag" (of the calling thread), are 0-terminated
+ * texts.
  * *bytes holds the room at `out`; afterwards it holds the size of the value, with the 0 of a text.
  * ENOENT: unknown name. ERANGE: too little room; nothing is written, *bytes is the size needed.
  *

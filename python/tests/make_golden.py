@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes contracts/golden/ anew: `python python/tests/make_golden.py [NAME...]`.
 
-Names: tokens, profile, model, trace.
+Names: tokens, profile, model, trace, learned.
 
 Golden files change only with their contract; the tests then say which twin lags behind.
 """
@@ -10,10 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from support import golden_model, golden_profile, golden_trace, profile_writer
+from support import golden_learned, golden_model, golden_profile, golden_trace, profile_writer
 from support.token_cases import CASES
 
-from llamalloc.formats import model_file, tokens
+from llamalloc.formats import learned_state, model_file, tokens
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 
@@ -48,11 +48,22 @@ def make_trace() -> None:
     (GOLDEN / "trace_v1.trace").write_bytes(golden_trace.resolved())
 
 
+def make_learned() -> None:
+    """learned_v1.learned."""
+    learned_state.write(golden_learned.STATE, GOLDEN / "learned_v1.learned")
+
+
 def _lines(items: list) -> str:
     return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=True) for item in items) + "\n]"
 
 
-MAKERS = {"tokens": make_tokens, "profile": make_profile, "model": make_model, "trace": make_trace}
+MAKERS = {
+    "tokens": make_tokens,
+    "profile": make_profile,
+    "model": make_model,
+    "trace": make_trace,
+    "learned": make_learned,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MAKERS:

@@ -44,6 +44,8 @@ bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
   return false;
 }
 
+constexpr const char* kReactions[] = {"abort", "report"};
+constexpr const char* kSegregations[] = {"auto", "always", "never"};
 constexpr const char* kBadNumber = "not a number with a known unit";
 constexpr const char* kOutOfRange = "out of range";
 
@@ -80,11 +82,20 @@ bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
   if (on || off) *out = on;
   return on || off;
 }
+template <typename E, size_t N>
+bool set_choice(Text text, const char* const (&words)[N], E* out) {
+  for (size_t i = 0; i < N; ++i)
+    if (text.is(words[i])) return Options::change(out, static_cast<E>(i)), true;
+  return false;
+}
 bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const char** error) {
   *error = "expected abort or report";
-  if (text.is("abort")) return Options::change(&out->value, OnMisuse::abort), true;
-  if (text.is("report")) return Options::change(&out->value, OnMisuse::report), true;
-  return false;
+  return set_choice(text, kReactions, &out->value);
+}
+bool set_segregation(Text text, uint64_t, uint64_t, Options::segregation* out,
+                     const char** error) {
+  *error = "expected auto, always or never";
+  return set_choice(text, kSegregations, &out->value);
 }
 bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
   *error = "too long";
@@ -94,8 +105,11 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
   return true;
 }
 
-const char* reaction_name(const Options::reaction& value) {
-  return value == OnMisuse::abort ? "abort" : "report";
+const char* name_of(const Options::reaction& choice) {
+  return kReactions[static_cast<int>(Options::current(choice.value))];
+}
+const char* name_of(const Options::segregation& choice) {
+  return kSegregations[static_cast<int>(Options::current(choice.value))];
 }
 
 void format(char* out, size_t room, uint64_t value) {
@@ -107,8 +121,9 @@ void format(char* out, size_t room, bool value) {
 void format(char* out, size_t room, const OptionText& value) {
   snprintf(out, room, "%s", value.text);
 }
-void format(char* out, size_t room, const Options::reaction& value) {
-  snprintf(out, room, "%s", reaction_name(value));
+template <typename E>
+void format(char* out, size_t room, const Options::Choice<E>& value) {
+  snprintf(out, room, "%s", name_of(value));
 }
 
 template <typename T>
@@ -118,8 +133,9 @@ Options::Value value_of(const T& number) {
 Options::Value value_of(const OptionText& text) {
   return {0, text.text};
 }
-Options::Value value_of(const Options::reaction& value) {
-  return {0, reaction_name(value)};
+template <typename E>
+Options::Value value_of(const Options::Choice<E>& value) {
+  return {0, name_of(value)};
 }
 
 Text until(const char* p, const char* end, char stop) {

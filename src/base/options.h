@@ -20,7 +20,9 @@ struct OptionText {
   char text[kOptionText] = {};
 };
 
+// In the order of their words in an OPTION row.
 enum class OnMisuse : uint8_t { abort, report };
+enum class Segregate : uint8_t { automatic, always, never };
 
 struct Options {
   // An option that may change at run time, while threads read it.
@@ -40,11 +42,14 @@ struct Options {
   using count = uint64_t;
   using flag = bool;
   using text = OptionText;
-  struct reaction {
-    OnMisuse value;
-    constexpr reaction(int number) : value(static_cast<OnMisuse>(number)) {}  // of the table
-    bool operator==(OnMisuse other) const { return current(value) == other; }
+  template <typename E>
+  struct Choice {
+    E value;
+    constexpr Choice(int number) : value(static_cast<E>(number)) {}  // of the table
+    bool operator==(E other) const { return current(value) == other; }
   };
+  using reaction = Choice<OnMisuse>;
+  using segregation = Choice<Segregate>;
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 

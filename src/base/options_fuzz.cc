@@ -18,7 +18,8 @@ void expect_in_bounds(uint64_t value, uint64_t low, uint64_t high) {
   expect(value >= low && value <= high);
 }
 void expect_in_bounds(bool, uint64_t, uint64_t) {}
-void expect_in_bounds(Options::reaction option, uint64_t low, uint64_t high) {
+template <typename E>
+void expect_in_bounds(Options::Choice<E> option, uint64_t low, uint64_t high) {
   expect_in_bounds(static_cast<uint64_t>(option.value), low, high);
 }
 void expect_in_bounds(const OptionText& value, uint64_t, uint64_t) {

@@ -28,6 +28,15 @@ TEST(Options, AReactionIsOneOfTwoWords) {
   EXPECT_EQ(options.on_misuse, OnMisuse::report);
   EXPECT_EQ(parse(&options, "on_misuse:ABORT"), "");
   EXPECT_EQ(options.on_misuse, OnMisuse::abort);
+  EXPECT_EQ(options.segregate, Segregate::automatic);
+  EXPECT_EQ(parse(&options, "segregate:never"), "");
+  EXPECT_EQ(options.segregate, Segregate::never);
+  EXPECT_EQ(parse(&options, "segregate:always"), "");
+  EXPECT_EQ(options.segregate, Segregate::always);
+  EXPECT_NE(parse(&options, "segregate:on").find("expected auto, always or never"),
+            std::string::npos);
+  EXPECT_EQ(parse(&options, "segregate:auto"), "");
+  EXPECT_EQ(options.segregate, Segregate::automatic);
 }
 
 TEST(Options, GetReadsWhatWasSet) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocation does, whole: its shape, its class, samples, caches, hardening, resizes, and
-// the work in the background as steps in time. Threads, signals, forks and options belong to
-// runtime; the simulator drives the same engine with a clock of its own.
+// Allocation, free and resize as a whole: size class, lifetime class, sampling, thread caches,
+// hardening; and the background work, one step at a time. Threads, signals, forks and reading
+// options belong to runtime. The simulator drives the same engine with its own clock.
 //
 //   request --> count down --> (due: sample, recheck, housekeeping) --> choose a class --> take
-//   free    --> keep what is large | end of a sample | magazine --> heap
-//   step    --> collect caches, promote, break, release, empty idle caches --> when to come again
+//   free    --> keep a large object for reuse | end of a sample | magazine --> heap
+//   step    --> collect caches, promote, break, release, empty idle caches --> time of next step
 //
-// The fast paths, which need nothing of this, are in runtime/allocator.h.
+// The fast paths are in runtime/allocator.h.
 #pragma once
 
 #include "base/counters.h"
@@ -26,12 +26,12 @@ namespace llamalloc {
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);
-// Huge pages in use below which idle threads keep what they have: they pin no more than these.
+// With fewer huge pages in use, idle threads keep their caches: they cannot pin more pages.
 inline constexpr size_t kFewPages = 4;
 inline constexpr size_t kUnknownSize = ~size_t{0};
 
-// What went back to the system: empty huge pages, freed mappings of large objects, and the free
-// part of pages that hold little. Bytes.
+// Bytes that were returned to the system: empty huge pages, freed mappings of large objects, and
+// the free part of sparse pages.
 struct Released {
   size_t empty_pages;
   size_t mappings;
@@ -63,9 +63,9 @@ class Engine {
   World& world;
   Hardening hardening;
   std::atomic<bool> placement_on{false};  // predictions are asked for
-  std::atomic<bool> has_worker{false};    // somebody calls step() when it says
+  std::atomic<bool> has_worker{false};    // step() is called when due
 
-  // A new thread has this cache; it must be adopted and empty.
+  // For a cache that a new thread has just adopted; it must be empty.
   void start_countdown(ThreadCache* cache);
   // Gives back what the thread has cached.
   void flush_cache(ThreadCache* cache);
@@ -73,9 +73,9 @@ class Engine {
   // The slow paths. cache: the calling thread's, or null (engine/thread_cache.h).
   // Null: no memory.
   void* allocate(ThreadCache* cache, const Request& request);
-  // Whether the object was kept for reuse as it is; else deallocate has to follow. What most
-  // objects above kSmallMax need: no lock, no system call. Only while a worker runs that will give
-  // back what is kept here.
+  // Keeps a freed object above kSmallMax for reuse, without a lock or system call. False: it was
+  // not kept, and the caller must deallocate it. Only while a worker runs, which later returns what
+  // is kept here.
   [[gnu::always_inline]] bool keep_large(ThreadCache* cache, Span* span, size_t given) {
     if (span->kind == SpanKind::slots || span->sampled) return false;
     if (given != kUnknownSize && given > span->object_size()) return false;
@@ -85,25 +85,24 @@ class Engine {
   }
   // p: the start of an object in span. given: the size that a sized delete named.
   void deallocate(ThreadCache* cache, void* p, Span* span, size_t given);
-  // The object with its new size where it lies, or where the system moved it; null: the caller has
-  // to allocate, copy and free. p: the start of an unhardened object in span.
+  // Resizes without a copy; the system may move a mapping. Null: the caller has to allocate, copy
+  // and free. p: the start of an unhardened object in span.
   void* resize_in_place(void* p, Span* span, size_t size);
 
-  // Asks every thread to return what it holds with its next bookkeeping, and gives back what lies
-  // in depots.
+  // Asks every thread to return its cache at its next housekeeping, and empties the depots.
   void collect_caches(Nanos now);
-  // What is empty goes back to the system now, less `keep` bytes of pages.
+  // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages.
   Released release(size_t keep);
-  // One step of the background work at `now`; the result: when to come again. busy: the caller has
-  // work of its own that cannot wait for long. One caller at a time.
+  // Does one step of the background work at `now`. Returns how long to sleep until the next step.
+  // busy: the caller has urgent work of its own. One caller at a time.
   Nanos step(Nanos now, bool busy);
-  // Asleep for long: want_worker has to wake it.
+  // The worker sleeps for long, so want_worker has to wake it.
   bool is_dozing() const { return dozing_.load(std::memory_order_relaxed); }
-  // True once: the caller is the one who wakes it.
+  // True for one caller only, which then wakes the worker.
   bool stop_dozing() { return is_dozing() && dozing_.exchange(false); }
 
  private:
-  // What an allocation's turn at the countdown brought up.
+  // What is due because the countdown of an allocation reached zero.
   struct Due {
     bool sample = false;
     bool recheck = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of an allocation, and the shape that it gets: which size class, run or mapping
-// serves it, and whether a resize leaves it where it is.
+// The parameters of an allocation; which size class, run or mapping serves it; and whether a resize
+// can stay in place.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,19 @@ struct Request {
   size_t size;  // at most kLargestSize
   CallSite site{};
   size_t alignment = 1;       // a power of two
-  bool counted = false;       // the fast path has taken the size off the countdown already
+  bool counted = false;       // the fast path has already subtracted the size from the countdown
   bool grows = false;         // realloc makes it larger: heap/heap.h, grows_as_run
   uint8_t hotness = kNoHint;  // 0 (cold) to 255 (hot)
 };
 
-// Address space far larger than any program's cannot be had: refused before rounding overflows.
+// Too large for any address space: refused before rounding overflows.
 constexpr bool is_absurd(size_t size, size_t alignment) {
   return size > kLargestSize || alignment > kLargestSize / 2 || size > kLargestSize - alignment;
 }
 
-// The first class that holds the size and whose slots are all so aligned; kSizeClasses: none. Spans
-// start at a multiple of the block size, so slots of a size that is a multiple of the alignment are
-// aligned. size: at most kSmallMax; alignment: at most kBlockSize.
+// The first class that holds the size and whose slots all have the alignment; kSizeClasses: none.
+// Spans start at a multiple of the block size. So slots are aligned if their size is a multiple of
+// the alignment. size: at most kSmallMax; alignment: at most kBlockSize.
 constexpr int aligned_class_of(size_t size, size_t alignment) {
   int c = size_class_of(size < alignment ? alignment : size);
   while (c < kSizeClasses && kSizeClassRows[c].size % alignment != 0) ++c;
@@ -48,7 +48,7 @@ constexpr bool fits_in_place(size_t have, size_t want) {
   return want <= have && (want >= have / 2 || have <= 64);
 }
 
-// The usable size of an allocation of this shape, unhardened; 0: it cannot be had.
+// The usable size of such an allocation, unhardened; 0: it would fail.
 constexpr size_t usable_size_of(size_t size, size_t alignment) {
   if (is_absurd(size, alignment)) return 0;
   const int c = class_serving(size, alignment);

@@ -12,25 +12,26 @@
 
 namespace llamalloc {
 
-// What others subtract from a thread's countdown to call it in; the thread adds it back. The
-// thread's own plain update may swallow it: then it is called in the next time.
+// Other threads subtract this from a thread's countdown, so that the thread takes the slow path;
+// the thread adds it back. The thread's own plain store may overwrite the subtraction; the next
+// round repeats it.
 inline constexpr int64_t kCallIn = int64_t{1} << 60;
 
 // Who may use the magazines of a thread's cache (engine/idle_caches.h).
 enum class Custody : uint8_t {
   own,      // its thread
-  claimed,  // the worker; the thread goes to the shared heap meanwhile
-  emptied,  // its thread, which has not been back since the worker emptied them
+  claimed,  // the worker; the thread uses the shared heap meanwhile
+  emptied,  // its thread, which has not allocated since the worker emptied them
 };
 
 struct CacheSlot;
 
-// Each claim in vain doubles the time to the next, up to so many times.
+// Each failed claim doubles the time to the next one, up to this many times.
 inline constexpr uint8_t kMostVainClaims = 6;
 
 struct alignas(kSmallPage) ThreadCache {
-  // Bytes until the thread has to look up from its work (tick): sampling, re-evaluation,
-  // housekeeping; negative: now.
+  // Bytes until the thread must do sampling, rechecks or housekeeping (Engine::tick); negative:
+  // now.
   std::atomic<int64_t> countdown;
   bool predicting;  // allocations go through the prediction cache
   bool sampling;    // bytes_to_sample counts
@@ -44,14 +45,14 @@ struct alignas(kSmallPage) ThreadCache {
   StackBounds own_stack;
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
-  // Where the thread finds this cache, for the worker; null: the thread ends, or would do so
-  // without telling. As the next two, guarded by the registry's lock.
+  // Where the thread finds this cache; the worker writes to it. Null: the thread is ending, or we
+  // would not be told of its end. This and the next two are guarded by the registry's lock.
   CacheSlot* slot;
   bool abandoned;       // the thread ended while the cache was claimed: the worker retires it
   Nanos asked;          // when housekeeping became due
-  uint8_t vain_claims;  // since `asked`; as next_claim, the worker's
+  uint8_t vain_claims;  // failed claims since `asked`; this and next_claim are the worker's
   Nanos next_claim;
-  uint32_t tag;       // of what the thread does, in the profiler's TagTable; 0: none
+  uint32_t tag;       // the thread's tag in the profiler's TagTable; 0: none
   ThreadCache* next;  // all caches ever made, under the registry's lock
   Magazines magazines;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All thread caches of the process: made as threads come, flushed and reused as they go.
+// All thread caches of the process: created when a thread starts, flushed and reused when one ends.
 #pragma once
 
 #include "engine/cache_slot.h"
@@ -10,34 +10,37 @@ namespace llamalloc {
 
 class ThreadRegistry {
  public:
-  // empty: what stands in the slot of a thread whose cache is claimed.
+  // empty: the cache that a thread's slot holds while its own cache is claimed.
   constexpr explicit ThreadRegistry(ThreadCache& empty) : empty_(empty) {}
 
-  // A cache for the calling thread: a used one, or a new one; null: no memory.
+  // A cache for the calling thread, reused or new; null: no memory.
   ThreadCache* adopt(MetadataArena& arena);
   // Gives back all that the cache holds and keeps it for another thread.
   void retire(ThreadCache* cache, Heap& owner);
   // Asks every thread to return what it holds when it next allocates.
   void request_housekeeping(Nanos now);
 
-  // The thread may come and go from here on: the worker writes to its slot.
+  // From now on the worker may write to the thread's slot.
   void open_slot(ThreadCache* cache, CacheSlot* slot);
   // False: the cache is claimed, and the worker will retire it.
   bool close_slot(ThreadCache* cache);
 
-  // What the worker takes from threads that it finds idle (engine/idle_caches.h).
+  // How the worker takes the caches of idle threads (engine/idle_caches.h).
   //
-  // Claims caches whose threads housekeeping has waited for since `before` and that are due for a
-  // claim; at most `room`, another part of them each time. *more: others wait too.
+  // Claims caches that are due for a claim and whose threads were asked for housekeeping before
+  // `before` and have not answered. Claims at most `room`, and continues there in the next call.
+  // *more: other caches are due too.
   size_t claim_idle(Nanos before, Nanos now, ThreadCache** out, size_t room, bool* more);
   // After a barrier on all threads (fenced: there was one). True: the cache is the worker's. False:
   // its thread uses it, and the claim is over.
   bool confirm_claim(ThreadCache* cache, bool fenced);
   // The cache is its thread's again. False: the thread has ended, the caller retires the cache.
   bool end_claim(ThreadCache* cache, Custody next);
-  // By the thread, in a slow path that found the empty cache. False: its own is claimed right now.
+  // Called by the thread in a slow path that found the empty cache. False: its own cache is claimed
+  // now.
   bool take_back(ThreadCache* cache, CacheSlot* slot);
-  // After fork: the child keeps its own cache. What the others held stays lost, as their stacks do.
+  // After fork: the child keeps its own cache. The caches of the other threads are lost, like their
+  // stacks.
   void forget_others(ThreadCache* mine);
   // Makes every thread look at the options again.
   void wake_all();

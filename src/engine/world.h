@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine asks of its surroundings besides memory and clock (os/pages.h). In a process:
-// runtime/process_world.h; in a simulation: sim/engine_world.h.
+// What the engine needs from its surroundings besides memory and clock (os/pages.h). Implemented
+// for a process by runtime/process_world.h, for a simulation by sim/product_policy.h.
 #pragma once
 
 #include "base/stack_trace.h"
@@ -12,23 +12,24 @@ namespace llamalloc {
 
 class World {
  public:
-  // Where an object of a predicting thread belongs. recheck: its prediction is due for another
-  // look.
+  // The class and page group of an allocation. Called only for threads that use predictions.
+  // recheck: the context's cached class is due for a second evaluation.
   virtual Placement::Choice choose(ThreadCache& cache, const Request& request, bool recheck) = 0;
-  // The stack of the calling thread, from the request's call site outward, and its processor: of a
-  // sample.
+  // For a sample: the stack of the calling thread, from the request's call site outward, and the
+  // processor that it runs on.
   virtual void trace_stack(const CallSite& site, StackTrace* out) = 0;
   virtual uint32_t processor() = 0;
 
-  // A memory barrier on all threads (os/thread_barrier.h); false: it cannot be had.
+  // A memory barrier on all threads (os/thread_barrier.h); false: not available.
   virtual bool may_issue_barrier() = 0;
   virtual bool issue_barrier() = 0;
 
-  // There is something to give back; or only caches that threads may go idle with.
+  // Wakes the worker: there is memory to return. The second: only caches of threads that may go
+  // idle, so the worker need not come at once.
   virtual void want_worker() = 0;
   virtual void want_idle_caches_emptied() = 0;
 
-  // The program misuses the object; may end the process. span: null if it is none of ours.
+  // The program misuses the object; may abort the process. span: null if the object is not ours.
   virtual void report_misuse(const void* p, const Span* span, const char* what) = 0;
   // A sized delete with a size that the object cannot have.
   virtual void note_wrong_size(const void* p, const Span* span, size_t given) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of bins: (page group, slot size, sampled or not). Those of the first half are local: a
-// thread may cache their slots. The second half holds the sampled objects.
+// Numbers of bins: (page group, slot size, sampled or not). Bins of the first half are local: a
+// thread may cache their slots. Bins of the second half are for samples.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace llamalloc {
 
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
-inline constexpr int kNoLocalBin = -1;  // of what no thread may cache
+inline constexpr int kNoLocalBin = -1;  // for objects that no thread may cache
 inline constexpr int kBins = 2 * kLocalBins;
 
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {

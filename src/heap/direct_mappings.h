@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects above 1 MiB: each a mapping of its own.
+// Objects above 1 MiB: each has its own mapping.
 //
 //   allocate --> in use --> freed last --> freed before and kept, newest first --> unmapped
 //                              |              |
 //                              +--------------+--> serves the next request of about its size
 //
-// The one freed last is always kept, older ones only as far as they are little beside what is in
-// use; the worker unmaps what lies there for a while. It changes hands by one atomic operation, as
-// a word of its record and its small pages; the others under a lock, which is never held over a
-// system call.
+// The mapping freed last is always kept. Older ones are kept only while they are small compared
+// with the mappings in use. The worker unmaps kept mappings after a while. The mapping freed last
+// is stored in one atomic word (its record and its size in small pages), so taking it needs no
+// lock. A lock guards the others; it is never held during a system call.
 #pragma once
 
 #include <atomic>
@@ -32,14 +32,14 @@ class DirectMappings {
 
   // alignment: a power of two; null: no memory.
   Span* allocate(size_t bytes, size_t alignment, bool sampled);
-  // Its address is in the map no more when this begins.
+  // The caller has already removed its address from the map.
   void deallocate(Span* span);
-  // Whether deallocate() is but one atomic operation.
+  // Whether deallocate() is a single atomic operation.
   bool has_room_for(const Span* span) const {
     return span->bytes <= kKeptMappingMax && last_.load(std::memory_order_relaxed) == 0;
   }
-  // What was freed last, if it is of about so many bytes (whole pages) and lies as a new one would;
-  // its address is in no map.
+  // The mapping freed last, if it has about that size (whole pages) and the alignment of a new one.
+  // Its address is in no map.
   Span* take_last(size_t bytes) {
     uintptr_t last = last_.load(std::memory_order_relaxed);
     if (!fits(bytes_of(last), bytes) || (last & kAligned) == 0) return nullptr;
@@ -50,13 +50,13 @@ class DirectMappings {
     span_of(last)->fresh = false;
     return span_of(last);
   }
-  // The object's address, which may be another one; null: not possible, nothing changed.
+  // Returns the object's address, which may have changed; null: not possible, nothing changed.
   void* resize(Span* span, size_t bytes);
-  // Unmaps what was freed up to `before`, and what was freed last if nothing was since the call
-  // before this one; how many bytes.
+  // Unmaps mappings freed up to `before`. Unmaps the one freed last only if nothing was freed since
+  // the previous call. Returns the bytes.
   size_t release(Nanos before);
 
-  // Hints, read without the lock; kept: what is freed and has memory behind it.
+  // Hints, read without the lock. kept: freed mappings that still have memory.
   size_t bytes() const { return less(bytes_, bytes_of(last_.load(std::memory_order_relaxed))); }
   size_t count() const { return less(count_, last_.load(std::memory_order_relaxed) != 0); }
   size_t kept_bytes() const {
@@ -79,7 +79,7 @@ class DirectMappings {
   }
   static Span* span_of(uintptr_t word) { return reinterpret_cast<Span*>(word & kSpanMask); }
   static size_t bytes_of(uintptr_t word) { return (word >> kPagesShift) * kSmallPage; }
-  // Of a new mapping; one that the kernel moved has that of a small page.
+  // The alignment of a new mapping; one that the kernel moved is aligned to a small page.
   static size_t natural_alignment(size_t bytes) {
     return bytes >= kHugePageSize ? kHugePageSize : kBlockSize;
   }
@@ -101,7 +101,7 @@ class DirectMappings {
   void keep(Span* span) REQUIRES(lock_);
   Span* take_oldest(Nanos before) REQUIRES(lock_);
   void unmap(Span* span);
-  // The caller of these holds the lock, so that no read-modify-write is needed.
+  // The caller holds the lock, so these need no atomic read-modify-write.
   static void add(std::atomic<size_t>& counter, size_t change) {
     counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }

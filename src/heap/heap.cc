@@ -28,6 +28,10 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   return taken;
 }
 
+size_t less(size_t all, size_t part) {
+  return all > part ? all - part : 0;
+}
+
 }  // namespace
 
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
@@ -41,12 +45,14 @@ size_t Heap::take(int bin_index, void** out, size_t n) {
     if (span == nullptr) {
       if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
       bin.partial.insert(span);
+      Bin::add(bin.spans, 1);
     }
     SLOW_DCHECK(span->is_consistent());
     taken += take_from_span(span, out + n - taken, n - taken);
     if (span->free_slots == 0) bin.partial.remove(span);
     pages_.touch(span->page);
   }
+  Bin::add(bin.taken, taken);
   return taken;
 }
 
@@ -108,10 +114,12 @@ void* Heap::drain_depots() {
 // for all of its slots that come in a row.
 void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) {
   void* twice = nullptr;
+  size_t refused = 0;
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
     if (span == nullptr || span->bin != bin_index || span->kind != SpanKind::slots) {
       twice = slots[i++];
+      ++refused;
       continue;
     }
     uint64_t* const words = span->words();
@@ -124,14 +132,19 @@ void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n)
       const uint64_t bit = uint64_t{1} << (slot & 63);
       if ((*word & bit) != 0) {
         twice = slots[i];
+        ++refused;
         continue;
       }
       Span::store_word(word, *word | bit);
       ++freed;
     }
-    if (i == first) twice = slots[i++];  // not an object: behind the last slot of its span
+    if (i == first) {  // not an object: behind the last slot of its span
+      twice = slots[i++];
+      ++refused;
+    }
     count_freed(bin, span, freed);
   }
+  Bin::add(bin.taken, refused - n);
   return twice;
 }
 
@@ -141,6 +154,7 @@ void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
   span->free_slots = static_cast<uint16_t>(before + freed);
   SLOW_DCHECK(span->is_consistent());
   if (span->free_slots == span->slots) {
+    Bin::add(bin.spans, size_t{0} - 1);
     if (before != 0) bin.partial.remove(span);
     free_span(span);
   } else if (before == 0) {
@@ -314,6 +328,20 @@ GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
   pages_.for_each_page(group, [&](const HugePage& page) { counts.add(page, count(page)); });
   return counts;
+}
+
+size_t Heap::held_bytes() const {
+  return less(pages_.in_use() * kHugePageSize, pages_.unbacked_bytes());
+}
+
+size_t Heap::live_bytes() const {
+  size_t of_spans = depot_bytes(), taken = 0;
+  for (int b = 0; b < kBins; ++b) {
+    const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
+    of_spans += bins_[b].spans.load(std::memory_order_relaxed) * shape.blocks * kBlockSize;
+    taken += bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
+  }
+  return less(pages_.used_bytes() + taken, of_spans);
 }
 
 bool Heap::is_consistent() {

@@ -8,7 +8,7 @@
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
-// No system call under a bin's lock but for new pages.
+// No system call happens under a bin's lock, except for new pages.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
 // Whether an object of `have` bytes that realloc makes larger gets a run: such objects often grow
-// again, and a run can where it lies. Up to 32 KiB only where its whole blocks waste no more than a
-// slot may, an eighth; the copies on the way to 12 KiB are cheap.
+// again, and a run can grow in place. Up to 32 KiB, only if rounding up to whole blocks wastes at
+// most an eighth, as with slots. Below 12 KiB the copies are cheap.
 constexpr bool grows_as_run(size_t have, size_t want) {
   if (want <= have || want > kRunMax) return false;
   return want > kTableMax ||
@@ -39,22 +39,22 @@ constexpr Blocks blocks_of_run(size_t bytes) {
   return Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
 }
 
-// What one huge page holds; of[kSizeClasses] are its runs, one slot each.
+// The contents of one huge page; of[kSizeClasses] counts its runs, one slot each.
 struct PageCounts {
   struct Slots {
-    uint32_t objects = 0;  // threads' claims included
+    uint32_t objects = 0;  // including slots in thread caches and depots
     uint32_t slots = 0;
   };
   Slots of[kSizeClasses + 1];
   size_t allocated = 0;   // bytes in slots and runs that are not free
-  size_t in_spans = 0;    // bytes of blocks that spans have
+  size_t in_spans = 0;    // bytes of blocks in spans
   size_t free_slots = 0;  // bytes
   size_t unbacked = 0;    // bytes of free blocks that went back to the system
 };
 
 struct GroupCounts {
   size_t pages = 0;
-  size_t allocated = 0;    // bytes in slots and runs that are not free (threads' claims included)
+  size_t allocated = 0;    // bytes in slots and runs that are not free; cached slots count too
   size_t free_slots = 0;   // bytes
   size_t free_blocks = 0;  // bytes
   size_t broken = 0;       // pages, of `pages`
@@ -63,9 +63,9 @@ struct GroupCounts {
   void add(const HugePage& page, const PageCounts& counts);
 };
 
-// Slots that one thread gave and another may take, whole magazines' halves at a time and without a
-// look at their spans: where one thread frees what another allocates, all go this way. They count
-// as allocated; the worker gives them back to their spans once a second.
+// Free slots that one thread left and another may take, half a magazine at a time and without
+// access to their spans. Where one thread frees what another allocates, all slots go this way. They
+// count as allocated. The worker returns them to their spans once a second.
 struct Depot {
   void** slots = nullptr;  // null: not used yet
   uint32_t count = 0;
@@ -74,7 +74,8 @@ struct Depot {
 };
 inline constexpr uint32_t kDepotSlots = 2048;
 inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
-// Bytes in all depots, as in all magazines of all threads: a 64th of the heap, within these.
+// The limit for all depots together, and the same again for all magazines of all threads: a 64th of
+// the heap, within these bounds.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 
@@ -82,9 +83,17 @@ struct alignas(kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
   Depot depot GUARDED_BY(lock);
-};
+  // Slots that no span has free, and spans. Written under the lock, read without.
+  std::atomic<size_t> taken{0};
+  std::atomic<size_t> spans{0};
 
-// The large tables, apart from Heap so that they start as zeroes of .bss and not as bytes of .data.
+  static void add(std::atomic<size_t>& count, size_t change) {  // modulo 2^64
+    count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  }
+};
+static_assert(sizeof(Bin) == kCacheLine);
+
+// The large tables. They are not part of Heap, so that they are in .bss and not in .data.
 struct HeapTables {
   SpanMap map;
   Bin bins[kBins];
@@ -107,43 +116,43 @@ class Heap {
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
 
-  // Takes up to n free slots of the bin, those of its depot if there are any, else lowest addresses
-  // first, and puts them at the end of out[0..n): the lowest last, so that a stack hands them out
-  // in order. How many; 0: no memory.
+  // Takes up to n free slots of the bin: from its depot if it has any, else lowest addresses first.
+  // Puts them at the end of out[0..n), the lowest last, so that a stack pops them in order of
+  // address. Returns how many; 0: no memory.
   size_t take(int bin, void** out, size_t n);
   // One slot, or null.
   void* take_one(int bin) {
     void* slot = nullptr;
     return take(bin, &slot, 1) == 1 ? slot : nullptr;
   }
-  // Gives back slots of the bin (starts of objects). The result is one that was free already (a
-  // double free; nothing changes for it), or null.
+  // Gives back slots of the bin (starts of objects). Returns a slot that was free already (a double
+  // free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
   // The same for slots of a local bin that another thread may want soon. A double free among
   // several may show only when the depot is drained.
   void* deposit(int bin, void* const* slots, size_t n);
-  // Whether it was deposited last: it was freed twice.
+  // Whether the slot is the newest in the depot: then it was freed twice.
   bool is_newest_in_depot(int bin, const void* slot) {
     Bin& there = bins_[bin];
     LockGuard guard(there.lock);
     return there.depot.is_newest(slot);
   }
-  // Empties the depots into their spans; the result as from give().
+  // Returns the slots of all depots to their spans; same result as give().
   void* drain_depots();
-  // In the depots; a hint.
+  // Bytes in the depots; a hint.
   size_t depot_bytes() const { return depot_bytes_.load(std::memory_order_relaxed); }
-  // What all threads together may cache, in bytes.
+  // How much all threads together may cache, in bytes.
   size_t cache_limit() const {
     const size_t part = pages_.in_use() * kHugePageSize / 64;
     return part < kLeastCached ? kLeastCached : part < kMostCached ? part : kMostCached;
   }
   void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
 
-  // An object above kSmallMax bytes or with an alignment (power of two) above what slots give;
-  // null: no memory. Whether it reads as zero: span->fresh.
+  // An object above kSmallMax bytes, or with a larger alignment (power of two) than slots have.
+  // Null: no memory. span->fresh: the object reads as zero.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
-  // A run of up to kRunMax bytes, above kLeastGrowing; where as much again is free behind it, so
-  // that it can grow, if pages in use have such a place.
+  // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
+  // amount of free space behind it, the run goes there, so that it can grow.
   Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span) {
     hide(span);
@@ -158,27 +167,28 @@ class Heap {
     map_.set(span->base, {1}, span);
     return span;
   }
-  // deallocate() of a direct mapping, if none was freed that is still there. False: there was.
+  // deallocate() for a direct mapping, only if the place for the mapping freed last is empty.
+  // False: it is not, and nothing was done.
   bool keep_direct(Span* span) {
     if (!direct_.has_room_for(span)) return false;
     hide(span);
     direct_.deallocate(span);
     return true;
   }
-  // In two steps, for who keeps a freed run for a while (magazines.h).
+  // deallocate() in two steps, for a thread that keeps a freed run for a while (magazines.h).
   void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
   void park(Span* span);
-  // The object of a hidden run is the program's again.
+  // Allocates a hidden run again.
   void show_again(Span* span) {
     span->fresh = false;
     pages_.touch(span->page);
     map_.set(span->base, {1}, span);
   }
-  // Makes a run or direct mapping hold `bytes` without a copy by the program; null: not possible.
-  // A direct mapping may move: the result is the address.
+  // Resizes a run or direct mapping without copying; null: not possible. Returns the address: a
+  // direct mapping may move.
   void* resize(Span* span, size_t bytes);
 
-  // Frees the parked runs, then PageHeap::release: they keep pages from being empty.
+  // Frees the parked runs, which keep pages from being empty; then calls PageHeap::release.
   size_t release(Nanos before, size_t retain_pages) {
     drain_parked();
     return pages_.release(before, retain_pages);
@@ -186,16 +196,22 @@ class Heap {
   // The same for freed direct mappings; returns bytes.
   size_t release_direct(Nanos before) { return direct_.release(before); }
 
-  // Empty huge pages, parked runs, freed mappings with memory behind them, or slots in depots:
-  // something to release.
+  // Whether there is something to release: empty huge pages, parked runs, freed mappings with
+  // memory behind them, or slots in depots.
   bool has_empty_pages() const {
     return pages_.has_empty() || cached_direct_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
   size_t cached_direct_bytes() const { return direct_.kept_bytes(); }
-  // Memory behind the map from addresses to spans; records are counted by the arena.
+  // Resident bytes of the map from addresses to spans; the arena counts the span records.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   size_t direct_bytes() const { return direct_.bytes(); }
   size_t direct_count() const { return direct_.count(); }
+  // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
+  // changes meanwhile is counted or not.
+  //   held   pages in use, less what sparse ones gave back
+  //   live   slots and runs that are taken: magazines and parked runs count, depots do not
+  size_t held_bytes() const;
+  size_t live_bytes() const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;

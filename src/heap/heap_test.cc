@@ -25,6 +25,18 @@ class HeapTest : public testing::Test {
     return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
   }
   HugePage* page_of(const void* p) { return heap_.find(p)->page; }
+  // What the counters say against a walk over all pages. Nothing is parked or in a depot, and
+  // break_idle has just looked.
+  void expect_counters_agree() {
+    size_t held = 0, live = 0;
+    heap_.pages().for_each_page([&](const HugePage& page) {
+      const PageCounts counts = heap_.count(page);
+      held += kHugePageSize - counts.unbacked;
+      live += counts.allocated;
+    });
+    ASSERT_EQ(heap_.held_bytes(), held);
+    ASSERT_EQ(heap_.live_bytes(), live);
+  }
 
   FakePages system_;
   MetadataArena arena_{system_};
@@ -405,6 +417,27 @@ TEST_F(HeapTest, CountsBrokenPages) {
   EXPECT_EQ(counts.broken, 1u);
   EXPECT_EQ(counts.unbacked, kHugePageSize - span);
   EXPECT_EQ(counts.free_blocks, kHugePageSize - span);
+  EXPECT_EQ(heap_.held_bytes(), span);
+  EXPECT_EQ(heap_.live_bytes(), kSizeClassRows[size_class_of(1000)].size);
+}
+
+// A run that nobody has is taken until the worker frees it; a slot in a depot is not.
+TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
+  const int bin = bin_of(PageGroup::brief, size_class_of(64), false);
+  void* slots[100];
+  ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
+  EXPECT_EQ(heap_.live_bytes(), 100 * slot_size_of(bin));
+  EXPECT_EQ(heap_.held_bytes(), kHugePageSize);
+  ASSERT_EQ(heap_.deposit(bin, slots, 60), nullptr);
+  EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin));
+  ASSERT_EQ(heap_.drain_depots(), nullptr);
+  expect_counters_agree();
+  heap_.deallocate(heap_.allocate(kRunMax, 1, PageGroup::brief, false));
+  EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin) + kRunMax);
+  heap_.release(Nanos::max(), 0);
+  ASSERT_EQ(heap_.give(bin, slots + 60, 40), nullptr);
+  EXPECT_EQ(heap_.live_bytes(), 0u);
+  EXPECT_EQ(heap_.held_bytes(), 0u);
 }
 
 // Every call that can fail fails at some step: the heap says no and stays whole.
@@ -478,6 +511,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
       system_.time = system_.time + Nanos::millis(700);
       heap_.pages().promote_expired(system_.time);
       heap_.pages().break_idle(system_.time);
+      expect_counters_agree();
     }
   }
   for (auto& [start, h] : used) h.span ? heap_.deallocate(h.span) : void(heap_.give_one(start));

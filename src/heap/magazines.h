@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread keeps of the heap: for each local bin a magazine, a stack of free slots, and the
-// run that it freed last. Used by its thread only.
+// What a thread caches: for each local bin a magazine, which is a stack of free slots, and the run
+// that the thread freed last. Used by one thread only.
 //
 //   magazine[b]   base[ oldest | ... | newest ]top ... limit       one word a slot
 //
-// malloc pops, free pushes, whoever allocated the slot: no lock, no atomic, the object untouched.
-// A magazine that runs dry takes slots from the heap, one that is full gives its older half back:
-// one lock for many (Bonwick and Adams 2001, "Magazines and Vmem"). Where there are several threads
-// the half goes into the bin's depot (heap.h), from which the next that runs dry takes it as it is.
+// malloc pops and free pushes, whichever thread allocated the slot: without a lock or an atomic
+// operation, and without touching the object. An empty magazine takes slots from the heap; a full
+// one gives its older half back: one lock for many slots (Bonwick and Adams 2001, "Magazines and
+// Vmem"). With several threads, that half goes into the bin's depot (heap.h), and the next empty
+// magazine takes it from there.
 //
-// Capacities start at nothing, stay there beside other threads for the first slot taken and the
-// first given, and double as long as the thread needs the heap: up to about 4 KiB unasked, beyond
-// only for a magazine that both ran dry and overflowed; one that does only one of them gains
-// nothing by being longer. All capacities together, in bytes, stay within the thread's budget,
-// which grows with each visit to the heap. So a thread that allocates little holds little, and of a
-// size that it needs once nothing: the next thread finds the slot in the depot.
+// Capacities start at zero. With several threads they stay zero for the first slot taken and the
+// first given. Then a capacity doubles each time the thread needs the heap: up to about 4 KiB in
+// any case, and further only if the magazine both ran dry and overflowed. (A magazine that does
+// only one of these gains nothing from more room.) The sum of all capacities, in bytes, stays
+// within the thread's budget, which grows with each visit to the heap. So a thread that allocates
+// little caches little, and caches nothing of a size that it needs once: the next thread finds the
+// slot in the depot.
 //
 // Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
 // capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
@@ -32,8 +34,8 @@ namespace llamalloc {
 struct Magazine {
   void** top;          // behind the newest slot
   void** base;         // the oldest slot; null: no room yet
-  void** limit;        // behind the last place
-  uint8_t array_log2;  // words of the array, base[-1] among them; 0: none
+  void** limit;        // end of the array
+  uint8_t array_log2;  // log2 of the words of the array, base[-1] included; 0: no array
   bool ran_dry;        // since it last grew
   bool overflowed;     // since it last grew
 
@@ -50,8 +52,8 @@ inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
-// By size as kClassIndex, which the fast path would have to shift: where the magazine of that class
-// lies among those of a group, in bytes.
+// kClassIndex in bytes, so that the fast path needs no shift: the offset of a class's magazine
+// among the magazines of a group.
 inline constexpr auto kMagazineOffsets = [] {
   std::array<uint16_t, kClassIndex.size()> offsets{};
   for (size_t i = 0; i < offsets.size(); ++i)
@@ -66,7 +68,7 @@ constexpr size_t table_offset_of(size_t size) {
   return kMagazineOffsets[(size + 15) >> 4];
 }
 
-// Of a place in `bins` and the tag's offset.
+// The ratio of an offset in `bins` to the tag's offset.
 inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
 
 struct Magazines {
@@ -77,20 +79,20 @@ struct Magazines {
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
 
-  // Of the first group.
+  // The magazine at an offset in the first group.
   Magazine* at_offset(size_t offset) {
     return reinterpret_cast<Magazine*>(reinterpret_cast<char*>(bins) + offset);
   }
-  // Of the bin that the tag names; not to be used if that is none.
+  // The magazine of the tag's bin; not to be used if the tag has no bin.
   Magazine* at(SpanTag tag) { return at_offset(tag.bin_offset() * kTagScale) + kNoLocalBin; }
   void initialise();
-  // A slot of a bin whose magazine is empty, and more of them into the magazine; null: no memory.
-  // threads: how many share the budgets.
+  // Fills the empty magazine of a bin and returns one more slot; null: no memory. threads: how many
+  // share the cache limit.
   void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
-  // Takes in a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
+  // Frees a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
-  // Keeps a run that the program freed; the one that it kept before goes to the heap. False: it is
-  // more than the thread may keep.
+  // Keeps a run that the program freed; the one kept before goes to the heap. False: it is too
+  // large for the thread's share.
   bool keep_run(Heap& heap, Span* span, size_t threads) {
     if (span->kind != SpanKind::run || span->resized || span->bytes * threads > heap.cache_limit())
       return false;
@@ -100,7 +102,7 @@ struct Magazines {
     if (before != nullptr) heap.park(before);
     return true;
   }
-  // The kept run if it is of just that length and group; else null.
+  // The kept run if it has exactly that length and group; else null.
   Span* take_run(Heap& heap, Blocks blocks, PageGroup group) {
     Span* const span = run;
     if (span == nullptr || span->bytes != blocks.bytes() || span->asked != group) return nullptr;
@@ -110,17 +112,16 @@ struct Magazines {
   }
   // Gives everything back to the heap. Returns a slot that was freed twice, or null.
   void* flush(Heap& heap);
-  // Forgets the capacities too, when all is given back: for a thread that ends.
+  // After flush(), also resets the capacities: for a thread that ends.
   void reset();
-  // The same for one that goes on: what it needs it grows again, from half of its budget. So what
-  // was of use in a rush is not held on to by a thread that has little to do.
+  // The same for a thread that goes on: the capacities grow again as needed, within half of the old
+  // budget. So a thread that is less busy than before does not keep large magazines.
   void start_over();
   size_t cached_bytes() const;
   bool is_consistent() const;
 
  private:
-  // Magazines of groups that were not needed are not looked at: most of their memory is never
-  // touched.
+  // Skips magazines of groups that were never used, so that their memory is not touched.
   template <typename F>
   void for_each_needed(F&& f) const {
     for (int b = 0; b < kLocalBins; ++b)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last freed run of each length, for the next request of just that length: one atomic exchange
-// where the way through a page set takes locks and searches bitmaps.
+// Freed runs that are kept for the next request of exactly the same length. Reusing one takes one
+// atomic exchange; a page set takes locks and searches bitmaps.
 //
-//   place[group][blocks % 4]   run | blocks / 4 in the low bits, free in an address of a record
+//   place[group][blocks % 4]   run | blocks / 4, in the low bits, which are zero in an address
 //
-// A parked run keeps its blocks; its address is in no map. At most four a page group, and only
-// until the worker comes by.
+// A parked run keeps its blocks; its address is in no map. There are at most four for each page
+// group, and only until the worker's next step.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace llamalloc {
 
 class ParkedRuns {
  public:
-  // A run of just so many blocks, or null.
+  // A run of exactly that many blocks, or null.
   Span* take(PageGroup group, Blocks blocks) {
     std::atomic<uintptr_t>& place = place_of(group, blocks);
     uintptr_t there = place.load(std::memory_order_relaxed);
@@ -29,17 +29,17 @@ class ParkedRuns {
                                                     std::memory_order_relaxed);
     return mine ? run_of(there) : nullptr;
   }
-  // Returns the run that has to leave for it, or null.
+  // Parks a run. Returns the run that it replaces, or null.
   Span* park(Span* run, PageGroup group, Blocks blocks) {
     const uintptr_t word = reinterpret_cast<uintptr_t>(run) | tag_of(blocks);
     Span* leaves = run_of(place_of(group, blocks).exchange(word, std::memory_order_seq_cst));
-    // After the exchange: a drain that missed the run leaves this word false before it looks.
+    // After the exchange: a drain that missed the run has set this to false before it looked.
     if (!any_.load(std::memory_order_seq_cst)) any_.store(true, std::memory_order_relaxed);
     return leaves;
   }
   // A hint: false only when there was none, or one is being parked.
   bool any() const { return any_.load(std::memory_order_relaxed); }
-  // f(Span*) for every parked run: it is f's then.
+  // Calls f(Span*) for every parked run, which f then owns.
   template <typename F>
   void drain(F&& f) {
     any_.store(false, std::memory_order_seq_cst);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Size classes: the slot sizes of spans, and the shape of a span of each.
 //
-//   16, 32 .. 128, then eight steps a doubling up to 256 KiB: 96 classes; up to 32 KiB the buckets
-//   of base/size_bucket.h. A step is at most 1/8 of the size below it, so rounding wastes under
-//   12.5 % (6 % on average over uniform sizes).
+//   16, 32 .. 128, then eight classes for each doubling up to 256 KiB: 96 classes. Up to 32 KiB
+//   they are the buckets of base/size_bucket.h. A step is at most 1/8 of the size below it, so
+//   rounding wastes under 12.5 % (6 % on average over uniform sizes).
 //
-// A span takes the fewest blocks that lose at most 1/32 of it to the rest behind the last slot and
-// hold eight slots (four above 4 KiB, one above 32 KiB).
+// A span has the fewest blocks that hold eight slots (four above 4 KiB, one above 32 KiB) and leave
+// at most 1/32 of the span unused behind the last slot.
 // Invariants: slots <= 1024 (16 words of the free map); for every offset in a span the high half of
 // offset * magic is the slot that it lies in, and the low half is below magic exactly where a slot
 // starts (Lemire et al. 2019, "Faster remainder by direct computation"; proved for all offsets of a
@@ -24,7 +24,7 @@
 namespace llamalloc {
 
 inline constexpr size_t kSmallMax = size_t{256} << 10;
-inline constexpr size_t kTableMax = size_t{32} << 10;  // sizes whose class the first table knows
+inline constexpr size_t kTableMax = size_t{32} << 10;  // sizes covered by the first table
 inline constexpr int kSizeClasses = 8 + 8 * 11;
 inline constexpr int kTableClasses = 8 + 8 * 8;
 

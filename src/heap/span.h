@@ -4,13 +4,13 @@
 // pages.
 //
 //   blocks   [ slot 0 | slot 1 | slot 2 | ...            | rest ]
-//   words    bit = 1: the slot is free and nobody's        64 slots a word
+//   words    bit = 1: the slot is free and not cached      64 slots in each word
 //
-// A thread takes slots (clears their bits) and from then on hands them out itself; it gives them
-// back many at a time. So a clear bit is a slot that the program or some thread's cache holds.
+// A thread takes slots (which clears their bits) and then hands them out itself. It gives many back
+// at once. So a clear bit means that the program, a thread's cache or a depot holds the slot.
 // Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
-// Records lie with those of the other spans of their huge page (huge_page.h), not with the objects.
-// Nothing is ever written into the slots: a program that writes to freed memory cannot hurt us.
+// The record is stored with those of the other spans of the huge page (huge_page.h), not with the
+// objects. We write nothing into slots, so a program that writes to freed memory cannot break us.
 #pragma once
 
 #include <bit>
@@ -28,9 +28,9 @@ enum class SpanKind : uint8_t { slots, run, direct };
 
 struct alignas(kCacheLine) Span {
   char* base;
-  uint64_t magic;      // slots: of the size class; others 1, so that offset 0 alone is a start
+  uint64_t magic;      // slots: of the size class; others: 1, so that only offset 0 is a start
   uint32_t slot_size;  // slots only; others 0
-  uint16_t bin;        // central bin
+  uint16_t bin;        // its number (bin_number.h)
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
@@ -44,7 +44,7 @@ struct alignas(kCacheLine) Span {
       size_t bytes;       // run, direct: size as asked, rounded up to blocks or small pages
       Span* next_direct;  // in a list of freed mappings
       union {
-        int64_t freed;  // direct mapping that is kept: Nanos at which
+        int64_t freed;  // direct mapping that is kept: when it was freed, in Nanos
         struct {
           bool resized;     // run: since it was allocated
           PageGroup asked;  // run: the group that it was allocated for
@@ -55,7 +55,7 @@ struct alignas(kCacheLine) Span {
 
   static constexpr int kNearWords = 8;
 
-  // Of a span with more slots they lie in the second half of the page's records.
+  // If the span has more words than kNearWords, they are in the second half of the page's records.
   uint64_t* words() {
     char* record = reinterpret_cast<char*>(this);
     return reinterpret_cast<uint64_t*>(
@@ -82,7 +82,7 @@ struct alignas(kCacheLine) Span {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
     return offset * magic < magic;
   }
-  // That may cache its slots.
+  // The bin, if threads may cache the slots; else kNoLocalBin.
   int local_bin() const { return kind == SpanKind::slots && !sampled ? bin : kNoLocalBin; }
   // The slot that the pointer into the span lies in.
   uint32_t slot_of(const void* pointer) const {

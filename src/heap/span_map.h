@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an address to its span: two loads, whatever the address.
+// Maps any address to its span in two loads (a page map).
 //
 //   root[address >> 32] -> leaf { tags[address >> 13 & 0x7ffff]
 //                                 spans[the same] }                Span, or null if not ours
 //
-// A tag is what a free has to know of slots that a thread may cache: where their span starts, and
-// their bin. So it does not read the record of the span, which is one cache line for each span: in
-// a large heap seldom at hand, while a line of tags serves 64 KiB.
+// A tag holds what free needs to know about a slot that a thread may cache: the start of its span,
+// and its bin. So free does not read the span's record. Each record is a cache line of its own,
+// which in a large heap is rarely cached, while one line of tags covers 64 KiB.
 //
 // A leaf (8 MiB of address space for 4 GiB of heap, backed page by page as used: 0.2 % of the heap)
-// stays for ever, so that a reader needs no lock. An object belongs to the program that frees it,
-// so nobody changes an entry while somebody has the right to look it up. Only statistics look at
-// what is not theirs: by find_any, under the lock of the page's set, without which no record of the
-// page is made anew.
+// is never freed, so readers need no lock. Only the owner of an object may look it up, and its
+// entry does not change while the object has an owner. The exception are statistics: they call
+// find_any under the lock of the page's set, and a new record in the page needs that lock too.
 //
-// A small page of a leaf tells of two huge pages. When both went back to the system it holds only
-// zeroes, and goes as well: it reads as zeroes afterwards, so that a reader of an address that
-// holds no object sees no difference. Nobody writes to it meanwhile: entries of a huge page are set
-// by whoever has it, and during that moment nobody has or can get either (PagePool).
+// One small page of a leaf describes two huge pages. When both are returned to the system it holds
+// only zeroes, so it is returned too. It reads as zeroes afterwards, so readers see no difference.
+// Nobody writes to it meanwhile: only the user of a huge page sets its entries, and during that
+// moment nobody uses or can get either of the two (PagePool).
 #pragma once
 
 #include <algorithm>
@@ -34,8 +33,9 @@
 
 namespace llamalloc {
 
-// [ -start of the span | bin ]: pointer + tag - bin is the offset in the span. The bin has the bits
-// in which the start of a block is 0. All is 0 for what no thread may cache.
+// [ -start of the span | bin ]: pointer + tag - bin is the offset in the span. The bin is in the
+// low bits, which are 0 in the start of a block. The whole tag is 0 if no thread may cache the
+// object.
 class SpanTag {
  public:
   constexpr SpanTag() = default;
@@ -43,9 +43,9 @@ class SpanTag {
       : bits_(static_cast<uintptr_t>(local_bin - kNoLocalBin) * sizeof(uint64_t) -
               reinterpret_cast<uintptr_t>(start)) {}
 
-  // Where the bin's word is in a table that starts with that of kNoLocalBin, in bytes.
+  // The offset, in bytes, of the bin's word in a table whose first word is for kNoLocalBin.
   size_t bin_offset() const { return bits_ & (kBlockSize - 1); }
-  // Of the pointer, in the span.
+  // The pointer's offset in the span.
   uint64_t offset_of(const void* pointer) const {
     return bits_ + reinterpret_cast<uintptr_t>(pointer) - bin_offset();
   }
@@ -62,7 +62,7 @@ class SpanMap {
   static constexpr size_t kLeafEntries = size_t{1} << (kLeafShift - kBlockShift);
 
   Span* find(const void* pointer) const { return look_up(pointer, std::memory_order_relaxed); }
-  // The acquire pairs with the release in set: the span is whole, whoever made it.
+  // The acquire pairs with the release in set: the span is initialised, whichever thread made it.
   Span* find_any(const void* pointer) const { return look_up(pointer, std::memory_order_acquire); }
 
   // False: not ours.
@@ -78,7 +78,7 @@ class SpanMap {
     return tag.offset_of(pointer) * magic < magic;
   }
 
-  // Memory behind the leaves.
+  // Resident bytes of the leaves.
   size_t resident_bytes(PageSource& system) const {
     size_t bytes = 0;
     for (const auto& entry : root_)
@@ -89,8 +89,8 @@ class SpanMap {
 
   // Whether the entries of two addresses lie in one small page of a leaf.
   static bool share_a_page(const void* a, const void* b) { return page_of(a) == page_of(b); }
-  // Gives the small pages around the address's entry back to the system: all of it is null, and
-  // nobody else sets an entry in it meanwhile.
+  // Returns the small pages with the address's entries to the system. All their entries are null,
+  // and nobody sets one meanwhile.
   void discard(const void* address, PageSource& system) {
     Leaf* leaf = leaf_of(address);
     const size_t first = index_of(address) / kPageEntries * kPageEntries;
@@ -111,13 +111,13 @@ class SpanMap {
     return true;
   }
 
-  // Of what no thread may cache: it has no tags.
+  // For objects that no thread may cache: they have no tags.
   void set(const void* start, Blocks blocks, Span* span) {
     for_each_entry(start, blocks, [span](Leaf& leaf, size_t i) {
       leaf.spans[i].store(span, std::memory_order_release);
     });
   }
-  // Slots that a thread may cache; span null: they are gone.
+  // For slots that a thread may cache; span null: removes them.
   void set_slots(const void* start, Blocks blocks, Span* span, int local_bin) {
     SpanTag tag;
     if (span != nullptr) {
@@ -185,12 +185,13 @@ class SpanMap {
   }
 
   std::array<std::atomic<Leaf*>, kRootEntries> root_{};
-  // By bin, from kNoLocalBin on, whose is 0: below that is nothing. Set with the bin's first span.
+  // By bin, starting with kNoLocalBin, whose value is 0, so that no pointer passes its test. Set
+  // with the bin's first span.
   std::array<std::atomic<uint64_t>, kLocalBins - kNoLocalBin> magics_{};
 };
 
-// The map as the pool of huge pages sees it. Not the map itself: that has no word beside its
-// zeroes.
+// The map as the pool of huge pages sees it. A class of its own, because SpanMap must be all zero
+// at start and so has no vtable.
 class SpanMapTables final : public PageTables {
  public:
   constexpr SpanMapTables(SpanMap& map, PageSource& system) : map_(map), system_(system) {}

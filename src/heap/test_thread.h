@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread for tests: its magazines on a heap of the test's own.
+// For tests: the magazines of one thread, on a heap that the test provides.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace llamalloc {
 
-// What the fast paths of allocator.h do, on a heap of the test's own.
+// Does what the fast paths of allocator.h do.
 class TestThread {
  public:
   TestThread(Heap& heap, MetadataArena& arena, size_t threads = 1)
@@ -21,7 +21,7 @@ class TestThread {
     return static_cast<char*>(m.is_empty() ? cache_->refill(heap_, arena_, bin, threads_)
                                            : m.pop());
   }
-  // A slot that was freed twice, if that came to light.
+  // Returns a slot that was found to be freed twice, or null.
   void* deallocate(char* p) {
     const int bin = heap_.find(p)->local_bin();
     Magazine& m = cache_->bins[bin];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for our own tables: bump-allocated from mappings of its own, zeroed, never given back.
-// Owners keep free lists of what they can reuse.
+// Memory for our own tables: bump-allocated from its own mappings, zeroed, never freed. Owners keep
+// free lists of what they can reuse.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ class MetadataArena {
 
   // Bytes handed out, whether they have been touched or not.
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
-  // Memory behind them, by the system's word: owners of large tables touch what they need.
+  // Resident bytes, as the system reports them: owners of large tables touch only what they need.
   size_t resident_bytes();
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffer of a ByteSink: gathers what is written and passes it on in whole buffers.
+// The buffer of a ByteSink: collects written bytes and delivers them in full buffers.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace llamalloc {
 
-// deliver(data, bytes) passes all of it on; false after a fault, and then nothing more is passed.
+// deliver(data, bytes) writes all bytes; false on an error, after which it is not called again.
 template <size_t kRoom>
 class ByteBuffer {
  public:

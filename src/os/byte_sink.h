@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a writer puts its bytes: a file (buffered, replaced atomically), or a buffer of a test.
+// An output for bytes: a file (buffered, replaced atomically), or a buffer in a test.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +19,28 @@ class ByteSink {
 };
 
 // Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
-// A device or pipe is written to as it is, without waiting for a reader: a file renamed over
-// /dev/null would take it from the whole system. Nothing that another user (but root) put where the
-// file is to be is written to or followed.
+// A device or pipe is written to directly, without waiting for a reader: a file renamed over
+// /dev/null would replace it for the whole system. A file or link that another user (except root)
+// created at the path is neither written to nor followed.
 // No allocation: the buffer is part of the object (use static or arena storage).
 class FileSink final : public ByteSink {
  public:
-  // Why a file could not be written at this path as things are: an errno; 0: it could. Looks only.
+  // Why a file cannot be written at this path now: an errno; 0: it can. Writes nothing.
   static int why_not(const char* path);
-  bool open(const char* path);
+  // mode: the rights of the new file, before the process's umask.
+  bool open(const char* path, unsigned mode = 0644);
   bool write(const void* data, size_t bytes) override;
-  // Flushes, syncs nothing, renames. On any failure removes the temporary file and returns false.
+  // Flushes and renames, without fsync. On any failure removes the temporary file and returns
+  // false.
   bool commit();
   void abandon();
-  // In a forked child: the parent goes on with the file.
+  // In a forked child: the parent continues to write the file.
   void abandon_in_child();
   int error() const { return error_; }  // errno of the first failure
+  const char* reason() const;           // the same in English, whatever the locale
 
  private:
-  int open_temporary();
+  int open_temporary(unsigned mode);
   bool deliver(const char* data, size_t bytes);
   bool fail(int error);
 

@@ -96,6 +96,16 @@ TEST_F(FileSinkTest, ALimitOnFileSizesEndsTheFileAndNotTheProgram) {
   EXPECT_EQ(files(), 0u);
 }
 
+TEST_F(FileSinkTest, LeavesNothingWhereTheFileCannotBeReplaced) {
+  const std::string path = in_folder("out");
+  ASSERT_TRUE(sink_.open(path.c_str()));
+  fs::create_directory(path);
+  EXPECT_FALSE(sink_.commit());
+  EXPECT_EQ(sink_.error(), EISDIR);
+  EXPECT_STREQ(sink_.reason(), "Is a directory");
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(FileSinkTest, TakesNoNumberOfAStandardFile) {
   const int kept = dup(STDIN_FILENO);
   close(STDIN_FILENO);

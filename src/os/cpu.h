@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instructions a function may be compiled for, and whether this machine runs them.
 //
-// A caller picks the variant itself: an ifunc would run inside the dynamic loader, before the
-// process that we are preloaded into is ready for it.
+// A caller chooses the variant itself: an ifunc resolver would run inside the dynamic loader,
+// before the process is ready for it.
 #pragma once
 
 namespace llamalloc {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of ours in a process that numbers its own.
+// Our file descriptors, kept away from numbers that the program uses.
 #pragma once
 
 #include <cstdint>
 
 namespace llamalloc {
 
-// The same open file at another number, if its own is 0, 1 or 2: a program that closed one of those
-// and prints would otherwise write into what we opened. -1 stays -1; errno as it was.
+// Moves the descriptor to another number if it is 0, 1 or 2. Otherwise a program that closed one of
+// those and prints would write into our file. -1 stays -1; errno is unchanged.
 int off_standard(int fd);
-// The same for one that stays open: high, so that the program's own stay small (select).
+// The same for a descriptor that stays open: moves it to a high number, so that the program's own
+// numbers stay low (select).
 int move_high(int fd);
-// Whether a file may not become so long: the write would end the program by a signal.
+// Whether a file of that length exceeds the process's limit: the write would kill it by a signal.
 bool exceeds_file_size_limit(uint64_t length);
 
 }  // namespace llamalloc

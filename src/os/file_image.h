@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole regular file, read into memory of its own.
 //
-// It is a copy and not a mapping of the file: whoever truncates or overwrites the file later can
-// neither kill the process (SIGBUS) nor change what was already validated.
+// It is a copy and not a mapping of the file. So if the file is truncated or overwritten later, the
+// process is not killed (SIGBUS) and validated data does not change.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,10 @@ class FileImage {
 
   const char* data() const { return data_; }  // aligned to a page; null for an empty file
   size_t size() const { return size_; }
-  // What the system said, after Fault::system; in English, whatever the locale.
+  // The system's error text after Fault::system; in English, whatever the locale.
   const char* reason() const;
+  // After Fault::system: there is no such file, or no such folder.
+  bool is_absent() const;
 
  private:
   Fault read_whole(int fd, size_t limit);

@@ -48,11 +48,14 @@ TEST_F(FileImageTest, NamesTheReasonAndKeepsErrno) {
   errno = ENOTTY;
   EXPECT_EQ(image_.open("/no/such/file", 10), Fault::system);
   EXPECT_STREQ(image_.reason(), "No such file or directory");
+  EXPECT_TRUE(image_.is_absent());
   EXPECT_EQ(errno, ENOTTY);
 }
 
 TEST_F(FileImageTest, RefusesFoldersAndPipesWithoutWaiting) {
   EXPECT_EQ(image_.open("/", 10), Fault::not_regular);
+  EXPECT_EQ(image_.open("/dev/null/x", 10), Fault::system);
+  EXPECT_FALSE(image_.is_absent());
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(image_.open(path_.c_str(), 10), Fault::not_regular);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A futex lock of four bytes: no pthread, no allocation, usable before constructors and in a forked
-// child (reset()). Not recursive, but for a thread that holds all locks of the process for a fork:
-// fork handlers of others that run while it does may allocate, so its LockGuards pass.
-// A thread counts its locks, so that a fork in a signal handler knows what it interrupted. In the
-// check build it also knows their ranks, and fails where it takes one out of order (lock_rank.h).
+// child (reset()). Not recursive, with one exception: while a thread holds all our locks for a
+// fork, fork handlers of other libraries may allocate in it, so its LockGuards do nothing. Each
+// thread counts the locks that it holds, so that a fork in a signal handler knows whether it
+// interrupted our code. The check build also checks the order of locks (lock_rank.h).
 //
 //   state  0 free, 1 held, 2 held and somebody sleeps
 #pragma once
@@ -54,24 +54,24 @@ class CAPABILITY("lock") Lock {
   // How often it was taken.
   uint32_t times_taken() const { return times_taken_.load(std::memory_order_relaxed); }
 #endif
-  // For a function that is called by who holds the lock, where the analysis cannot know that.
+  // For a function whose caller holds the lock, where the thread-safety analysis cannot see it.
   void assert_held() const ASSERT_CAPABILITY(this) { SLOW_DCHECK(is_held()); }
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
-  // Only in a child after fork: of whoever held it, nobody exists. Others may sleep already, in
-  // threads that a fork handler before ours made.
+  // Only in a child after fork: its holder does not exist in the child. Wakes waiters: an earlier
+  // fork handler may have started threads that already wait.
   void reset() {
     forget_rank();
     if (state_.exchange(0, std::memory_order_relaxed) == 2) wake();
   }
 
-  // Between the locking of all locks before a fork and their unlocking or reset after it.
+  // True from the locking of all locks before a fork until their unlocking or reset after it.
   static void this_thread_holds_all(bool yes);
   // In a child after its locks were reset.
   static void this_thread_holds_none();
   static bool this_thread_holds_all();
 
  private:
-  // Counted before it is taken and until after it is free: too early and too late harm nobody.
+  // Counts the lock before it is taken and until after it is free, which is on the safe side.
   static void count_one() {
     ++locks_of_this_thread;
     std::atomic_signal_fence(std::memory_order_acq_rel);
@@ -97,7 +97,7 @@ class CAPABILITY("lock") Lock {
   void forget_rank() const;
   std::atomic<uint32_t> times_taken_{0};
   const LockRank rank_;
-  mutable const Lock* below_ = nullptr;  // the next lower one that its holder has of the rank
+  mutable const Lock* below_ = nullptr;  // the next lower lock of this rank with the same holder
 #else
   static bool counted(bool taken) { return taken; }
   static void check_order() {}

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of all locks of the process. A thread that holds a lock takes only locks of a higher
-// rank; of some ranks several at once, by rising address. So no two threads wait for each other.
-// The check build checks each locking (lock.h); a thread that holds all of them for a fork may do
-// as it likes.
+// rank. Of some ranks it may take several, in order of rising address. So deadlock is impossible.
+// The check build checks each lock() (lock.h), except in a thread that holds all locks for a fork.
 #pragma once
 
 #include <cstdint>
 
 namespace llamalloc {
 
-// LOCK_RANK(name, several at once)          what it guards; whoever takes several
+// LOCK_RANK(name, several at once)          what it guards; when several are taken
 #define LOCK_RANKS                                                                          \
   LOCK_RANK(work, false)           /* a round of background work; held around a fork */     \
   LOCK_RANK(control, false)        /* descriptors of the control socket's clients */        \

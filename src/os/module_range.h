@@ -7,7 +7,7 @@
 
 namespace llamalloc {
 
-// Once, before the other.
+// Called once, before is_in_system_library.
 void find_system_libraries();
 bool is_in_system_library(uintptr_t address);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules that come and go: who learned something of a module's code asks here when to forget it.
+// Tracks loaded and unloaded modules, so that data about a module's code can be dropped in time.
 //
-//   address --mark_of()--> 0: a module of the start, which stays
-//                          one of seven bits: a module that came later; they take turns
-//                          kUnknown: no module that we know (made at run time, or too many)
-//   look() --> the marks of the modules that went
+//   address --mark_of()--> 0: a module loaded at start, which stays
+//                          one of seven bits: a module loaded later; the bits are reused in turn
+//                          kUnknown: no known module (code made at run time, or too many modules)
+//   look() --> the marks of the modules unloaded since
 //
-// A module is known again by its place and build-id. One that has none counts as gone whenever any
-// went, since another could be in its place. For one thread; look() takes the loader's lock, so not
-// inside malloc.
+// Address and build-id identify a module. A module without build-id counts as unloaded whenever any
+// module was unloaded, since another could be at its address. For one thread only. look() takes the
+// loader's lock, so it must not be called inside malloc.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ class ModuleWatch {
  public:
   static constexpr uint8_t kUnknown = 1;
 
-  // What is loaded now stays. False: no memory.
+  // Treats all modules loaded now as permanent. False: no memory.
   bool open(MetadataArena& arena);
 
-  // Marks of what went since the last call, kUnknown among them; 0: nothing did. Cheap if so.
+  // The marks of all modules unloaded since the last call, and kUnknown; 0: none was. Cheap if so.
   uint8_t look();
 
   uint8_t mark_of(uintptr_t return_address) const;
-  // Whether it lies in a module that was there before the loads that the last look saw, and still
-  // is.
+  // Whether the address lies in a module that is still loaded and that was already loaded before
+  // the last look() found new ones.
   bool stayed(uintptr_t return_address) const;
 
   bool is_consistent() const;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the calling thread's own stack lies: what may be read there because it is there as long as
-// the thread is. Every other stack (of a fiber, of a signal handler) is not known; of those only
-// the rest of a page that is in use may be read.
+// The bounds of the calling thread's own stack. It stays mapped as long as the thread lives, so it
+// is safe to read. Other stacks (of a fiber or a signal handler) are unknown; on those it is only
+// safe to read the rest of a page that is in use.
 //
 //   low ......... sp ........ high      other threads: from above the guard to the control block
-//                                       main thread: high is the end of the stack; low sinks
+//                                       main thread: high is the end of the stack; low decreases
 //
 // No lock and no allocation: callable inside malloc and in signal handlers.
 #pragma once
@@ -21,10 +21,10 @@ struct StackBounds {
   bool contains(uintptr_t sp) const { return sp - low < high - low; }
 };
 
-// What is known already, by a few loads. high is the same for the whole life of the thread. Where
-// the C library's records are not as we know them, the stack is empty: low == high.
+// The bounds that are already known, in a few loads. high never changes during the life of the
+// thread. If the C library's records have an unknown layout, the result is empty: low == high.
 StackBounds own_stack();
-// The same once the main thread's stack, which grows, was looked at down to sp.
+// The same, but first updates the bounds of the main thread's stack, which grows, down to sp.
 StackBounds own_stack_down_to(uintptr_t sp);
 
 // The end of the main thread's stack, where the program's arguments lie.

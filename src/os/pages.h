@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address space and the memory behind it: the only way for the heap to reach the system.
+// Address space and memory: the heap calls the system only through this interface.
 //
 //   reserve --> commit --> (touch: backed) --> discard --> (touch: backed with zeroes again)
 //
-// Sizes and addresses are multiples of the system's page size; those of reserve, of huge pages.
-// Every call may fail without harm: it then returns null or false and changes nothing.
+// Sizes and addresses are multiples of the system's page size; for reserve, of the huge page size.
+// Every call may fail: it then returns null or false and has changed nothing.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ class PageSource {
   virtual bool commit(void* address, size_t bytes) = 0;
   // Asks for huge pages behind the space, or (false) for none.
   virtual void advise_huge(void* address, size_t bytes, bool huge) = 0;
-  // Puts a huge page where small ones are, keeping what they hold; the system may decline.
+  // Replaces small pages by a huge page and keeps their contents; the system may decline.
   virtual void collapse(void*, size_t) {}
   // Gives the memory back, keeps the space; it reads as zero afterwards.
   virtual bool discard(void* address, size_t bytes) = 0;
-  // A readable and writable mapping of its own; unmap gives space and memory back.
+  // A new readable and writable mapping; unmap returns its address space and memory.
   virtual void* map(size_t bytes, size_t alignment) = 0;
   virtual bool unmap(void* address, size_t bytes) = 0;
-  // Changes the size of a mapping of its own, moving it if need be; null: unchanged.
+  // Resizes a mapping made by map(), moving it if necessary; null: unchanged.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }

@@ -6,7 +6,7 @@
 
 namespace llamalloc {
 
-// Bytes of the thread-local variables of all loaded modules, aligned: an upper bound of their part.
+// Bytes of the thread-local variables of all loaded modules, with alignment: an upper bound.
 size_t thread_local_bytes();
 
 }  // namespace llamalloc

@@ -4,16 +4,16 @@
 //   return address --> module (loader's list) --> its file, read --> .symtab, else .dynsym
 //                                              \--> start of the function by the unwind table
 //
-// For one thread at a time, at leisure: it opens files, takes the loader's lock and, the first time
-// that it meets a module, sorts its functions (4 bytes each). It never allocates from malloc.
-// Whoever calls must hold no lock that malloc or free may want: dlclose frees under the loader's
-// lock. Not while another thread forks: the child could not use the loader's lock.
+// For one thread at a time. It is slow: it opens files, takes the loader's lock and sorts the
+// functions of each new module (4 bytes each). It never calls malloc. The caller must hold no lock
+// that malloc or free may take: dlclose calls free under the loader's lock. Not while another
+// thread forks: the loader's lock would stay locked in the child.
 //
-// A file that is not the one that was loaded (replaced, rewritten, deleted) names nothing, and none
-// is ever mapped. What is held: a record for each module that is loaded, 4 bytes for each function
-// of those that were asked about, and, while names are asked for, symbol tables, kWarmTables bytes
-// and one module's. A module that was unloaded has a record only, the last kGone of them; who wants
-// its names for longer asks in time (profile/named_frames.h).
+// A file that differs from the loaded one (replaced, rewritten, deleted) is not used for names.
+// Files are never mapped. Memory: a record for each loaded module, 4 bytes for each function of
+// modules that were queried, and symbol tables while names are being asked for (at most kWarmTables
+// bytes plus one module's). For unloaded modules only the last kGone records are kept; a caller
+// that needs their names must ask before (profile/named_frames.h).
 #pragma once
 
 #include <cstddef>
@@ -42,15 +42,15 @@ class Symboliser {
   Symboliser(MetadataArena& arena, PageSource& system) : arena_(arena), system_(system) {}
 
   // The frame name of contracts/stack_tokens.md, 0-terminated, cut to room bytes. Its length.
-  // image: what has to lie there (StackTrace::images), or 0: whatever does.
+  // image: the module that must be at the address (StackTrace::images), or 0: any.
   size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image = 0);
   // False: no such module there; *out is then as it was.
   bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image = 0);
-  // Another number than before if modules came or went.
+  // Changes whenever modules are loaded or unloaded.
   uint64_t changes();
 
-  // From time to time: if no name was asked for since the call before the last, the symbol tables
-  // leave our memory; they are read again if need be.
+  // Called now and then: if no name was asked for during the last two calls, frees the symbol
+  // tables. They are read again when needed.
   void rest();
 
   struct Module;

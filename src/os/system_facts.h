@@ -5,14 +5,14 @@
 namespace llamalloc {
 
 // Whether this process gets transparent huge pages. A program may switch them off for itself and
-// for all that it starts (prctl PR_SET_THP_DISABLE), at any time.
+// its children at any time (prctl PR_SET_THP_DISABLE).
 enum class HugePageSwitch { on, only_advised, off };
 // `on` where the system does not say.
 HugePageSwitch huge_page_switch();
 // The system's setting as it holds for a process with this switch: "always", "madvise", "never" or
 // "unknown", or "disabled" where the process switched them off.
 const char* transparent_huge_pages(HugePageSwitch process);
-// The process has privileges that its user has not (setuid, capabilities).
+// Whether the process has more privileges than its user (setuid, capabilities).
 bool has_raised_privileges();
 
 // Whether a seccomp filter may refuse system calls of the calling thread, or end the process for

@@ -9,8 +9,8 @@
 
 namespace llamalloc {
 
-// Once, early. True: the kernel knows the barrier. Where a seccomp filter ends processes for it,
-// this is where they end.
+// Called once, early. True: the kernel supports the barrier. If a seccomp filter kills processes
+// for membarrier, it happens here.
 bool has_thread_barrier();
 // False: the kernel, or a seccomp filter, refuses.
 bool issue_thread_barrier();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calling contexts without frame pointers: who called, from cached rows of .eh_frame.
+// Stack unwinding without frame pointers, from cached rows of .eh_frame. A row says how to find the
+// caller's frame from a given pc.
 //
 //   pc --[cache of rows]--> how to find the caller's frame --> its pc, and so on outward
 //        \-- not there: _dl_find_object, .eh_frame_hdr, the function's call frame program
 //
 // No allocation, no lock, errno untouched, async-signal-safe: callable inside malloc. Every read of
-// the stack is checked against a window, so a strange stack shortens the trace, nothing worse.
+// the stack is checked against a window, so a corrupt stack only shortens the trace.
 // About 5 ns a frame when its row is cached, about 100 ns when it is not.
 //
 // Invariant: a trace equals what _Unwind_Backtrace says, or is a prefix of it and `truncated`.
-// Other processors than x86-64: a trace holds its first frame and is truncated.
+// On processors other than x86-64 a trace has only its first frame and is truncated.
 #pragma once
 
 #include <cstddef>
@@ -54,25 +55,25 @@ StackWindow current_stack_window(uintptr_t sp);
 // frames) this one. If it is not found on the stack: {return_address}, truncated.
 [[gnu::noinline]] void unwind_from_here(uintptr_t return_address, StackTrace* out);
 
-// As unwind_from_here, but only copies up to `room` bytes of the stack into buffer (which must
-// outlive the snapshot). Dearer than unwind_from_here unless the rows are cold. False: the frame
-// was not found; the snapshot then gives {return_address}, truncated.
+// Like unwind_from_here, but only copies up to `room` bytes of the stack into buffer (which must
+// outlive the snapshot). More expensive than unwind_from_here unless the rows are not cached.
+// False: the frame was not found; the snapshot then gives {return_address}, truncated.
 // unwind_snapshot is not for use inside malloc: it takes the loader's lock, so that the modules it
 // meets cannot be unmapped meanwhile. One that is gone already truncates the trace.
 [[gnu::noinline]] bool take_snapshot(uintptr_t return_address, char* buffer, size_t room,
                                      StackSnapshot* out);
 void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out);
 
-// Forgets every cached row. Never needed for correctness with modules that carry a build-id: rows
-// belong to a module's identity, not to its address. For those without one, after dlclose.
+// Clears the row cache. Only needed after dlclose of a module without build-id: other rows belong
+// to a module's identity, not to its address.
 void unwind_cache_clear();
 
 // The start of the function around pc by its unwind table, or 0 where no row covers pc.
 uintptr_t unwind_function_start(uintptr_t pc);
 
-// Bytes from the stack pointer at return_address to just above the return address of the function
-// around it, where its row is relative to the stack pointer; else 0. Not inside malloc: like
-// unwind_snapshot it keeps modules loaded meanwhile.
+// return_address lies in a function F. The result: bytes from the stack pointer there to just above
+// F's own return address, if F's row is relative to the stack pointer; else 0. Not inside malloc:
+// it takes the loader's lock, like unwind_snapshot.
 uint32_t unwind_frame_bytes(uintptr_t return_address);
 
 // StackTrace::codes of a return address whose module stays, as it does on the caller's own stack.
@@ -95,8 +96,7 @@ uint64_t code_of(uintptr_t return_address);
 }
 #endif
 
-// The registers of a caller, seen from the function it called: caller_sp is the stack pointer after
-// the return, rbp what it will be then.
+// The registers of a caller after the return: caller_sp and rbp are the values at that moment.
 inline Registers registers_at(uintptr_t return_address, uintptr_t caller_sp, uintptr_t rbp) {
   return {return_address, caller_sp, rbp, 0};
 }

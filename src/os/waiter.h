@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that sleeps until somebody has work for it or a time is over. A wake() that comes while
-// it is awake is kept: its next wait() ends at once. No file descriptor is held, which a program
-// that closes all of its own would take from us.
+// Lets one thread sleep until it is woken or a time has passed. A wake() while it is awake is kept:
+// its next wait() returns at once. It uses no file descriptor, since a program that closes all
+// descriptors would close ours too.
 //
 //   awake --wait--> asleep --wake--> called --(wait ends)--> awake
 //   awake --wake--> called --wait, at once--> awake

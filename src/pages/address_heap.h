@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of a set by address, lowest first: an intrusive pairing heap (Fredman et al. 1986).
-// min is O(1), insert O(1), remove O(log n) amortised. T has a field `AddressLinks<T> links` and a
-// function `address()`. The owner's lock guards all of it.
+// A set of objects ordered by address, lowest first: an intrusive pairing heap (Fredman et al.
+// 1986). min is O(1), insert O(1), remove O(log n) amortised. T has a field `AddressLinks<T> links`
+// and a function `address()`. The owner's lock guards the whole heap.
 //
 //        root        children form a list through `next`; `previous` is the left sibling, or the
 //       /            parent for the first child; null at the root and outside of a heap.

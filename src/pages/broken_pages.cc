@@ -24,6 +24,7 @@ struct Chosen {
   Broken broken[kAtOnce];
   HugePage* mended[kAtOnce];
   size_t broken_count = 0, mended_count = 0;
+  size_t unbacked = 0;  // bytes that other broken pages, and these before now, had given back
 };
 
 bool is_to_mend(const HugePage* page, bool huge) {
@@ -52,6 +53,8 @@ Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
     *in_pieces += page->broken;
     if (is_to_mend(page, huge) && chosen.mended_count < kAtOnce)
       chosen.mended[chosen.mended_count++] = page;
+    else if (page->broken)
+      chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
     if (chosen.broken_count == kAtOnce || !is_to_break(page, huge, before)) return;
     if (huge && *in_pieces >= kMostBroken) return;
     ++*in_pieces;
@@ -66,11 +69,12 @@ Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
 
 size_t PageHeap::break_idle(Nanos before) {
   const bool huge = pool_.gets_huge_pages();
-  size_t in_pieces = 0, given_back = 0;
+  size_t in_pieces = 0, given_back = 0, unbacked = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
       const Chosen chosen = choose(set, before, huge, &in_pieces);
+      unbacked += chosen.unbacked;
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
       for (size_t i = 0; i < chosen.broken_count; ++i) {
         const Broken& broken = chosen.broken[i];
@@ -78,6 +82,7 @@ size_t PageHeap::break_idle(Nanos before) {
         if (give_rest_back(broken.page, broken.rest)) given_back += broken.backed;
       }
     }
+  unbacked_.store(unbacked + given_back, std::memory_order_relaxed);
   return given_back;
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of one huge page: which blocks are used, for which group, since when.
+// The record of one huge page: its used blocks, its page group, its age.
 //
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //              |   ^
-//              +---+ broken: it held little for a while, and what was free of it went back; huge
-//                    again when it is half full (broken_pages.cc). Without huge pages in the
-//                    process, every page is, from its start
+//              +---+ broken: sparse for a while, so its free blocks were returned to the system.
+//                    Made huge again when half full (broken_pages.cc). In a process without huge
+//                    pages, every page counts as broken from the start
 //
-// Whoever takes blocks keeps a record of them in a piece of memory beside the page, by the number
-// of the first block: nobody takes fewer than two blocks, so 128 records do. The second half of the
-// piece is room for what does not fit into a record. The piece is address space until it is used,
-// and goes back to the system together with the page.
+// The user of blocks (the heap) keeps a record of them in a metadata area beside the page, indexed
+// by the first block. Every allocation has at least two blocks, so 128 records are enough. The
+// second half of the area holds what does not fit into a record. The area has no memory until it is
+// used, and is returned to the system together with the page.
 //
 //   records   [ record 0 | record 1 | ... 127 ][ more of record 0 | ... 127 ]     2 x 16 KiB
 //
 // Invariants: used_blocks == set bits of `used`; longest_run == longest run of clear bits;
-// `dirty` holds every block used since the page was last given back, hence used is part of dirty.
+// `dirty` has every block used since the page was last given back, so `used` is a subset of it.
 // Guarded by the lock of the set that holds the page, or of the pool when it is empty.
 #pragma once
 
@@ -69,21 +69,21 @@ struct HugePage {
   BlockBits dirty;
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
-  // Changed under the set's lock; read without it by who takes slots or runs that it knows.
+  // Changed under the set's lock; read without it by code that owns a span in the page.
   std::atomic<PageGroup> group{PageGroup::unknown};
   bool promoted = false;    // outlived the deadline of the group it was opened for
-  bool broken = false;      // on small pages, of which those not `dirty` have no memory behind them
+  bool broken = false;      // on small pages; blocks that are not `dirty` have no memory
   bool backed = false;      // has, or may have, memory behind it
   bool given_back = false;  // among the pool's pages without memory
   Nanos opened{};           // when it took its first span
   Nanos emptied{};          // when it lost its last span
-  // When somebody last took blocks in it or, kept for groups with a deadline, an object. Written
-  // under the lock of a bin or of the set, read by the sweeps: an old value only hastens a
-  // promotion.
+  // When blocks were last taken in it or, in groups with a deadline, an object. Written under the
+  // lock of a bin or of the set, read by the worker. A stale value can only make a promotion come
+  // earlier.
   std::atomic<int64_t> last_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes
-  // The page with which it shares a page of the tables above (page_tables.h); null: there is none.
+  // The huge page whose table entries are on the same small page (page_tables.h); null: none.
   HugePage* neighbour = nullptr;
 
   const char* address() const { return base; }

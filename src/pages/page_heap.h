@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap of huge pages: gives blocks of pages that serve a page group, and takes them back.
+// The heap of huge pages: hands out blocks in pages of a page group, and takes them back.
 //
 //   take / give       blocks
 //   promote_expired   pages past their deadline join the next longer-lived group
-//   break_idle        the free part of sparse pages goes back to the system (broken_pages.cc)
+//   break_idle        the free blocks of sparse pages go back to the system (broken_pages.cc)
 //   release           empty pages go back to the system
 //
 //   sets[group] { native, promoted } --huge page--> pool --> system
 //
-// Where blocks come from, in this order (docs/heap_policy.md): pages of the group; promoted pages
-// of longer-lived groups (they are pinned already); in a small heap other pages of longer-lived
-// groups, while so much of all pages is free that yet another would cost more than keeping the
-// groups apart can save; a new page. `permanent` takes of `unknown` at any time: some of what lies
-// there stays as well.
-// Several page sets are locked by rising address: towards the longer-lived groups, native before
-// promoted.
+// Blocks come from the first of these that has room (docs/heap_policy.md):
+//   1. pages of the group
+//   2. promoted pages of longer-lived groups: some of their objects stay anyway
+//   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
+//      there a new page costs more than separating the groups can save. `permanent` may always use
+//      pages of `unknown`, since some objects stay there too
+//   4. a new page
+// Several page sets are locked in order of rising address: towards the longer-lived groups, native
+// before promoted.
 #pragma once
 
 #include <atomic>
@@ -30,7 +32,7 @@ inline constexpr int kPageKinds = 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 
-// Apart from PageHeap, so that it can lie with other tables that start as zeroes.
+// Not part of PageHeap, so that it can be stored with other zero-initialised tables.
 struct PageSets {
   PageSet of[kPageGroups][kPageKinds];
 };
@@ -54,37 +56,42 @@ class PageHeap {
     const Place place = take_in_use(group, blocks, alignment);
     return place.page != nullptr ? place : take_new(group, blocks);
   }
-  // The same of pages in use only; a null page: none has room.
+  // The same, but only from pages in use; a null page: none has room.
   Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
   void give(HugePage* page, const char* start, Blocks blocks);
-  // Makes `have` blocks from `start` on `want`, which are more; false: those behind are not free.
+  // Extends an allocation from `have` to `want` blocks; false: the next blocks are not free.
   bool extend(HugePage* page, const char* start, Blocks have, Blocks want);
-  // Somebody took an object in blocks of the page that are taken already.
+  // An object was taken in blocks of the page that had been taken before.
   void touch(HugePage* page) {
     if (has_deadline(page->group)) page->last_taken.store(coarse_time(), std::memory_order_relaxed);
   }
 
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
-  // Gives back what is free of pages that hold little and took no object since `before`, and makes
-  // pages huge that filled again. In a process without huge pages, of pages that hold more, too, as
-  // often as they have something. Returns the bytes given back. No lock is held in a system call.
+  // Returns to the system the free blocks of sparse pages that took no object since `before`; makes
+  // broken pages huge that filled up again. In a process without huge pages it does so for every
+  // such page that is not full, each time. Returns the bytes given back. Holds no lock in a system
+  // call.
   size_t break_idle(Nanos before);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
   // many. No lock is held in a system call.
   size_t release(Nanos before, size_t retain) { return pool_.release(before, retain); }
   // Gives the address space of all empty pages back too. True if there was any.
   bool give_up_space() { return pool_.give_up_space(); }
-  // Makes huge what had to start small, once it is time; a system call, for the worker.
+  // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
   PoolCounts counts() { return pool_.counts(); }
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
+  // Hints: bytes of blocks that are taken; bytes that broken pages had given back when break_idle
+  // last looked.
+  size_t used_bytes() const { return used_blocks_.load(std::memory_order_relaxed) * kBlockSize; }
+  size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
-  // f(const HugePage&) for every page in use, each once: all sets are locked meanwhile, so f copies
-  // and does not wait. Returns what the pool had at that moment.
+  // Calls f(const HugePage&) once for every page in use. All sets are locked meanwhile, so f must
+  // not block. Returns the pool's counts at that moment.
   template <typename F>
   PoolCounts for_each_page(F&& f) NO_THREAD_SAFETY_ANALYSIS {
     bool locked[kPageGroups][kPageKinds];
@@ -98,7 +105,7 @@ class PageHeap {
         if (locked[g][k]) sets_[g][k].lock().unlock();
     return counts;
   }
-  // The same for those that serve the group; its sets are locked one after the other.
+  // The same for the pages of one group; its sets are locked one after the other.
   template <typename F>
   void for_each_page(PageGroup group, F&& f) {
     for (PageSet& set : sets_[static_cast<int>(group)]) {
@@ -128,8 +135,8 @@ class PageHeap {
   Place take_new(PageGroup group, Blocks blocks);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   bool give_rest_back(HugePage* page, const BlockBits& rest);
-  // f(set) for the set that the page is in, under its lock. It may be promoted to another one while
-  // we wait for the lock.
+  // Calls f(set) for the set that the page is in, under the set's lock. The page may be promoted to
+  // another set while we wait for the lock.
   template <typename F>
   auto with_set_of(HugePage* page, F&& f) {
     while (true) {
@@ -144,6 +151,7 @@ class PageHeap {
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<size_t> used_blocks_{0};  // of the pages in use
+  std::atomic<size_t> unbacked_{0};     // bytes; written by break_idle
 };
 
 }  // namespace llamalloc

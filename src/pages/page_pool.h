@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where huge pages come from and go to: space reserved in growing chunks, and the empty pages.
+// The pool of huge pages: address space reserved in growing chunks, and the empty pages.
 //
 //   chunk (64 MiB, doubling to 1 GiB, halved when the system refuses) -> page -> set -> empty
 //   empty and backed: reused first, lowest address first; given back after a while, oldest first
 //   empty and given back: reused before new space is taken
 //
 // The first pages of a process stay on small pages until the heap has grown past them, so that a
-// short command does not pay for megabytes of zeroes; then they become huge like all others.
+// short-lived command does not pay for zeroing megabytes. Then they become huge like all others.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ class PagePool {
 
   // Whether to ask for huge pages.
   void use_huge_pages(bool yes) { want_huge_ = yes; }
-  // Whether the process gets any when it asks; it may switch them off and on while it runs. The
-  // advice for new space does not depend on it.
+  // Whether the process gets huge pages when it asks; it may switch them off and on at run time.
+  // The madvise for new space does not depend on it.
   void grant_huge_pages(bool yes) { granted_.store(yes, std::memory_order_relaxed); }
   bool gets_huge_pages() const { return want_huge_ && granted_.load(std::memory_order_relaxed); }
 
@@ -49,11 +49,11 @@ class PagePool {
   // system call happens under the lock. Returns the pages given back.
   size_t release(Nanos before, size_t retain);
 
-  // Gives the address space of all empty pages back too, and what no page was made of yet: for when
-  // the system refuses a mapping. True if there was any.
+  // Also returns the address space of all empty pages, and space without pages yet. Used when the
+  // system refuses a mapping. True if there was any.
   bool give_up_space();
 
-  // Makes huge what had to start small, once it is time; a system call, for the worker.
+  // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages();
   // The same for a page that was broken.
   void make_huge(HugePage* page);
@@ -97,7 +97,7 @@ class PagePool {
   std::atomic<bool> granted_{true};
   size_t next_chunk_ GUARDED_BY(lock_) = kFirstChunk;
   char* cursor_ GUARDED_BY(lock_) = nullptr;     // next page never used
-  char* committed_ GUARDED_BY(lock_) = nullptr;  // end of what is committed of the chunk
+  char* committed_ GUARDED_BY(lock_) = nullptr;  // end of the committed part of the chunk
   char* limit_ GUARDED_BY(lock_) = nullptr;      // end of the chunk
   char* first_pages_ = nullptr;                  // written once, before collapse_due_ is set
   HugePage* last_made_ GUARDED_BY(lock_) =

@@ -4,8 +4,8 @@
 //   buckets_[b]: pages whose longest run of free blocks is in [2^b, 2^(b+1)), lowest address first
 //   full_: pages without a free block
 //
-// A request for n blocks takes the lowest-addressed page that is sure to fit it, so that high pages
-// empty out (DESIGN.md H3); inside the page the lowest blocks.
+// A request for n blocks takes the lowest-addressed page that certainly fits, so that high pages
+// become empty (docs/heap_policy.md, H3). Inside the page it takes the lowest blocks.
 // Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
 #pragma once
 
@@ -21,7 +21,7 @@ class PageSet {
   struct Place {
     HugePage* page = nullptr;
     uint32_t first = 0;
-    bool fresh = false;  // no block of it was used since the page was backed: it reads as zero
+    bool fresh = false;  // none of its blocks was used since the page was backed: it reads as zero
 
     char* start() const { return page->base + first * kBlockSize; }
   };
@@ -33,13 +33,13 @@ class PageSet {
   bool give_back(HugePage* page, uint32_t first, Blocks blocks) REQUIRES(lock_);
   // Extends a used run in place; false if the blocks behind it are not free.
   bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) REQUIRES(lock_);
-  // Takes all that is free of the page, and gives it back: meanwhile nobody else gets it. clean: it
-  // reads as zero now. The result as from give_back.
+  // take_rest takes all free blocks of the page, so that nobody else gets them; give_rest returns
+  // them. clean: they read as zero now. Same result as give_back.
   BlockBits take_rest(HugePage* page) REQUIRES(lock_);
   bool give_rest(HugePage* page, const BlockBits& rest, bool clean) REQUIRES(lock_);
   void add(HugePage* page) REQUIRES(lock_);
-  // For another set's add(), under this one's lock until then: who gives blocks of the page back
-  // meanwhile waits for it, as page->set still says.
+  // Before another set's add(). The caller keeps this set's lock until then: page->set still names
+  // this set, so a thread that gives back blocks of the page waits for this lock.
   void remove(HugePage* page) REQUIRES(lock_);
 
   template <typename F>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part in prediction: unwind the copied stack, name the frames, ask the model, publish
-// the class, and find out which sites are wrappers. What it learned of a module's code it forgets
-// when the module is unloaded; until its next round, keys may be those of the module before.
+// The worker's part in prediction: unwind the copied stack, name the frames, evaluate the model,
+// publish the class, and find out which call sites are wrappers. When a module is unloaded, all
+// that was learned about its code is dropped. Until the worker's next round, a new module at the
+// same address may get the old module's classes.
 #pragma once
 
 #include "os/module_watch.h"
@@ -38,7 +39,7 @@ class ContextWorker {
     uintptr_t site;
     uintptr_t first_caller;
   };
-  // What the model said of a context: it would say the same again. Direct-mapped.
+  // The model's answer for a context, so that a recheck need not evaluate it again. Direct-mapped.
   struct Verdict {
     uint64_t context;
     LifetimeClass lifetime;

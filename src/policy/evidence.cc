@@ -46,7 +46,8 @@ Survival survival_of(const Evidence& evidence) {
 bool is_trap(LifetimeClass chosen, const Survival& curve) {
   if (group_of(chosen) != PageGroup::permanent || curve.plateau() >= kMost) return false;
   const int early = curve.quantile(curve.plateau() + (1 - kNearlyAll) * (1 - curve.plateau()));
-  return early < kTimedClasses && group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
+  return early < kTimedClasses &&
+         group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
 }
 
 }  // namespace

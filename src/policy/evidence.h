@@ -3,7 +3,8 @@
 //
 //   deaths[c]  samples that died at an age of class c        1.0 --.
 //   young[c]   samples alive at an age of class c                  '--.      S, after each class:
-//   elders     those that have lived long                     tail ....'--.. product of 1 - deaths /
+//   elders     those that have lived long                     tail ....'--.. product of 1 - deaths
+//   /
 //                                                                            at risk
 //
 // The estimate is that of Kaplan and Meier (1958); who is alive leaves the sample at its age

@@ -52,8 +52,8 @@ TEST(EvidenceTest, FewThatStayAreEnoughForLong) {
 }
 
 TEST(EvidenceTest, YoungOnesInFlightDoNotCountAsStaying) {
-  const Verdict verdict = verdict_of(
-      both(deaths(LifetimeClass::le_10ms, 90), alive(LifetimeClass::le_10ms, 10, 0)));
+  const Verdict verdict =
+      verdict_of(both(deaths(LifetimeClass::le_10ms, 90), alive(LifetimeClass::le_10ms, 10, 0)));
   EXPECT_EQ(verdict.lifetime, LifetimeClass::le_10ms);
 }
 

@@ -9,13 +9,33 @@
 //            the observed one; if that crossed a page group, the context is no longer trusted and
 //            becomes `mixed` when it happens a second time
 //
-// Re-evaluation keeps the longer of the old and the new class (papers/000 section 7).
+// A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 #pragma once
 
 #include "base/counters.h"
+#include "heap/bin_number.h"
+#include "heap/magazines.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
+
+// Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
+// those, for what has none. A place: that of the magazine among all, with the class in the low bits.
+constexpr size_t site_shape(int size_class) {
+  return magazine_offset_of(size_class);
+}
+constexpr uint16_t place_of(int size_class, LifetimeClass lifetime) {
+  const int bin = size_class < kSizeClasses ? bin_of(group_of(lifetime), size_class, false) : 0;
+  return static_cast<uint16_t>(magazine_offset_of(bin) | static_cast<size_t>(lifetime));
+}
+constexpr size_t magazine_offset_in(uint16_t place) {
+  return place & ~(sizeof(Magazine) - 1);
+}
+constexpr LifetimeClass class_in(uint16_t place) {
+  return static_cast<LifetimeClass>(place & (sizeof(Magazine) - 1));
+}
+static_assert(kLifetimeClasses <= sizeof(Magazine));
+static_assert(magazine_offset_of(kLocalBins) <= UINT16_MAX);
 
 class Placement {
  public:
@@ -31,9 +51,10 @@ class Placement {
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     Choice choice;
-    if (const uint64_t slot = cache_.find_site(site.return_address, size_class)) {
-      choice.lifetime = PredictionCache::class_in(slot);
-      choice.group = PredictionCache::group_in(slot);
+    uint16_t place;
+    if (cache_.decided.find(site.return_address, site_shape(size_class), &place)) {
+      choice.lifetime = class_in(place);
+      choice.group = group_of(choice.lifetime);
       choice.known = true;
       return choice;
     }
@@ -49,23 +70,24 @@ class Placement {
     return choice;
   }
 
-  // Of which modules the return addresses are that went into the keys (os/module_watch.h).
+  // The modules of the return addresses in the keys (os/module_watch.h).
   struct Marks {
     uint8_t context = 0;
     uint8_t site = 0;
   };
-  // The worker's verdict on a context. recheck: it had a class already.
+  // Publishes the class that the worker computed. recheck: the context had a class already.
   void publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
                Marks marks = {0, 0});
-  // A sampled object of the context lived `lifetime` or is still alive at that age; true if that
-  // is longer than its predicted class.
+  // Learns that a sampled object of the context lived for `lifetime`, or is still alive at that
+  // age. True if that is longer than its predicted class allows.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
   // A miss was answered at once, for its site or for its key alone.
   void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
-    cache_.publish_site(site.return_address, size_class, lifetime);
+    cache_.decided.publish(site.return_address, site_shape(size_class),
+                           place_of(size_class, lifetime));
   }
   void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
-  // The worker could not take the context in: it counts as unseen again.
+  // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 
   PredictionCache& cache() { return cache_; }

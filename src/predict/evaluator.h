@@ -32,7 +32,7 @@ class Evaluator {
   Result evaluate(const char* const* frames, int depth, size_t size);
 
   const LstmConfig& config() const { return lstm_.config(); }
-  // Memory of the model file, which is not the arena's.
+  // Bytes of the model file in memory; they are not counted by the arena.
   size_t model_bytes() const { return file_.bytes(); }
   Lstm& lstm() { return lstm_; }
 
@@ -42,8 +42,9 @@ class Evaluator {
   TokenSequence tokens_;
 };
 
-// The class to place by. What matters is the page group, so: the group with the largest sum of
-// probabilities and in it the most probable class; `mixed` if even that group has less than half.
+// The class to use for placement. Since only the page group matters, this takes the group with the
+// largest sum of probabilities, and in it the most probable class. If no group reaches one half,
+// the result is `mixed`.
 LifetimeClass choose(const Evaluator::Result& result);
 
 }  // namespace llamalloc

@@ -51,7 +51,7 @@ class Lstm {
   // probability: [C]. Ids must be below V; no token at all is the state h = 0.
   void run(const uint32_t* ids, uint32_t count, float* probability);
 
-  // For tests and the benchmark: the code that every x86-64 runs.
+  // For tests and the benchmark: use the code without AVX2.
   void use_baseline() { use_avx2_ = false; }
   bool uses_avx2() const { return use_avx2_; }
   const LstmConfig& config() const { return config_; }

@@ -5,8 +5,8 @@
 //   free --(producer: exchange)--> filling --> ready --(consumer)--> free
 //
 // A full queue drops the context. Its key stays unknown, so its next use is a miss again.
-// Producers take the first free place, so the last places are used only in a rush. rest() returns
-// their memory afterwards.
+// Producers take the first free entry, so the last entries are used only under high load. rest()
+// returns their memory afterwards.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct Miss {
   static constexpr size_t kStackBytes = 24 * 1024;
 
   std::atomic<uint32_t> state;
-  uint8_t warmth;  // 0: no memory behind the stack
+  uint8_t warmth;  // 0: the stack buffer has no memory
   bool recheck;
   uint64_t key;
   uint64_t site_key;
@@ -47,8 +47,8 @@ class MissQueue {
     return true;
   }
 
-  // A place to fill in, or null when all are taken; then submit() it. A recheck can wait for
-  // another turn, so it only looks at a few places and leaves room for first-seen contexts.
+  // An entry to fill in and submit(), or null if all are taken. A recheck can wait, so it only
+  // tries a few entries and leaves the others for new contexts.
   Miss* reserve(bool recheck) {
     for (uint32_t i = 0; misses_ != nullptr && i < (recheck ? kRecheckPlaces : kMisses); ++i) {
       if (!take(misses_[i])) continue;
@@ -60,7 +60,7 @@ class MissQueue {
   // Pairs with the acquire in for_each_ready().
   void submit(Miss* miss) { miss->state.store(kReady, std::memory_order_release); }
 
-  // f(Miss&) for each that is ready; the place is free afterwards. Returns how many.
+  // Calls f(Miss&) for each ready entry, then frees the entry. Returns how many.
   template <typename F>
   int for_each_ready(F&& f) {
     int done = 0;
@@ -73,8 +73,8 @@ class MissQueue {
     return done;
   }
 
-  // By the consumer, from time to time: the memory of a place that was not used since the call
-  // before the last goes back to the system.
+  // Called by the consumer now and then: if an entry was not used since the call before the last,
+  // returns its memory to the system.
   void rest(PageSource& system) {
     for (uint32_t i = 0; misses_ != nullptr && i < kMisses; ++i) {
       Miss& miss = misses_[i];
@@ -95,7 +95,7 @@ class MissQueue {
   static constexpr uint8_t kWarm = 2;  // calls of rest() until it is cold
   static_assert(Miss::kStackBytes % kSmallPage == 0);
 
-  // Pairs with the release in finish(): who had the place before is done with it.
+  // Pairs with the release in finish(): the previous user of the entry has finished.
   static bool take(Miss& miss) {
     uint32_t expected = kFree;
     return miss.state.load(std::memory_order_relaxed) == kFree &&

@@ -32,7 +32,7 @@ bool read_model(const char* data, size_t size, MetadataArena& arena, Model* mode
 
 class ModelFile {
  public:
-  // Messages begin with "model PATH: ". After a failure nothing but arena memory is held.
+  // Messages begin with "model PATH: ". After a failure only arena memory stays in use.
   bool open(const char* path, MetadataArena& arena, ErrorText& error);
   void close() { image_.close(); }
   const Model& model() const { return model_; }

@@ -27,7 +27,7 @@ bool PredictionCache::write(uint64_t key, uint64_t value, bool overwrite) {
 void PredictionCache::clear() {
   for (auto& slot : slots_)
     if (slot.load(std::memory_order_relaxed) != 0) slot.store(0, std::memory_order_relaxed);
-  for (auto& slot : decided_) slot.store(0, std::memory_order_relaxed);
+  decided.clear();
 }
 
 void PredictionCache::forget(uint64_t key) {

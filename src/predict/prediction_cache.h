@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a context key to a lifetime class: what an allocation asks, in a few loads.
+// Maps a context key to a lifetime class in a few loads; read by every allocation with a model.
 //
-//   key  = hash of (return address, stack height, size class), deepened through wrappers
+//   key  = hash of (return address, stack height, size class); past wrappers, more return addresses
 //   slot = [ tag: 48 bits of the key | marks:8 | pending:1 | group:3 | class:4 ]    2 slots a set
 //
-// One table for the process, written by the worker, read by everybody: a first-seen context costs
-// one miss for the process and not one a thread. A slot is one atomic word, so a reader sees an old
-// or a new slot and nothing between. Tags collide with probability 2^-48 a lookup.
+// One table for the process, written by the worker and read by all threads. So a new context costs
+// one miss for the process, and not one for each thread. A slot is one atomic word, so a reader
+// sees the old or the new slot, never a mix. Each lookup has a collision probability of 2^-48.
 //
-// `sites` knows which return addresses belong to wrappers (zmalloc, operator new) and how far above
-// the stack pointer their own return address lies, so that the key can look past them: one load for
-// each level. A site becomes a wrapper when the worker has seen two callers of it.
+// `sites` holds the return addresses that lie in wrappers (zmalloc, operator new), with the
+// distance from the stack pointer to the wrapper's own return address. So the key can include the
+// wrapper's caller, with one load for each level. A site counts as a wrapper once the worker has
+// seen two callers of it.
 //
-// Sites that decide alone, without their callers, have a table of their own, which is asked first:
-// it is small, and needs neither the stack's height nor `sites`.
-//
-// The marks say of which modules the key's return addresses are (os/module_watch.h): what a module
-// taught is forgotten with it, as another may come to lie in its place.
+// The marks say in which modules the key's return addresses lie (os/module_watch.h). The entries of
+// a module are dropped when it is unloaded, since another module may be loaded at its address.
 #pragma once
 
 #include <atomic>
@@ -26,6 +24,7 @@
 #include "base/lifetime_class.h"
 #include "base/units.h"
 #include "os/own_stack.h"
+#include "predict/site_cache.h"
 
 namespace llamalloc {
 
@@ -40,11 +39,11 @@ class SiteTable {
   static constexpr int kShift = 12;
   static constexpr int kDepth = 6;  // levels that a key looks past
 
-  // A number of the address from which the table's index is made; of use in other hashes, too.
+  // A hash of the address. The table's index is made from it, and other hashes use it too.
   static uint64_t hash(uintptr_t return_address) { return return_address * 0x9E3779B97F4A7C15ull; }
 
-  // Bytes from the stack pointer at return_address to just above the return address of the function
-  // that it lies in; 0: not a wrapper.
+  // return_address lies in a function F. The result: bytes from the stack pointer there to just
+  // above F's own return address; 0: F is not a wrapper.
   uint32_t frame_bytes(uintptr_t return_address) const {
     return frame_bytes(return_address, hash(return_address));
   }
@@ -58,7 +57,7 @@ class SiteTable {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
                                                         std::memory_order_relaxed);
   }
-  // Drops each site of which is_gone(return address) is true.
+  // Drops each site for which is_gone(return address) is true.
   template <typename F>
   void forget_if(F&& is_gone) {
     for (auto& slot : slots_) {
@@ -94,9 +93,10 @@ class PredictionCache {
     return mix(mix(0x5bd1e995, site.return_address), static_cast<uint64_t>(size_class) + 1) | kUsed;
   }
 
-  // own: the thread's own stack. Its high end makes heights agree between threads.
-  // size_class: below 256. Reads up to three words of the caller's stack above stack_pointer: in
-  // own or, where the caller runs elsewhere, in the page of its stack pointer.
+  // own: the thread's own stack. Stack heights are relative to its high end, so they agree between
+  // threads. size_class: below 256. Reads up to three words of the caller's stack above
+  // stack_pointer: within own or, if the caller runs on another stack, within the page of its stack
+  // pointer.
   uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
     uint64_t key = shallow_key(hash, site, own.high, size_class);
@@ -112,8 +112,8 @@ class PredictionCache {
     return finish(key);
   }
 
-  // The slot of a context whose site is no wrapper and that is the first of its set, as most are;
-  // else 0, and find knows.
+  // The slot of a context if its site is not a wrapper and it is the first of its set (the common
+  // case); else 0: use find().
   uint64_t find_quickly(CallSite site, uintptr_t stack_high, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
     const uint64_t key = finish(shallow_key(hash, site, stack_high, size_class));
@@ -121,19 +121,6 @@ class PredictionCache {
     const bool plain = sites.frame_bytes(site.return_address, hash) == 0;
     return __builtin_expect(plain && (slot ^ key) <= ~kTag, 1) ? slot : 0;
   }
-
-  // The slot of a site whose objects live alike whoever calls it; 0: it is not known as one.
-  uint64_t find_site(uintptr_t return_address, int size_class) const {
-    const uint64_t key = decided_key(return_address, size_class);
-    const uint64_t slot = decided_[key >> (64 - kDecidedShift)].load(std::memory_order_relaxed);
-    return (slot ^ key) >> 16 == 0 ? slot : 0;
-  }
-  void publish_site(uintptr_t return_address, int size_class, LifetimeClass lifetime) {
-    const uint64_t key = decided_key(return_address, size_class);
-    decided_[key >> (64 - kDecidedShift)].store(slot_of(key, lifetime, 0),
-                                                std::memory_order_relaxed);
-  }
-  static LifetimeClass class_in(uint64_t slot) { return static_cast<LifetimeClass>(slot & 15); }
 
   Prediction find(uint64_t key) const {
     for (size_t way = 0; way < 2; ++way) {
@@ -146,18 +133,18 @@ class PredictionCache {
   }
   static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
 
-  // Marks a first-seen key as under way, with the prior's class; false if somebody else just did.
+  // Enters a new key as pending, with the prior's class; false if another thread just did.
   bool begin(uint64_t key, LifetimeClass prior) {
     return write(key, slot_of(key, prior, 0) | kPending, false);
   }
   void publish(uint64_t key, LifetimeClass lifetime, uint8_t marks = 0) {
     write(key, slot_of(key, lifetime, marks), true);
   }
-  // Makes all keys unseen.
+  // Removes all keys.
   void clear();
-  // Makes a key unseen again.
+  // Removes a key: its next use is a miss.
   void forget(uint64_t key);
-  // Makes all keys unseen that have one of the marks; returns how many.
+  // Removes all keys that have one of the marks; returns how many.
   size_t forget_marked(uint8_t marks);
 
   // f(class) for every slot with a prediction.
@@ -170,6 +157,7 @@ class PredictionCache {
   }
 
   SiteTable sites;
+  SiteCache decided;  // asked first
 
  private:
   static constexpr uint64_t kTag = ~uint64_t{0xffff};
@@ -177,18 +165,13 @@ class PredictionCache {
   static constexpr uint64_t kPending = uint64_t{1} << 7;
   static constexpr int kMarksShift = 8;
 
-  static constexpr int kDecidedShift = 12;
-  // Its top bits are the place, all but the low 16 the tag.
-  static uint64_t decided_key(uintptr_t return_address, int size_class) {
-    return (return_address ^ static_cast<uint64_t>(size_class) << 56) * 0x9E3779B97F4A7C15ull;
-  }
   static uint64_t shallow_key(uint64_t site_hash, CallSite site, uintptr_t stack_high,
                               int size_class) {
     const uint64_t shape =
         (stack_high - site.stack_pointer) << 8 | static_cast<uint64_t>(size_class);
     return site_hash ^ shape * 0xD6E8FEB86659FD93ull;
   }
-  // A call has just returned to the stack pointer: what lies right below it is there.
+  // The page right below stack_pointer is mapped: a call has just returned from there.
   static uintptr_t readable_limit(uintptr_t stack_pointer, const StackBounds& own) {
     return own.contains(stack_pointer) ? own.high : align_up(stack_pointer, kSmallPage);
   }
@@ -201,7 +184,6 @@ class PredictionCache {
   bool write(uint64_t key, uint64_t value, bool overwrite);
 
   std::atomic<uint64_t> slots_[size_t{2} << kShift]{};
-  std::atomic<uint64_t> decided_[size_t{1} << kDecidedShift]{};  // direct-mapped
 };
 
 }  // namespace llamalloc

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a calling context to tokens: contracts/stack_tokens.md, the C++ twin of llamalloc/tokens.py.
+// Splits a calling context into tokens: contracts/stack_tokens.md. The Python version is
+// python/llamalloc/formats/tokens.py.
 //
 //   frames ["_ZN3foo10HTTPServer3runEv", "main"], size 100
 //   tokens  foo http server run  @  main  #112
 //
-// A token is a piece of its frame name and not a copy: words are lower-cased and unprintable bytes
-// replaced while they are read (Token::byte), so no name is too long and nothing is allocated.
+// A token points into its frame name. Token::byte makes words lower-case and replaces unprintable
+// bytes as they are read, so names have no length limit and nothing is allocated.
 // Invariant: 1 <= count() <= kMaxTokens, and the last token is the size token.
 #pragma once
 

@@ -28,7 +28,7 @@ class Vocabulary {
   uint32_t id(const Token& token) const;
 
  private:
-  // A vocabulary made to collide is refused before it costs time.
+  // A vocabulary whose hashes collide on purpose is refused before it costs much time.
   static constexpr uint32_t kMaxProbes = 512;
 
   // A line as it stands in the file; shares its shape with Token.

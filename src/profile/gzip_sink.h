@@ -15,9 +15,6 @@
 
 namespace llamalloc {
 
-// The CRC of RFC 1952, section 8; crc: 0, or the result for the bytes before.
-uint32_t crc32(uint32_t crc, const void* data, size_t bytes);
-
 class GzipSink final : public ByteSink {
  public:
   explicit GzipSink(ByteSink& out) : out_(out) {}

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/crc32.h"
 #include "profile/profile_test_util.h"
 
 namespace llamalloc {

@@ -122,15 +122,24 @@ namespace {
   return pop_and_end_call(&magazine);
 }
 
-}  // namespace
-
-void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, int size_class) {
-  uint64_t slot = prediction_cache.find_site(site.return_address, size_class);
-  if (slot == 0)
-    slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
+// The site does not decide alone: the stack's height, and its callers.
+[[gnu::noinline]] void* allocate_by_context(ThreadCache* cache, size_t size, CallSite site,
+                                            int size_class) {
+  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
   if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
   Magazine* magazine =
       &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+}  // namespace
+
+void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, size_t offset) {
+  uint16_t place;
+  if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
+    return allocate_by_context(cache, size, site, static_cast<int>(offset / sizeof(Magazine)));
+  Magazine* magazine = cache->magazines.at_offset(magazine_offset_in(place));
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
   return pop_and_end_call(magazine);
 }

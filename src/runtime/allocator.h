@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc and free without their names: the fast paths, to be inlined into the shim.
+// The fast paths of malloc and free, inlined into the exported functions of the shim.
 //
-// allocate, small, not predicting: one thread-local load, countdown, class by table, pop of the
-// magazine. deallocate: two loads to the span's tag, one multiplication that shows whether the
-// pointer is the start of a slot, push; the rest is for the slow path. Both mark the cache as used
-// meanwhile (cache_slot.h). Neither takes a lock, has an atomic read-modify-write or touches the
-// object. Instruction counts: tests/fast_path_test.py.
+// allocate (small, without predictions): one thread-local load, countdown, table lookup of the size
+// class, pop from the magazine. deallocate: two loads to get the span's tag, one multiplication to
+// check that the pointer is the start of a slot, push. All other cases take the slow path. Both
+// mark the cache as in use (cache_slot.h). Neither takes a lock, executes an atomic
+// read-modify-write or touches the object. Instruction counts: tests/fast_path_test.py.
 #pragma once
 
 #include <bit>
@@ -20,15 +20,16 @@ namespace llamalloc {
 #define LLAMALLOC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LLAMALLOC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-// Null, with ENOMEM.
+// Returns null and sets ENOMEM.
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
+// offset: of the magazine of its size class among those of a group.
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
-                                           int size_class);
+                                           size_t offset);
 [[gnu::noinline]] void deallocate_slow(void* p, uintptr_t return_address);
-// given: the size that a sized delete named, looked at here only (engine/hardened.h); second, so
-// that the fast path need not move it.
+// given: the size passed to a sized delete, checked only here (engine/hardened.h). It is the second
+// parameter so that the fast path need not move it to another register.
 [[gnu::noinline]] void deallocate_slow(void* p, size_t given, uintptr_t return_address);
 [[gnu::noinline, gnu::cold]] void report_bad_free(const void* p, const char* what,
                                                   const Span* span);
@@ -39,14 +40,14 @@ namespace llamalloc {
 void* allocate_aligned(size_t size, size_t alignment, CallSite site);
 void* allocate_zeroed(size_t size, CallSite site);
 void* reallocate(void* p, size_t size, CallSite site);
-// An allocation by the slow path, whatever its shape.
+// Any allocation, by the slow path.
 void* allocate_whole(const Request& request);
 size_t usable_size(const void* p);
-// What usable_size would say of such an allocation; 0: it cannot be had.
+// The usable size that such an allocation would have; 0: it would fail.
 size_t future_usable_size(size_t size, size_t alignment);
-// An allocation with a hint of the program's, 0 (cold) to 255 (hot): policy/hint.h.
+// An allocation with a hint from the program, 0 (cold) to 255 (hot): policy/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
-// What is empty goes back to the system now, but for `keep` bytes.
+// Returns free memory to the system now, but keeps `keep` bytes of empty huge pages.
 Released release_memory(size_t keep);
 
 [[gnu::always_inline]] inline void* pop_and_end_call(Magazine* magazine) {
@@ -55,10 +56,10 @@ Released release_memory(size_t keep);
   return p;
 }
 
-// slow, predicted: what is left to do, as the last thing, so that the fast path needs no frame.
-// They end the call that the fast path began.
+// slow, predicted: called last (tail calls), so that the fast path needs no stack frame. They end
+// the call that the fast path began.
 using SlowCall = void*(size_t, CallSite);
-using PredictedCall = void*(size_t, CallSite, ThreadCache*, int size_class);
+using PredictedCall = void*(size_t, CallSite, ThreadCache*, size_t offset);
 
 template <SlowCall slow, PredictedCall predicted, typename Site>
 [[gnu::always_inline]] inline void* allocate_of(size_t offset, size_t size, const Site& site) {
@@ -68,14 +69,14 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
     if (LLAMALLOC_UNLIKELY(cache->predicting))
-      return predicted(size, site, cache, static_cast<int>(offset / sizeof(Magazine)));
+      return predicted(size, site, cache, offset);
     Magazine* magazine = cache->magazines.at_offset(offset);
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return pop_and_end_call(magazine);
   }
   return slow(size, site);
 }
 
-// Apart, so that the sizes of the table do not pay for those beyond.
+// A separate function, so that sizes in the table do not pay for larger ones.
 template <SlowCall slow, PredictedCall predicted>
 [[gnu::noinline]] void* allocate_beyond_table(size_t size, CallSite site) {
   if (size > kSmallMax) return slow(size, site);
@@ -90,7 +91,7 @@ template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_pred
   return allocate_beyond_table<slow, predicted>(size, site);
 }
 
-// given: nothing, or the size that the caller names.
+// given: empty, or the size passed to a sized delete.
 template <typename Site, typename... Given>
 [[gnu::always_inline]] inline void deallocate(void* p, const Site& site, Given... given) {
   const SpanMap& map = heap_tables.map;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the background thread works with; the rest of the runtime reaches it through background.h.
+// The state of the background thread; most of runtime uses background.h instead.
 #pragma once
 
 #include "os/symbols.h"
@@ -14,7 +14,7 @@ struct Background {
   Waiter waiter;
   bool failed = false;
   Nanos last_rest{};
-  ContextWorker contexts;            // guarded by work_lock, but for its queue
+  ContextWorker contexts;            // guarded by work_lock, except its queue
   Symboliser* symboliser = nullptr;  // guarded by work_lock; made when first needed
 
   Symboliser* ensure_symboliser() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control socket answers to the commands of contracts/commands.def. A document is copied
-// when it is asked for and rendered as its reader takes it.
+// Executes the commands of contracts/commands.def for the control socket. A statistics document is
+// a snapshot, taken when the command comes and rendered piece by piece as the client reads.
 #pragma once
 
 #include "base/commands.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process shows of itself: telemetry over the parts of runtime/process.h.
+// The statistics of this process: telemetry, applied to runtime/process.h.
 #pragma once
 
 #include "telemetry/telemetry.h"

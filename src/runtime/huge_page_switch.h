@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the process switched huge pages off for itself (os/system_facts.h): asked at start and,
-// as a program may do it later, once a second by the worker; not once the program filters system
-// calls, since a filter may end the process for one that it does not know. Then the last answer
-// stands.
+// Whether the process switched huge pages off for itself (os/system_facts.h). We ask the system at
+// start, and the worker asks once a second, since a program may do it later. Once the program has
+// installed a filter for system calls we do not ask any more: the filter may kill the process for
+// an unexpected call. Then the last answer stays valid.
 #pragma once
 
 namespace llamalloc {

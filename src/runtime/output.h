@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that the library writes: profile and statistics. A fault (full disk, no permission) is
-// one line on stderr; the program goes on.
+// The files that the library writes: profile and statistics. An error (full disk, no permission)
+// gives one line on stderr, and the program continues.
 #pragma once
 
 #include "base/units.h"
@@ -8,10 +8,10 @@
 
 namespace llamalloc {
 
-// At start: a line about each path that could not be written as things are. Looks only.
+// At start: prints a line about each path that cannot be written. Writes nothing.
 void check_output_paths();
-// Called by the worker: names what was sampled, for the profile that will be wanted, while the code
-// is still loaded.
+// Called by the worker: looks up the function names of new samples while their code is still
+// loaded.
 void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);

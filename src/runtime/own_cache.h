@@ -6,14 +6,14 @@
 
 namespace llamalloc {
 
-// Whoever has no cache of its own has this one, which is empty and fails every fast path.
+// The cache of every thread that has none of its own. It is empty, so every fast path fails.
 extern constinit ThreadCache empty_cache;
 extern constinit thread_local CacheSlot cache_slot __attribute__((tls_model("initial-exec")));
-// The cache that the thread has adopted, also while its slot holds the empty one; or null. For all
-// but its magazines.
+// The cache that the thread has adopted, or null. It is set even while the thread's slot holds the
+// empty cache. Its magazines must not be used through this pointer.
 extern constinit thread_local ThreadCache* adopted_cache __attribute__((tls_model("initial-exec")));
 
-// A slow path of this thread. It may begin as the last thing of a fast path, whose mark it clears.
+// A scope on the slow path. If a fast path led to it, the scope's end clears that path's mark too.
 class SlowPath {
  public:
   SlowPath() { cache_slot.begin_slow_path(); }
@@ -22,9 +22,9 @@ class SlowPath {
   SlowPath& operator=(const SlowPath&) = delete;
 };
 
-// For the slow paths. Made on the thread's first one; null when it is past its exit handlers or
-// there is no memory, and while the worker has it: then the call goes to the shared heap. Only
-// inside a SlowPath, and good until that ends.
+// The cache of the calling thread, for slow paths; created by the first call. Null if the thread is
+// past its exit handlers, if there is no memory, or while the worker has the cache: then the call
+// uses the shared heap. Call it only inside a SlowPath; the result is valid until that ends.
 ThreadCache* own_cache();
 
 }  // namespace llamalloc

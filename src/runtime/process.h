@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the allocator in this process, made once, constant-initialised, never torn down: an
+// The allocator of this process. It is constant-initialised and never destroyed, because an
 // allocation may come before every constructor and after every exit handler.
 #pragma once
 

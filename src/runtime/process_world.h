@@ -2,10 +2,10 @@
 // The engine's surroundings in a process: the prediction cache and the worker's queue, stacks and
 // processors, the barrier, reports.
 //
-// A filter of system calls that was there when the program started is its deployer's and knows
-// membarrier, or refuses it with an error: container managers and service managers do. A program
-// that installs a filter itself may have it end the process: idle caches are then left alone,
-// unless an option says that membarrier is allowed.
+// A filter of system calls that exists at start comes from a container manager or service manager.
+// Those allow membarrier or refuse it with an error. A filter that the program installs itself may
+// kill the process for it. Idle caches are then left alone, unless an option says that membarrier
+// is allowed.
 #pragma once
 
 #include "engine/world.h"
@@ -15,10 +15,10 @@ namespace llamalloc {
 
 class ProcessWorld final : public World {
  public:
-  // From the constructor of the library.
+  // Called by the library's constructor.
   void start();
-  // Whether a filter of system calls was installed since the start: it may know none that the
-  // program does not make itself.
+  // Whether a filter of system calls was installed after the start. It may kill the process for any
+  // call that the program itself does not make.
   bool program_filters_calls() const {
     return system_call_filter().is_newer_than(filter_at_start_);
   }

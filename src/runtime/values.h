@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the process knows and can do by name: options, statistics and acts, for the C API and the
-// control socket alike.
+// Access by name, for the C API and the control socket: options, statistics, and acts (commands of
+// llamalloc_act).
 #pragma once
 
 #include "base/options.h"
@@ -11,13 +11,13 @@ namespace llamalloc {
 // thread. False: no such name.
 bool read_value(const char* name, Options::Value* out);
 
-// 0; ENOENT: no such name, or it may not change at run time; EINVAL: the value cannot be meant.
+// 0; ENOENT: no such name, or it may not change at run time; EINVAL: invalid value.
 int change_option(const char* name, const char* value);
 
 // 0; ENOENT: no such act; EINVAL: its argument is wrong; EIO: the file could not be written.
 int act(const char* name, const char* argument);
 
-// Sets the calling thread's tag (profile/tag_table.h); the text of the one before.
+// Sets the calling thread's tag (profile/tag_table.h). Returns the previous tag.
 const char* exchange_tag(const char* tag);
 
 }  // namespace llamalloc

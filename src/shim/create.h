@@ -35,8 +35,8 @@ template <bool may_throw>
 
 template <bool may_throw>
 [[gnu::noinline]] void* create_predicted(size_t size, CallSite site, ThreadCache* cache,
-                                         int size_class) {
-  void* p = allocate_predicted(size, site, cache, size_class);
+                                         size_t offset) {
+  void* p = allocate_predicted(size, site, cache, offset);
   return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address space for mappings of their own (objects above 1 MiB): powers of two, reused by size.
-// Counts what the mappings hold: whole 4 KiB pages, the system backs them so beyond whole 2 MiB.
+// Address space for direct mappings (objects above 1 MiB), in powers of two, reused by size. Counts
+// their memory: whole 2 MiB pages as huge pages, the rest in 4 KiB pages.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ class DirectSpace {
  public:
   static constexpr uint64_t kBytes = uint64_t{8} << 40;
 
-  // Offset of `bytes` bytes, aligned to the power of two above; kNoAddress: the space is used up.
+  // Offset of `bytes` bytes, aligned to the next power of two; kNoAddress: the space is used up.
   uint64_t take(uint64_t bytes) {
     const uint64_t room = room_for(bytes);
     std::vector<uint64_t>& reusable = free_[std::countr_zero(room)];
@@ -36,7 +36,7 @@ class DirectSpace {
     free_[std::countr_zero(room_for(bytes))].push_back(offset);
     remove(bytes);
   }
-  // Whether a mapping can go from one size to the other where it is.
+  // Whether a mapping can be resized in place from one size to the other.
   static bool same_room(uint64_t bytes, uint64_t other) {
     return room_for(bytes) == room_for(other);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// First-fit and best-fit over one stretch of 16-byte granules, gaps merged with their neighbours,
-// huge page borders ignored. Without headers: what the strategies themselves cost.
+// First-fit and best-fit in one range of 16-byte granules. Adjacent gaps are merged; huge page
+// borders are ignored. Objects have no headers, so only the cost of the strategy is measured.
 //
 //   gaps_: offset -> bytes, by address; no two touch
 //   best-fit: by_size_ holds the same gaps by (bytes, offset)
@@ -60,7 +60,7 @@ class FitPolicy final : public Policy {
   std::set<std::pair<uint64_t, uint64_t>> by_size_;
   std::vector<uint64_t> largest_ = std::vector<uint64_t>(2, 0);
   size_t leaves_ = 1;
-  uint64_t end_ = 0;  // of the stretch
+  uint64_t end_ = 0;  // of the range
   std::vector<PageUse> pages_;
   std::deque<Empty> empties_;
   size_t live_pages_ = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Huge pages of which the fullest is used first: PageSet's functions with another choice.
+// A set of huge pages that uses the fullest page first; the same functions as PageSet.
 //
 //   lists_[used blocks]: pages in no order; `not_empty_` has a bit for each list that has any
 //
-// The fullest page whose longest run of free blocks is long enough; of a list only the first few
-// pages are looked at.
+// Takes the fullest page whose longest run of free blocks is long enough. Only the first few pages
+// of each list are tried.
 #pragma once
 
 #include <bit>

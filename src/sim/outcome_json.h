@@ -14,7 +14,7 @@ struct RunNames {
   std::string predictor;
   double error = 0;
   uint64_t seed = 1;
-  double seconds = 0;  // that the second pass took, of processor time
+  double seconds = 0;  // processor time of the second pass
 };
 
 std::string to_json(const RunNames& names, const Survey& survey, const Prediction& prediction,
@@ -22,13 +22,13 @@ std::string to_json(const RunNames& names, const Survey& survey, const Predictio
 
 // Sums over the evenly spaced samples, and what follows from them.
 struct Totals {
-  double average_huge = 0;   // footprint in 2 MiB pages by what is live, both averaged over time
+  double average_huge = 0;   // footprint in 2 MiB pages / live bytes, both averaged over time
   double average_small = 0;  // in 4 KiB pages
-  double drop_huge = 0;      // over the drops: sum of footprints by sum of live; 0: no drop
+  double drop_huge = 0;      // over the drops: sum of footprints / sum of live bytes; 0: no drop
   double drop_small = 0;
   double worst_drop = 0;
-  double peak_ratio = 0;  // highest footprint by highest live
-  double coverage = 0;    // of what is resident, averaged: share on huge pages
+  double peak_ratio = 0;  // highest footprint / highest live bytes
+  double coverage = 0;    // share of resident memory on huge pages, averaged
 };
 Totals totals(const Survey& survey, const Outcome& outcome);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory the system would have put behind the heap's address space.
+// Tracks which parts of the heap's address space the system would back with memory.
 //
 //   touch: the 4 KiB pages of the range, and their 2 MiB pages, are backed from now on
-//   discard: a 2 MiB page is backed no longer
+//   discard: a 2 MiB page is no longer backed
 //
-// The two figures of the paper's figure 1 come from it: the same touches counted in pages of 4 KiB
-// and of 2 MiB. Pages that the heap wants small (PagePool's first ones) count as 2 MiB in the
-// second and as what was touched in `resident_bytes`.
+// The paper's figure 1 compares two numbers: the same touches counted in pages of 4 KiB and of 2
+// MiB. Both come from here. Pages that the heap keeps on small pages (PagePool's first ones) count
+// as 2 MiB in the second number; `resident_bytes` counts only their touched part.
 // Invariant: touched_ is the sum of the pages' counts; a page without a touched bit is not backed.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace llamalloc::sim {
 
-// Addresses in a simulation are offsets. Below: the heap's space; above: mappings of their own.
+// Addresses in a simulation are offsets: the heap's space below this one, direct mappings above.
 inline constexpr uint64_t kDirectBase = uint64_t{1} << 40;
 inline constexpr uint64_t kNoAddress = ~uint64_t{0};
 inline constexpr size_t kSmallPagesPerHuge = kHugePageSize / kSmallPage;
@@ -33,14 +33,14 @@ class PageLedger {
     touch_range(first, last);
   }
   void discard(size_t huge_page);
-  // The same for whole 4 KiB pages of one that is not empty otherwise, and kept small.
+  // The same for some 4 KiB pages of a page that is not empty and stays on small pages.
   void discard_part(uint64_t offset, uint64_t bytes);
   // Whether the page stays on 4 KiB pages.
   void keep_small(size_t huge_page, bool small);
 
   size_t backed_pages() const { return backed_; }
   size_t touched_bytes() const { return touched_ * kSmallPage; }
-  // What a process would have resident, with huge pages wherever the heap wants them.
+  // Resident bytes of a process that gets huge pages wherever the heap asks for them.
   size_t resident_bytes() const {
     return (backed_ - small_backed_) * kHugePageSize + small_touched_ * kSmallPage;
   }

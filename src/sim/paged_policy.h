@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What policies on blocks of huge pages share: the product's own pool of pages under them, mappings
-// of their own above kRunMax, and sums for their losses.
+// The base of policies that divide huge pages into blocks: the product's own page pool, direct
+// mappings above kRunMax, and the counts for losses().
 //
-// Addresses only: nothing is kept for an object, so free and resize are told its size.
+// It keeps no record of an object: free and resize get its size from the caller.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap of papers/000 section 6, as an account of addresses, so that its results can be
-// reproduced.
+// The heap of the paper (ASPLOS 2020, section 6), computing addresses only, so that its results can
+// be reproduced.
 //
-//   huge page   open (one a class) -> active, with a deadline, once all its blocks were used ->
-//               free: given back at once
+//   huge page   open (one for each class) -> active, with a deadline, once all its blocks have been
+//               used -> free: given back at once
 //   request     above 8 KiB: blocks; else a bump pointer in the thread's span of that class
 //   blocks      a free run on an active page of a longer-lived class (the next class for large
 //               objects, the longest for spans), non-residual; else the open page of the class
@@ -15,8 +15,8 @@
 //               shorter class and what is live becomes residual (6.5)
 //
 // Classes: the paper's seven (gt_1000s, never and mixed are its longest, which has no deadline).
-// Where we depart: objects above 1 MiB have mappings of their own, as under every other policy
-// here, and a request that does not fit the open page makes it active before it is full.
+// Differences from the paper: objects above 1 MiB have direct mappings, as in every other policy
+// here; and if a request does not fit the open page, the page becomes active before it is full.
 #pragma once
 
 #include <array>
@@ -58,14 +58,14 @@ class PaperPolicy final : public PagedPolicy {
     bool open = false;
     std::array<uint8_t, kLines> lines{};  // objects that touch the line
   };
-  // What the paper keeps of a huge page beside its free blocks.
+  // The state of a huge page in the paper, besides its free blocks.
   struct PageState {
     BlockBits residual;
     Nanos deadline{};
     int lifetime = 0;
     bool active = false;
   };
-  // A thread's place for one class.
+  // Where a thread allocates next for one class.
   struct Gap {
     uint32_t span = kNoSpan;
     uint32_t cursor = 0;  // bytes from the span's start

@@ -55,7 +55,7 @@ class FullestSpans {
     if (span->after) span->after->before = span->before;
     if (lists_[list] == nullptr) occupied_ &= ~(1u << list);
   }
-  // Whether a span with so many free slots instead of so many belongs to another list.
+  // Whether a span moves to another list when its free slots change from `from` to `to`.
   static bool moves(const SlabSpan* span, uint32_t from, uint32_t to) {
     return list_of(span, from) != list_of(span, to);
   }

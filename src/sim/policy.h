@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a simulation asks of an allocator: addresses for requests, and an account of its memory.
+// A policy is a simulated allocator: it computes addresses for requests and accounts for its
+// memory.
 //
 // Invariant (conservation), for every policy at every moment:
 //   live bytes + the sum of losses() == footprint() in pages of 2 MiB
@@ -26,13 +27,13 @@ struct Request {
   uint64_t alignment() const { return uint64_t{1} << alignment_log2; }
 };
 
-// Bytes of the footprint that hold nothing alive, by cause.
+// Bytes of the footprint that hold no live object, by cause.
 struct Losses {
-  uint64_t rounding = 0;       // between what was asked for and what was taken for it
-  uint64_t free_slots = 0;     // in spans that hold something (lines, gaps below a block likewise)
-  uint64_t free_blocks = 0;    // in huge pages that hold something
+  uint64_t rounding = 0;       // allocated size minus requested size
+  uint64_t free_slots = 0;     // in spans in use (also lines, and gaps smaller than a block)
+  uint64_t free_blocks = 0;    // in huge pages in use
   uint64_t empty_pages = 0;    // huge pages not given back yet
-  uint64_t thread_caches = 0;  // free, in the hands of a thread
+  uint64_t thread_caches = 0;  // free, in a thread's cache
   uint64_t metadata = 0;
 
   uint64_t sum() const {
@@ -41,10 +42,10 @@ struct Losses {
 };
 
 struct Footprint {
-  uint64_t huge = 0;      // bytes in pages of 2 MiB, mappings of their own and metadata included
+  uint64_t huge = 0;      // bytes in pages of 2 MiB, direct mappings and metadata included
   uint64_t small = 0;     // the same in 4 KiB pages touched
   uint64_t resident = 0;  // with huge pages where the heap wants them: what a process would show
-  uint64_t covered = 0;   // of resident: on huge pages
+  uint64_t covered = 0;   // the part of resident that is on huge pages
 };
 
 class Policy {
@@ -52,9 +53,9 @@ class Policy {
   virtual ~Policy() = default;
   // Offset of the object; kNoAddress if the simulation's address space is used up.
   virtual uint64_t allocate(const Request& request) = 0;
-  // bytes: as last asked for.
+  // bytes: the last requested size.
   virtual void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) = 0;
-  // Nothing more comes of the thread.
+  // No further events of the thread will come.
   virtual void end_thread(uint32_t) {}
   // The object's new offset; by default it moves.
   virtual uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) {
@@ -62,9 +63,10 @@ class Policy {
     if (moved != kNoAddress) free(address, bytes, request.thread, request.now);
     return moved;
   }
-  // Work in the background.
+  // Does the background work.
   virtual void advance(Nanos now) = 0;
-  // When it is due next, after it was done at `last`; any call may bring it nearer.
+  // When the background work is due again, if it was last done at `last`; any call may make it due
+  // earlier.
   virtual Nanos next_work(Nanos last) const { return last + Nanos::millis(100); }
   virtual Losses losses() = 0;
   virtual bool is_consistent() { return ledger().is_consistent(); }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictors as a table of classes, one for each placement of a trace.
+// Predictors: each gives a table of lifetime classes, one for each placement of a trace.
 //
-//   oracle        the class of the lifetime that follows; for what is alive when the trace ends, of
-//                 what became of others of its context that got as old
-//   site[:Q]      by innermost frame and size bucket: the shortest class that at most 1 - Q outlive
+//   oracle        the class of the true lifetime. For an object that is alive when the trace ends:
+//                 estimated from objects of its context that reached the same age
+//   site[:Q]      by innermost frame and size bucket: the shortest class that a share of at most
+//                 1 - Q outlives
 //   exact[:Q]     the same by the whole stack
 //   model:FILE    a model of `llamalloc train`, by the names of the stack's frames
 //   constant:C    always class C of contracts/lifetime_classes.def
 //   none          no prediction: everything to the group `unknown`
 //
-// Q is 0.9999 unless given: the tail rule of python/llamalloc/learning/labels.py, whose cases for
-// objects that were in flight at the end and for traps (`mixed`) hold here too, by classes instead
-// of histogram buckets. Tables answer `mixed` for what they did not see. Errors: a share of the
-// contexts, or of the placements, gets another class at random.
+// The default Q is 0.9999: the tail rule of python/llamalloc/learning/labels.py. The rule's special
+// cases (objects still alive at the end, and contexts that become `mixed`) are the same here, with
+// classes instead of histogram buckets. Tables answer `mixed` for contexts that they have not seen.
+// Errors: a share of the contexts, or of the placements, gets a random other class.
 #pragma once
 
 #include <string>
@@ -29,15 +30,15 @@ struct PredictorSpec {
   double quantile = 0.9999;
   std::string model;
   LifetimeClass constant = LifetimeClass::mixed;
-  double error = 0;              // share that is wrong
-  bool error_by_object = false;  // of placements, not of contexts
+  double error = 0;              // share that gets a wrong class
+  bool error_by_object = false;  // a share of placements, not of contexts
   uint64_t seed = 1;
 };
 
 // False: `error` says what is wrong with the text.
 bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* error);
 
-// What a trace that is learned from brings, and its stacks.
+// A surveyed trace to learn from, and its stacks.
 struct Learned {
   const Survey* survey;
   TraceInput* input;
@@ -54,7 +55,7 @@ struct Prediction {
 bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& teacher,
              Prediction* prediction, std::string* error);
 
-// How the lives of a context or site ended, by class; the rule that makes a class of them.
+// How the objects of a context or site ended, by class; and the rule that makes a label from that.
 struct Lives {
   uint64_t freed[kLifetimeClasses] = {};
   uint64_t elders = 0;                        // never freed, and old

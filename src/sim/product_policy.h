@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product in a simulation: its engine over SimPages, in virtual time. Threads of the trace have
-// thread caches of the engine, the worker comes when step() says or when it is wanted, and a class
-// is what the simulation's predictor says.
+// llamalloc in a simulation: the product's engine on SimPages, in virtual time. Each thread of the
+// trace has a thread cache of the engine. The worker runs when step() says or when it is wanted.
+// The simulation's predictor chooses the classes.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace llamalloc::sim {
 
-// One thread at a time runs, so a barrier is nothing, and no cache is in use while another is
-// looked at.
+// Only one thread runs at a time. So a barrier does nothing, and no cache is in use while the
+// worker runs.
 class SimWorld final : public World {
  public:
   Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override {

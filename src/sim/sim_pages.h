@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system whose heap has addresses and no memory: nobody writes to objects in a simulation. Tables
-// are real. The clock is the trace's.
+// A PageSource whose heap space has no memory, since a simulation writes to no object. Tables have
+// real memory. The clock shows the trace's time.
 #pragma once
 
 #include "os/pages.h"
@@ -28,7 +28,7 @@ class SimPages final : public PageSource {
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
-  // Of tables.
+  // For tables only.
   size_t resident(const void* address, size_t bytes) override {
     return system_pages.resident(address, bytes);
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second pass over a trace: a policy places every object where the predicted class says, and
-// what that costs is sampled.
+// The second pass over a trace: a policy places every object by its predicted class, and the memory
+// cost is sampled.
 //
-// Moments: `samples` evenly over the trace, the peak, every drop, the end. At the moments that are
-// not samples the live objects are walked: what outlivers pin, and a map of pages and blocks.
-// An outliver is an object older than the bound of its predicted class; a huge page all of whose
-// objects are outlivers is pinned by them: had they died in time, it would be free.
+// Moments: `samples` of them evenly over the trace, the peak, every drop, the end. At moments that
+// are not samples, a walk over the live objects finds what outlivers pin and makes a map of pages
+// and blocks. An outliver is an object older than the bound of its predicted class. If all objects
+// of a huge page are outlivers, they pin it: the page would be free if they had died in time.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace llamalloc::sim {
 
-// In the order in which those of one time are told.
+// Moments of the same time are reported in this order.
 enum class MomentKind : uint8_t { sample, peak, drop, end };
 
 struct Moment {
@@ -34,7 +34,7 @@ struct Moment {
   // One string a huge page in use, one letter a block: '.' free, 'a' + class of the longest-lived
   // object in it, upper case if an outliver is among them. At most kMapPages pages.
   std::vector<std::string> map;
-  uint64_t map_pages = 0;  // with those left out
+  uint64_t map_pages = 0;  // all pages in use, also those not in the map
 };
 inline constexpr size_t kMapPages = 512;
 
@@ -45,7 +45,7 @@ struct ClassCount {
 
 struct Outcome {
   std::vector<Moment> moments;
-  uint64_t peak_footprint = 0;  // bytes in 2 MiB pages and mappings of their own
+  uint64_t peak_footprint = 0;  // bytes in 2 MiB pages and direct mappings
   uint64_t acquired = 0;        // huge pages, counting every time
   uint64_t events = 0;
   ClassCount classes[kLifetimeClasses];
@@ -57,7 +57,7 @@ struct RunOptions {
   void* context = nullptr;
 };
 
-// Runs the trace that was surveyed. False: `error` says why.
+// Runs the surveyed trace. False: `error` says why.
 bool simulate(TraceInput& input, const Survey& survey, const Prediction& prediction, Policy& policy,
               const RunOptions& options, Outcome* outcome, std::string* error);
 

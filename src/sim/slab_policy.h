@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lifetime-blind slabs on huge pages, after the back end of tcmalloc (papers/002): the product's
-// size classes and span shapes, one kind of huge page for all, no thread caches. Spans is which
-// span of a class is used next, Pages which huge page a new span or run comes from.
+// Slabs on huge pages without lifetimes, similar to the back end of tcmalloc. It has the product's
+// size classes and span lengths, one kind of huge page, and no thread caches. `Spans` chooses the
+// span that a slot comes from, `Pages` the huge page that a new span or run comes from.
 #pragma once
 
 #include <deque>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first pass over a trace: checks it, and gathers what needs the future.
+// The first pass over a trace: checks it, and collects what the second pass must know in advance
+// (lifetimes, contexts, peaks).
 //
-// A placement is what asks a policy where to put an object: an allocation, or a resize to another
-// size bucket. It lives until the object is freed or placed anew.
-//   lifetimes, contexts: one a placement, in the order of the trace
+// A placement is an allocation, or a resize to another size bucket: a policy must choose an
+// address. It lasts until the object is freed or placed again.
+//   lifetimes, contexts: one for each placement, in the order of the trace
 //   context: (stack, size bucket), numbered as they appear
-// The load's curve gives its peak and its drops: a drop is when what is live has fallen by a
-// quarter or more from the highest since the drop before; it is measured `settle` later.
+// The curve of live bytes has a peak and drops. A drop is the moment when the live bytes have
+// fallen by a quarter or more from their maximum since the drop before. It is measured shortly
+// afterwards (settle_time in survey.cc).
 #pragma once
 
 #include <cstdint>
@@ -45,13 +47,13 @@ struct Survey {
   uint64_t peak_time = 0;
   uint64_t peak_live = 0;
   std::vector<uint64_t> lifetimes;  // nanoseconds; kNeverFreed
-  std::vector<uint64_t> births;     // of what was never freed, in the order of their placements
+  std::vector<uint64_t> births;     // of placements that were never freed, in order
   std::vector<uint32_t> contexts;
   std::vector<Context> context_table;
   std::vector<Drop> drops;
 };
 
-// Places of objects in a dense table: what lives has a slot, and slots are used again.
+// Assigns each live object a slot in a dense table; slots are reused.
 class SlotTable {
  public:
   static constexpr uint32_t kNone = ~0u;
@@ -81,7 +83,7 @@ class SlotTable {
   uint32_t next_ = 0;
 };
 
-// The number of a context; the stack's bucket asked for last is remembered.
+// Finds the number of a context; caches the last size bucket of each stack.
 class ContextIndex {
  public:
   uint32_t find(uint32_t stack, uint64_t bucket, std::vector<Context>& table);
@@ -95,10 +97,10 @@ class ContextIndex {
   std::unordered_map<uint64_t, uint32_t> index_;
 };
 
-// Reads the trace to its end. Null error: done; else `error` says which event is wrong, and how.
+// Reads the trace to its end. False: `error` says which event is wrong, and how.
 bool survey_trace(TraceInput& input, Survey* survey, std::string* error);
 
-// What a size of an event counts as: an object of no bytes takes one.
+// The size that a policy is asked for: an object of zero bytes takes one.
 constexpr uint64_t asked(uint64_t size) {
   return size ? size : 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace that can be read from its start as often as need be, and the names of its stacks.
+// A trace that can be read from the start any number of times, and the frame names of its stacks.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves the clients of a listening Unix socket on one thread, each at its own pace: a line in, a
-// reply out, piece by piece. The thread waits in poll() only, without a timeout while there is no
-// client.
+// Serves the clients of a listening Unix socket on one thread. Each sends a line and gets a reply,
+// piece by piece, at its own speed. The thread blocks only in poll(), without a timeout while there
+// is no client.
 //
 //   backlog --> accepted --line--> answered --all sent--> closed
 //                  |                  |
@@ -10,9 +10,10 @@
 // At most kClients are served at once; the others wait in the backlog. Each has kLineTime for its
 // line and kReplyTime to read its reply.
 //
-// The program may close our descriptors, or have files of its own at their numbers: each is used
-// only while it is the socket that it was (its inode). A fork waits for lock(), under which
-// descriptors come and go and no byte does, so that a child knows them all.
+// The program may close our descriptors, or reuse their numbers for its own files. So each
+// descriptor is used only while it still is our socket (same inode). Descriptors are opened and
+// closed under lock(), which a fork takes, so that the child knows all of them. Nothing is read or
+// written under it.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +26,11 @@
 
 namespace llamalloc {
 
-// Whoever knows the answers. Clients are numbered below kClients.
+// Produces the replies. Clients have numbers below kClients.
 class Responder {
  public:
-  // Adds the first piece of the reply to the line, which it may change. True: more() has the rest.
+  // Adds the first piece of the reply to the client's line; may change `line`. True: call more()
+  // for the rest.
   virtual bool begin(int client, char* line, Text* out) = 0;
   // Adds the next piece. False: it was the last.
   virtual bool more(int client, Text* out) = 0;
@@ -63,8 +65,8 @@ class ClientServer {
 
   // Sockets from here on belong to the server.
   bool listen_on(int fd) { return listener_.hold(fd); }
-  // Serves whoever is ready; waits for at most `patience_ms` if nobody is (-1: for ever). False:
-  // there is nothing left to serve, as the program closed the listening socket.
+  // Serves the clients that are ready; if none is, waits for at most `patience_ms` (-1: for ever).
+  // False: the program closed the listening socket, so there is nothing left to serve.
   bool serve(int patience_ms = -1);
 
   const OwnSocket& listener() const { return listener_; }
@@ -106,7 +108,7 @@ class ClientServer {
   Responder& responder_;
   Lock lock_{LockRank::control};
   OwnSocket listener_;
-  Nanos rest_until_{};  // nobody is accepted before: descriptors were short
+  Nanos rest_until_{};  // no client is accepted before: there were no free descriptors
   Client clients_[kClients];
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process in figures: what every document of ours and every statistics call of glibc is made
-// of. All that concerns the heap comes from one walk (telemetry.h), so sums agree:
+// The statistics of the process. Every document of ours and every statistics function of glibc is
+// made from them. All numbers about the heap come from one walk (telemetry.h), so sums agree:
 //
 //   sum of groups[g].allocated == allocated,  + direct_bytes == stats[allocated]
 //   sum of free_slots_of == free_slots
@@ -17,10 +17,10 @@ namespace llamalloc {
 struct Figures {
   uint64_t stats[kStats] = {};
   GroupCounts groups[kPageGroups];
-  size_t allocated = 0;     // bytes in slots and runs in use; what threads cache is among them
+  size_t allocated = 0;     // bytes in slots and runs in use; includes what threads cache
   size_t pages_backed = 0;  // bytes of huge pages that hold objects or are kept empty
-  size_t peak_backed = 0;   // the most that pages_backed was when somebody asked
-  size_t direct_bytes = 0;  // in objects with a mapping of their own
+  size_t peak_backed = 0;   // the largest pages_backed among all calls so far
+  size_t direct_bytes = 0;  // in direct mappings
   size_t direct_count = 0;
   size_t releasable = 0;  // bytes that malloc_trim(0) gives back, mappings kept for reuse included
   size_t reserved = 0;    // bytes of address space

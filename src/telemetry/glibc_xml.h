@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures as malloc_info of glibc writes them; docs/api.md has the mapping of its fields.
+// Writes the statistics in the format of glibc's malloc_info; docs/api.md explains the fields.
 #pragma once
 
 #include "os/byte_sink.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of all that the statistics document says (contracts/control_protocol.md), of fixed size.
+// A copy of all data of the statistics document (contracts/control_protocol.md), of fixed size.
 //
 //   pages       [ row 0 | row 1 | ... ]                    kMostPages: 32 GiB of heap
-//   slots       [ of row 0 ... | of row 1 ... | ... ]      one a slot size, kMostSlots in all
+//   slots       [ of row 0 ... | of row 1 ... | ... ]      one for each slot size of the page
 //
-// Pages beyond are counted in the figures but have no row. Rows are address space until they are
-// used, and are given back to the system after use.
+// Pages beyond kMostPages or kMostSlots are counted in the figures but have no row. Rows have no
+// memory until they are used, and are returned to the system after use.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace llamalloc {
 
-// What is not in the heap; texts stay where they are.
+// Facts from outside the heap; the texts are not copied.
 struct ProcessFacts {
   const char* command = "";
   int pid = 0;
@@ -47,7 +47,7 @@ struct ProcessSnapshot {
   static constexpr uint32_t kMostPages = 16384;
   static constexpr uint32_t kMostSlots = 16 * kMostPages;
 
-  // Rows are zeroes of the arena and stay untouched.
+  // Does not initialise the rows: the arena's memory is zero.
   ProcessSnapshot() {}
   void start(const ProcessFacts& process, Nanos time);
   void add(const HugePage& page, const PageCounts& counts);
@@ -67,7 +67,7 @@ struct ProcessSnapshot {
   uint32_t page_count = 0;
   uint32_t slot_count = 0;
   size_t pages_left_out = 0;
-  Text scratch;  // for who renders it: a thread may have little stack
+  Text scratch;  // a buffer for rendering: the calling thread may have little stack
 
   alignas(kSmallPage) PageRow pages[kMostPages];
   alignas(kSmallPage) SlotRow slots[kMostSlots];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics document of contracts/control_protocol.md, piece by piece, so that who passes it
-// on to a slow reader needs no room for all of it.
+// The statistics document of contracts/control_protocol.md, rendered piece by piece, so that a slow
+// reader can be served without a buffer for the whole document.
 #pragma once
 
 #include "os/byte_sink.h"
@@ -11,7 +11,7 @@ namespace llamalloc {
 
 class StatsJson {
  public:
-  // Nothing to say.
+  // An empty document.
   StatsJson() = default;
   explicit StatsJson(const ProcessSnapshot& snapshot) : snapshot_(&snapshot), part_(Part::head) {}
 
@@ -33,7 +33,7 @@ class StatsJson {
   uint32_t next_ = 0;  // tag or page
 };
 
-// The whole of it.
+// Writes the whole document.
 void write_stats_json(ProcessSnapshot* snapshot, ByteSink& sink);
 
 }  // namespace llamalloc

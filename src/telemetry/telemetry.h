@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies what the process is at one moment. The page sets are all locked during the one walk over
-// the heap, which reads the counts of each page once; nothing is rendered and nobody waited for
-// meanwhile. Callers then hold a copy of their own.
+// Copies the state of the process at one moment. All page sets are locked during the one walk over
+// the heap, which reads the counts of each page once. Nothing is rendered and nothing blocks
+// meanwhile. Callers get their own copy.
 //
 //   figures()            totals, by value                    mallinfo, malloc_info, malloc_stats
-//   take() ... give()    totals and one row a huge page      JSON
+//   take() ... give()    totals and a row for each page      JSON
 //
-// Snapshots are made when more of them are in use at once than there are, and stay for the next.
+// A new snapshot is allocated only if all existing ones are in use; they are reused, never freed.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class Telemetry {
 
   const Sources from_;
   std::atomic<size_t> peak_{0};
-  std::atomic<ProcessSnapshot*> all_{nullptr};  // never shrinks; no lock, so a fork finds it whole
+  std::atomic<ProcessSnapshot*> all_{nullptr};  // never shrinks; lock-free, so valid after a fork
 };
 
 }  // namespace llamalloc

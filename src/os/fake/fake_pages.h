@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system for tests and simulation: real memory, a clock that is set, and calls that fail on
-// order. Counts what it was asked.
+// A PageSource for tests: real memory, a clock that the test sets, and calls that fail on demand.
+// Counts its calls.
 #pragma once
 
 #include <cstdint>

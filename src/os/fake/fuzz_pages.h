@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system for fuzzers: all it gives lies in one piece of address space, which reset() empties, so
-// that a million inputs leave nothing behind. Space given back is not given out again before that.
+// A PageSource for fuzzers. All memory comes from one range of address space, which reset()
+// empties, so that a million inputs leak nothing. Freed space is not reused before the next
+// reset().
 #pragma once
 
 #include <sys/mman.h>

@@ -50,7 +50,7 @@ int FileSink::why_not(const char* path) {
   return access(folder, W_OK | X_OK) == 0 ? 0 : errno;
 }
 
-bool FileSink::open(const char* path) {
+bool FileSink::open(const char* path, unsigned mode) {
   error_ = 0;
   delivered_ = 0;
   buffer_.clear();
@@ -61,17 +61,17 @@ bool FileSink::open(const char* path) {
   snprintf(temporary_, sizeof(temporary_), "%s.tmp.%d", path, getpid());
   if (in_place_ && is_of_stranger(path)) return fail(EACCES);
   fd_ = off_standard(in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-                               : open_temporary());
+                               : open_temporary(mode));
   return fd_ >= 0 || fail(errno);
 }
 
 // One of that name is of a process that died, or a trap; only ours and root's can be removed from
 // folders that all may write to.
-int FileSink::open_temporary() {
+int FileSink::open_temporary(unsigned mode) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int fd = ::open(temporary_, kFlags, 0644);
+  const int fd = ::open(temporary_, kFlags, mode);
   if (fd >= 0 || errno != EEXIST || unlink(temporary_) != 0) return fd;
-  return ::open(temporary_, kFlags, 0644);
+  return ::open(temporary_, kFlags, mode);
 }
 
 bool FileSink::write(const void* data, size_t bytes) {
@@ -116,6 +116,11 @@ void FileSink::abandon() {
 void FileSink::abandon_in_child() {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
+}
+
+const char* FileSink::reason() const {
+  const char* text = strerrordesc_np(error_);
+  return text != nullptr ? text : "unknown error";
 }
 
 bool FileSink::fail(int error) {

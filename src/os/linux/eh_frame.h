@@ -21,8 +21,8 @@ struct UnwindModule {
   uintptr_t start = 0;
   uintptr_t limit = 0;
   const uint8_t* index = nullptr;  // .eh_frame_hdr
-  uint64_t build = 0;              // of this file, wherever it lies; see module_build()
-  uint64_t identity = 0;           // of this very image at this place
+  uint64_t build = 0;              // of this file at any address; see module_build()
+  uint64_t identity = 0;           // of this file at this address; see module_identity()
 
   bool contains(uintptr_t address) const { return address - start < limit - start; }
 };
@@ -42,9 +42,9 @@ void with_modules_held(Work& work) {
       &work);
 }
 
-// A hash over the module's build-id and the shape of its table.
+// A hash of the module's build-id and the size of its table.
 uint64_t module_build(const UnwindModule& module);
-// The same with its place: another file mapped at the same address after dlclose has another
+// The same with its address. So another file mapped at the same address after dlclose has another
 // identity.
 uint64_t module_identity(const UnwindModule& module);
 

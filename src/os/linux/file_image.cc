@@ -54,6 +54,10 @@ FileImage::Fault FileImage::fail(int error) {
   return Fault::system;
 }
 
+bool FileImage::is_absent() const {
+  return error_ == ENOENT;
+}
+
 const char* FileImage::reason() const {
   const char* text = strerrordesc_np(error_);
   return text != nullptr ? text : "unknown error";

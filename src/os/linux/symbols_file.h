@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbol table of a module's file, read into memory of ours: the file is never mapped, because
-// whoever truncates a mapped file ends every process that reads on.
+// The symbol table of a module's file, read into our memory. The file is never mapped: if a mapped
+// file is truncated, the process that reads it is killed.
 //
 //   unread --open()--> open --cool()--> cold --open()--> open     cold: the order of the functions
 //      |                 |                |                        is kept, the tables are not
@@ -17,14 +17,14 @@
 
 namespace llamalloc {
 
-// What memory says of the file that a module came from.
+// What the loaded image tells about the file that a module came from.
 struct LoadedFile {
   const char* path;
   const Elf64_Phdr* headers;
   int header_count;
   const BuildId& build_id;
   uintptr_t bias;
-  bool loaded;  // still; without a build-id the file has to read as the memory does
+  bool loaded;  // still loaded; without a build-id the file must equal the memory
 };
 
 class SymbolFile {
@@ -47,7 +47,7 @@ class SymbolFile {
   size_t table_bytes() const { return table_bytes_; }
 
  private:
-  // A file that somebody wrote to or replaced has another one.
+  // Changes if the file is written to or replaced.
   struct Stamp {
     uint64_t device = 0, inode = 0, size = 0;
     timespec modified{}, changed{};
@@ -72,7 +72,7 @@ class SymbolFile {
   SymbolTable table_;
 };
 
-// Copies memory of this process that may have gone meanwhile; false: it has.
+// Copies memory of this process that may have been unmapped meanwhile; false: it was.
 bool read_own_memory(uintptr_t from, void* out, size_t bytes);
 
 }  // namespace llamalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module that the symboliser has met: where it lies, and, once somebody asked, its file.
+// A module that the symboliser knows: its address range and, after the first query, its file.
 #pragma once
 
 #include <link.h>
@@ -38,7 +38,7 @@ struct Symboliser::Module {
   bool describe(const dl_phdr_info& info);
   // Whether both are the same file at the same place, as far as memory can tell.
   bool is_same(const Module& other) const;
-  // The image, if it could not be told when the module was described: the loader was at work on it.
+  // Reads the image, if that failed in describe() because the loader was still changing it.
   void read_late_image();
   // Reads the symbols, if they are not there.
   void open(PageSource& system);

@@ -52,9 +52,9 @@ class Row {
 
 Row pack_row(const FrameRules& rules, bool signal_frame);
 
-// A lossy table without locks. An entry is two words, key ^ row and row: a reader that sees words
-// of two writers computes a key that is not its own, so every access is relaxed and pairs with
-// nothing. Keys are 64 bits: pc ^ the identity of its module ^ the generation.
+// A lossy table without locks. An entry is two words, key ^ row and row. A reader that sees words
+// of two writers computes a wrong key and so finds nothing. Therefore every access is relaxed and
+// pairs with nothing. Keys are 64 bits: pc ^ the identity of its module ^ the generation.
 class RowCache {
  public:
   Row find(uint64_t key) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the walk offers to those who copy stacks.
+// The part of the stack walk that snapshots use.
 #pragma once
 
 #include "os/unwind.h"

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lock between processes, on a file that is made for it. Never waits.
+//
+// It is of the open file (flock(2)): it ends with the process, however that ends, and with close(),
+// even if a child that was forked meanwhile still has the descriptor.
+#pragma once
+
+namespace llamalloc {
+
+class FileLock {
+ public:
+  // busy: another process has it, or another FileLock of this one.
+  enum class Fault { none, busy, system };
+
+  // Makes the file if there is none, for the user only; follows no link. Where the file system
+  // knows no locks nobody is kept out.
+  Fault open(const char* path);
+  void close();
+  // What the system said, after Fault::system; in English, whatever the locale.
+  const char* reason() const;
+
+ private:
+  int fd_ = -1;
+  int error_ = 0;
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/path.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "base/errno_keeper.h"
+
+namespace llamalloc {
+
+bool is_folder(const char* path) {
+  const ErrnoKeeper keep;
+  struct stat found;
+  return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+void program_name(char* out, size_t room) {
+  static constexpr char kDeleted[] = " (deleted)";
+  constexpr size_t kSuffix = sizeof(kDeleted) - 1;
+  const ErrnoKeeper keep;
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  size_t length = n > 0 ? static_cast<size_t>(n) : 0;
+  if (length > kSuffix && memcmp(path + length - kSuffix, kDeleted, kSuffix) == 0)
+    length -= kSuffix;
+  path[length] = 0;
+  const char* slash = strrchr(path, '/');
+  snprintf(out, room, "%s", slash == nullptr ? path : slash + 1);
+}
+
+}  // namespace llamalloc

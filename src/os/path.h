@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a path leads to, and the path of the program that runs.
+#pragma once
+
+#include <cstddef>
+
+namespace llamalloc {
+
+bool is_folder(const char* path);
+// The last part of the path of the program's file, 0-terminated, cut to room bytes; a file that was
+// replaced or removed meanwhile keeps its name. Empty where the system does not say.
+void program_name(char* out, size_t room);
+
+}  // namespace llamalloc

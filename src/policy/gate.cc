@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/gate.h"
+
+#include <cstdio>
+
+namespace llamalloc {
+namespace {
+
+constexpr uint32_t kMille = 1000;
+constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
+constexpr uint32_t kManyRounds = 1 << 20;
+constexpr uint32_t kLikeDepth = 200;      // troughs differ by less
+constexpr uint32_t kClearly = 20;         // a 20th of the waste is a difference,
+constexpr uint32_t kLeastDifference = 10; // but no less than this
+constexpr uint32_t kCostAtHigh = 50;      // what placement may cost at high load without a trough
+constexpr Nanos kMostStep = Nanos::seconds(60);
+constexpr uint32_t kLeastHigh = 10;  // steps
+
+uint32_t mille(double share) {
+  const double value = share * kMille;
+  return value <= 0 ? 0 : value >= kMostMille ? kMostMille : static_cast<uint32_t>(value);
+}
+
+uint32_t distance(uint32_t a, uint32_t b) {
+  return a > b ? a - b : b - a;
+}
+
+double ratio_of(size_t held, size_t live) {
+  return static_cast<double>(held) / static_cast<double>(live ? live : 1);
+}
+
+size_t pinned_of(const GateFigures& figures) {
+  return figures.held > figures.live ? figures.held - figures.live : 0;
+}
+
+bool is_fragmented(const GateFigures& figures) {
+  return pinned_of(figures) >= Gate::kMuch &&
+         ratio_of(figures.held, figures.live) >= Gate::kSparse;
+}
+
+bool separates(const GateFigures& figures) {
+  return figures.short_share >= Gate::kShort && figures.long_share >= Gate::kLong;
+}
+
+void take_in(uint32_t* mean, uint32_t value, bool first) {
+  if (value == kNoFigure) return;
+  *mean = first || *mean == kNoFigure ? value : (*mean + value) / 2;
+}
+
+// The newest round weighs a half.
+void take_in(GateWaste* mean, const GateWaste& round) {
+  const bool first = mean->rounds == 0;
+  take_in(&mean->high, round.high, first);
+  take_in(&mean->low, round.low, first);
+  take_in(&mean->depth, round.depth, first);
+  take_in(&mean->ratio, round.ratio, first);
+  if (mean->rounds < kManyRounds) ++mean->rounds;
+}
+
+bool is_valid(const GateWaste& waste) {
+  const bool high = waste.high <= kMostMille || waste.high == kNoFigure;
+  return high && waste.low <= kMostMille && waste.depth <= kMostMille &&
+         waste.ratio <= kMostMille && waste.rounds <= kManyRounds;
+}
+
+}  // namespace
+
+// ----- Kept state -----
+
+bool GateKept::is_valid() const {
+  const bool tried = verdict != GateVerdict::untried;
+  return static_cast<int>(verdict) < kGateVerdicts && reversals <= Gate::kMostReversals &&
+         llamalloc::is_valid(blind) && llamalloc::is_valid(placed) && (!tried || blind.rounds != 0);
+}
+
+void GateKept::age() {
+  reversals /= 2;
+  if (verdict == GateVerdict::helps) verdict = GateVerdict::on_trial;
+  if (verdict == GateVerdict::fails) verdict = GateVerdict::untried;
+}
+
+Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
+  on_ = kept_.verdict == GateVerdict::helps || kept_.verdict == GateVerdict::on_trial;
+}
+
+// ----- A step -----
+
+bool Gate::step(Nanos now, const GateFigures& figures) {
+  cycle_.see(figures.live);
+  if (started_ && now - last_ < kLeastStep) return on_;
+  if (!started_) {
+    round_start_ = now;
+    if (kept_.verdict == GateVerdict::fails) rest_from(now);
+  }
+  const Nanos since = started_ ? now - last_ : Nanos{};
+  last_ = now;
+  started_ = true;
+  const LoadPhase phase = cycle_.step(since < kMostStep ? since : kMostStep, figures.live);
+  collect(phase, figures);
+  if (pins_enough(1)) was_large_ = true;
+  on_ ? verify(now) : consider(now, phase, figures);
+  return on_;
+}
+
+void Gate::collect(LoadPhase phase, const GateFigures& figures) {
+  if (cycle_.peak() <= 0) return;
+  const double share = static_cast<double>(pinned_of(figures)) / cycle_.peak();
+  if (phase == LoadPhase::trough) trough_ = figures;
+  if (round_.closed) {
+    if (!cycle_.is_low()) start_round(false);
+  } else if (phase == LoadPhase::high) {
+    round_.high.add(share);
+  } else if (phase == LoadPhase::trough) {
+    round_.low.add(share);
+    round_.depth.add(static_cast<double>(figures.live) / cycle_.peak());
+    round_.ratio.add(ratio_of(figures.held, figures.live));
+  }
+}
+
+void Gate::start_round(bool closed) {
+  round_ = {};
+  round_.closed = closed;
+  round_start_ = last_;
+}
+
+GateWaste Gate::waste_of_round() const {
+  return {.rounds = 1,
+          .high = round_.high.count ? mille(round_.high.mean()) : kNoFigure,
+          .low = mille(round_.low.mean()),
+          .depth = mille(round_.depth.mean()),
+          .ratio = mille(round_.ratio.mean())};
+}
+
+// The trough has ended, or lasted long enough.
+bool Gate::round_is_over() const {
+  return !round_.closed && round_.low.count >= kProofs &&
+         (!cycle_.is_low() || round_.low.count >= kMostOfTrough);
+}
+
+// ----- Blind -----
+
+// What blind placement pins in the troughs of such a load.
+bool Gate::pins_enough(double part) const {
+  return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
+}
+
+void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
+  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
+  const bool may = kept_.reversals < kMostReversals && now >= retry_;
+  const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
+  if (may && (proofs_ >= kProofs || known)) return engage();
+  if (!round_is_over()) return;
+  take_in(&kept_.blind, waste_of_round());
+  start_round(cycle_.is_low());
+}
+
+// The rest of this trough says what blind placement left.
+void Gate::engage() {
+  if (round_.low.count != 0) take_in(&kept_.blind, waste_of_round());
+  if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
+  on_ = true;
+  proofs_ = points_ = 0;
+  start_round(cycle_.is_low());
+}
+
+// ----- On -----
+
+void Gate::verify(Nanos now) {
+  if (was_large_ && !pins_enough(kStillEnough)) {
+    on_ = was_large_ = false;
+    return start_round(cycle_.is_low());
+  }
+  const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
+  if (!round_is_over() && !waited) return;
+  GateWaste placed = waste_of_round();
+  if (round_.low.count < kProofs) placed.depth = kNoFigure;
+  judge(now, points_of(placed));
+  if (placed.depth != kNoFigure) take_in(&kept_.placed, placed);
+  start_round(cycle_.is_low());
+}
+
+// 0: better than blind, or nothing to compare with.
+uint32_t Gate::points_of(const GateWaste& placed) const {
+  const GateWaste& blind = kept_.blind;
+  const bool highs = placed.high != kNoFigure && blind.high != kNoFigure;
+  if (placed.depth == kNoFigure || distance(placed.depth, blind.depth) > kLikeDepth)
+    return highs && placed.high > blind.high + kCostAtHigh ? 2 : kNoFigure;
+  const uint32_t with = placed.low + (highs ? placed.high : 0);
+  const uint32_t without = blind.low + (highs ? blind.high : 0);
+  const uint32_t share = without / kClearly;
+  const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
+  if (distance(with, without) <= tolerance) return 1;
+  return with < without ? 0 : 2;
+}
+
+void Gate::judge(Nanos now, uint32_t points) {
+  if (points == kNoFigure) return;
+  points_ = points == 0 ? 0 : points_ + points;
+  if (points == 0) kept_.verdict = GateVerdict::helps;
+  if (points_ >= kPoints) give_up(now);
+}
+
+void Gate::give_up(Nanos now) {
+  on_ = false;
+  kept_.verdict = GateVerdict::fails;
+  if (kept_.reversals < kMostReversals) ++kept_.reversals;
+  points_ = proofs_ = 0;
+  rest_from(now);
+}
+
+void Gate::rest_from(Nanos now) {
+  retry_ = now + Nanos{kBackoff.n << kept_.reversals};
+}
+
+// ----- What it says -----
+
+int64_t Gate::saved() const {
+  if (kept_.placed.rounds == 0 || kept_.blind.rounds == 0) return 0;
+  const int64_t difference = int64_t{kept_.blind.low} - int64_t{kept_.placed.low};
+  return static_cast<int64_t>(cycle_.peak()) / kMille * difference;
+}
+
+void Gate::describe(char* out, size_t room) const {
+  const auto mib = [](int64_t bytes) { return static_cast<long long>(bytes >> 20); };
+  const unsigned blind = kept_.blind.low / 10, placed = kept_.placed.low / 10;
+  const unsigned times = kept_.reversals;
+  if (kept_.verdict == GateVerdict::fails) {
+    snprintf(out, room,
+             "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
+             "with it, %u %% without",
+             times == kMostReversals ? " for good" : "", times, placed, blind);
+  } else if (on_ && kept_.placed.rounds != 0) {
+    snprintf(out, room,
+             "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
+             "saves %lld MiB",
+             kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
+  } else if (on_) {
+    snprintf(out, room,
+             "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "
+             "held/live %u.%02u",
+             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+  } else {
+    const size_t pinned = pinned_of(trough_);
+    const char* why = trough_.held == 0          ? "no trough of the load was seen"
+                      : !is_fragmented(trough_) ? "troughs pin little"
+                      : !separates(trough_)     ? "lifetimes do not separate"
+                                                : "it has just begun to pay";
+    snprintf(out, room,
+             "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
+             "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
+             why, mib(static_cast<int64_t>(pinned)), mille(ratio_of(trough_.held, trough_.live)) / kMille,
+             mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
+             mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);
+  }
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether objects are placed by lifetime: only where that has something to gain, and does.
+//
+//   blind --(three troughs' seconds with much pinned, and contexts that separate)--> on trial
+//     ^                                                                                 |
+//     '--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
+//         the same, 0 and all forgiven if less: then placement helps)
+//
+// Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
+// the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
+// is one trough and the high load before it; troughs of another depth are not compared. Rules and
+// figures follow SpiderMonkey's pretenuring and docs/heap_policy.md: of the recorded loads only
+// those where placement saves (redis, clang, swing) have both short-lived contexts with most bytes
+// and troughs with 32 MiB pinned.
+//
+// No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, but
+// sees the peaks between.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/options.h"
+#include "base/units.h"
+#include "policy/load_cycle.h"
+
+namespace llamalloc {
+
+// At one instant.
+struct GateFigures {
+  size_t held = 0;         // Heap::held_bytes()
+  size_t live = 0;         // Heap::live_bytes()
+  double short_share = 0;  // of bytes allocated lately: contexts trusted to be short-lived
+  double long_share = 0;   // of bytes alive now: contexts known to be long-lived
+};
+
+enum class GateVerdict : uint8_t { untried, on_trial, helps, fails };
+inline constexpr int kGateVerdicts = 4;
+
+inline constexpr uint32_t kNoFigure = UINT32_MAX;
+// Pinned bytes by the peak, per mille; means over rounds.
+struct GateWaste {
+  uint32_t rounds = 0;         // 0: nothing known
+  uint32_t high = kNoFigure;  // at high load; it may have been too short to tell
+  uint32_t low = 0;     // in troughs
+  uint32_t depth = 0;   // of troughs: live bytes by the peak
+  uint32_t ratio = 0;   // in troughs: held by live
+};
+
+// What goes with the learned state to the next run.
+struct GateKept {
+  GateVerdict verdict = GateVerdict::untried;
+  uint8_t reversals = 0;  // times that it was given up
+  GateWaste blind, placed;
+
+  bool is_valid() const;  // a file may say anything
+  // What was decided long ago is tried again.
+  void age();
+};
+
+class Gate {
+ public:
+  static constexpr size_t kMuch = size_t{32} << 20;  // pinned bytes
+  static constexpr double kSparse = 1.45;            // held by live
+  static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
+  static constexpr double kShort = 0.5;              // shares from which contexts separate
+  static constexpr double kLong = 0.25;
+  static constexpr uint32_t kProofs = 3;         // steps in a trough
+  static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
+  static constexpr uint32_t kPoints = 4;
+  static constexpr uint8_t kMostReversals = 5;
+  static constexpr Nanos kLeastStep = Nanos::millis(900);   // sooner calls only look for peaks
+  static constexpr Nanos kPatience = Nanos::seconds(600);   // for a trough
+  static constexpr Nanos kBackoff = Nanos::seconds(300);    // after a reversal, doubled for each
+  static constexpr size_t kSentence = 240;
+
+  // Kept state that is not valid counts as none.
+  explicit Gate(const GateKept& kept = {});
+
+  // Whether objects are to be placed by lifetime from now on.
+  bool step(Nanos now, const GateFigures& figures);
+  bool is_on() const { return on_; }
+  const GateKept& kept() const { return kept_; }
+  // In the last trough.
+  const GateFigures& trough() const { return trough_; }
+  // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
+  // costs them; 0 where it was not tried.
+  int64_t saved() const;
+  // One sentence on the decision and its figures, without newline.
+  void describe(char* out, size_t room) const;
+
+ private:
+  struct Mean {
+    double sum = 0;
+    uint32_t count = 0;
+    void add(double value) {
+      sum += value;
+      ++count;
+    }
+    double mean() const { return count ? sum / count : 0; }
+  };
+  struct Round {
+    Mean high, low, depth, ratio;
+    bool closed = false;  // what comes until the next high load does not count
+  };
+
+  void collect(LoadPhase phase, const GateFigures& figures);
+  bool round_is_over() const;
+  GateWaste waste_of_round() const;
+  void start_round(bool closed);
+  bool pins_enough(double part) const;
+  void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
+  void engage();
+  void verify(Nanos now);
+  uint32_t points_of(const GateWaste& placed) const;
+  void judge(Nanos now, uint32_t points);
+  void give_up(Nanos now);
+  void rest_from(Nanos now);
+
+  GateKept kept_;
+  LoadCycle cycle_;
+  Round round_;
+  bool on_ = false;
+  bool started_ = false;
+  bool was_large_ = false;  // the peak was worth it in this run
+  uint32_t proofs_ = 0;
+  uint32_t points_ = 0;
+  GateFigures trough_;
+  Nanos last_{};
+  Nanos retry_{};        // not before
+  Nanos round_start_{};
+};
+
+// The option with what else is known. A model always places, unless the option says otherwise.
+constexpr bool segregates(Segregate option, bool has_model, bool gate_is_on) {
+  if (option != Segregate::automatic) return option == Segregate::always;
+  return has_model || gate_is_on;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr int kHour = 3600;
+constexpr int kDay = 24 * kHour;
+
+// Pinned bytes by the peak.
+struct Pins {
+  double high, low;
+};
+
+// A load that goes up and down, and what placement makes of it.
+struct Load {
+  size_t peak = 1024 * kMiB;
+  double depth = 0.005;  // live in a trough, by the peak
+  int high = 10, low = 10;  // seconds
+  Pins blind{0.05, 0.9};
+  Pins placed{0.06, 0.1};
+  double short_share = 0.95;
+  double long_share = 0.9;
+  double noise = 0;
+};
+
+// A gate beside loads that follow each other.
+class Server {
+ public:
+  explicit Server(const GateKept& kept = {}) : gate(kept) {}
+
+  void run(const Load& load, int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      const bool in_trough = i % (load.high + load.low) >= load.high;
+      const double shake = 1 + load.noise * (2 * uniform_(random_) - 1);
+      const Pins& pins = gate.is_on() ? load.placed : load.blind;
+      const double live = (in_trough ? load.depth : 1) * static_cast<double>(load.peak) * shake;
+      const double pinned = (in_trough ? pins.low : pins.high) * static_cast<double>(load.peak);
+      const double held = live + pinned * shake;
+      feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share,
+            load.long_share});
+    }
+  }
+  void feed(const GateFigures& figures) {
+    const bool before = gate.is_on();
+    now = now + Nanos::seconds(1);
+    if (gate.step(now, figures) == before) return;
+    ++switches;
+    if (!before) turned_on = now;
+  }
+  std::string sentence() const {
+    char text[Gate::kSentence];
+    gate.describe(text, sizeof(text));
+    return text;
+  }
+
+  Gate gate;
+  Nanos now = Nanos::seconds(1000);
+  int switches = 0;
+  Nanos turned_on{};
+
+ private:
+  std::mt19937_64 random_{1};
+  std::uniform_real_distribution<double> uniform_{0, 1};
+};
+
+Load useless() {
+  Load load;
+  load.placed = {0.2, 1.2};
+  return load;
+}
+Load without_gain() {
+  Load load;
+  load.placed = load.blind;
+  return load;
+}
+Load steady() {
+  Load load;
+  load.low = 0;
+  load.blind.high = 0.6;
+  return load;
+}
+GateKept kept(GateVerdict verdict, uint8_t reversals = 0) {
+  return {verdict, reversals, {3, 50, 900, 5, 100000}, {3, 60, 100, 5, 20000}};
+}
+
+// ----- Blind -----
+
+TEST(GateTest, DeepTroughsEngageItInTheFirstOne) {
+  Server server;
+  server.run({}, 10);
+  EXPECT_FALSE(server.gate.is_on()) << "high so far";
+  server.run({.high = 0}, 5);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_NE(server.sentence().find("on trial"), std::string::npos) << server.sentence();
+}
+
+TEST(GateTest, ASteadyLoadNever) {
+  Server server;
+  server.run(steady(), kDay);
+  EXPECT_EQ(server.switches, 0) << "however much is pinned";
+}
+
+TEST(GateTest, ASmallHeapNever) {
+  Server server;
+  server.run({.peak = 30 * kMiB}, kHour);
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_NE(server.sentence().find("pin little"), std::string::npos) << server.sentence();
+}
+
+TEST(GateTest, DenseTroughsNever) {
+  Server server;
+  server.run({.depth = 0.7, .blind = {0.05, 0.25}}, kHour);
+  EXPECT_EQ(server.switches, 0) << "held/live 1.36";
+}
+
+// As with random eviction: most bytes are of contexts with all kinds of lives.
+TEST(GateTest, LivesThatDoNotSeparateNever) {
+  Server server;
+  server.run({.short_share = 0.2}, kHour);
+  server.run({.long_share = 0.1}, kHour);
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_NE(server.sentence().find("do not separate"), std::string::npos) << server.sentence();
+}
+
+TEST(GateTest, NothingIsProvenWhileTheLoadFalls) {
+  Server server;
+  server.run({}, 10);
+  for (size_t left = 10; left > 0; --left)
+    server.feed({1024 * kMiB, left * 100 * kMiB, 0.95, 0.9});
+  EXPECT_EQ(server.switches, 0);
+}
+
+TEST(GateTest, PeaksBetweenTheStepsAreSeen) {
+  Server server;
+  server.feed({300 * kMiB, 100 * kMiB, 0.95, 0.9});
+  server.gate.step(server.now + Nanos::millis(300), {320 * kMiB, 300 * kMiB, 0.95, 0.9});
+  for (int i = 0; i < 4; ++i) server.feed({300 * kMiB, 100 * kMiB, 0.95, 0.9});
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+// ----- On -----
+
+TEST(GateTest, StaysOnWhereItSaves) {
+  Server server;
+  server.run({}, kDay);
+  EXPECT_EQ(server.switches, 1);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+  EXPECT_GT(server.gate.saved(), static_cast<int64_t>(700 * kMiB));
+  EXPECT_NE(server.sentence().find("saves"), std::string::npos) << server.sentence();
+}
+
+TEST(GateTest, GivesUpAfterTwoRoundsThatCostMore) {
+  Server server;
+  server.run(useless(), 20);
+  EXPECT_TRUE(server.gate.is_on());
+  server.run(useless(), 21);
+  EXPECT_TRUE(server.gate.is_on()) << "one bad round";
+  server.run({.high = 19, .low = 0}, 19);
+  server.run({.high = 0, .placed = {0.2, 1.2}}, 10);
+  server.run({}, 2);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+  EXPECT_EQ(server.gate.kept().reversals, 1);
+  EXPECT_NE(server.sentence().find("given up 1 time"), std::string::npos) << server.sentence();
+}
+
+TEST(GateTest, GivesUpLaterWithoutAGain) {
+  Server server;
+  server.run(without_gain(), 70);
+  EXPECT_TRUE(server.gate.is_on());
+  server.run(without_gain(), 60);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+TEST(GateTest, OneGoodRoundForgives) {
+  Server server;
+  server.run({}, 100);
+  for (int i = 0; i < 20; ++i) {
+    server.run(useless(), 20);
+    server.run({}, 40);
+  }
+  EXPECT_EQ(server.switches, 1);
+}
+
+TEST(GateTest, WhatItCostsAtHighLoadCounts) {
+  Server server;
+  server.run({.placed = {1.2, 0.1}}, 100);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+TEST(GateTest, GivesUpWithoutTroughsIfItCostsAtHighLoad) {
+  Server server(kept(GateVerdict::helps));
+  server.run({.low = 0, .placed = {0.3, 0}}, kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  Server cheap(kept(GateVerdict::helps));
+  cheap.run({.low = 0}, kHour);
+  EXPECT_TRUE(cheap.gate.is_on());
+}
+
+TEST(GateTest, TroughsOfAnotherDepthAreNotCompared) {
+  Server server;
+  server.run({}, 20);
+  server.run({.depth = 0.6, .placed = {0.06, 1.2}}, kHour);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+TEST(GateTest, GoesOffWithTheLoadAndComesBackWithIt) {
+  Server server;
+  server.run({}, kHour);
+  server.run({.peak = 20 * kMiB}, 2 * kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().reversals, 0) << "nothing spoke against it";
+  server.run({.low = 0}, 5);
+  EXPECT_TRUE(server.gate.is_on()) << "known to help";
+}
+
+// ----- Hysteresis -----
+
+TEST(GateTest, NoiseDoesNotMakeItFlap) {
+  for (double pins : {0.02, 0.03, 0.032, 0.035, 0.05}) {
+    Server helped, not_helped;
+    helped.run({.blind = {0.01, pins}, .placed = {0.01, pins / 3}, .noise = 0.3}, kDay);
+    EXPECT_LE(helped.switches, 1) << pins;
+    not_helped.run({.blind = {0.05, pins}, .placed = {0.06, pins}, .noise = 0.3}, kDay);
+    EXPECT_LE(not_helped.switches, 2 * Gate::kMostReversals) << pins;
+  }
+}
+
+TEST(GateTest, FiveReversalsAreTheLast) {
+  Server server;
+  server.run(useless(), 3 * kDay);
+  EXPECT_EQ(server.switches, 2 * Gate::kMostReversals);
+  EXPECT_EQ(server.gate.kept().reversals, Gate::kMostReversals);
+  EXPECT_NE(server.sentence().find("off for good"), std::string::npos) << server.sentence();
+  const int switches = server.switches;
+  server.run(useless(), kDay);
+  EXPECT_EQ(server.switches, switches);
+}
+
+TEST(GateTest, EachPauseIsLonger) {
+  Server server;
+  Nanos before{};
+  Nanos pause{};
+  for (int reversal = 1; reversal < 4; ++reversal) {
+    while (server.gate.kept().reversals < reversal) server.run(useless(), 20);
+    before = server.now;
+    while (!server.gate.is_on()) server.run(useless(), 20);
+    EXPECT_GT(server.now - before, pause + Nanos::seconds(240)) << reversal;
+    pause = server.now - before;
+  }
+}
+
+// ----- Kept state -----
+
+TEST(GateTest, WhatHelpedIsOnFromTheStart) {
+  EXPECT_TRUE(Gate(kept(GateVerdict::helps)).is_on());
+  EXPECT_TRUE(Gate(kept(GateVerdict::on_trial)).is_on());
+  EXPECT_FALSE(Gate().is_on());
+  Server server(kept(GateVerdict::helps));
+  server.run({}, kHour);
+  EXPECT_EQ(server.switches, 0);
+}
+
+TEST(GateTest, WhatFailedStaysOff) {
+  Server once(kept(GateVerdict::fails, 1));
+  once.run({}, 500);
+  EXPECT_EQ(once.switches, 0);
+  once.run({}, kHour);
+  EXPECT_EQ(once.gate.kept().verdict, GateVerdict::helps) << "it has another try";
+  Server often(kept(GateVerdict::fails, Gate::kMostReversals));
+  often.run({}, kDay);
+  EXPECT_EQ(often.switches, 0);
+}
+
+TEST(GateTest, AgedStateIsTriedAgain) {
+  GateKept state = kept(GateVerdict::fails, Gate::kMostReversals);
+  state.age();
+  EXPECT_TRUE(state.is_valid());
+  Server server(state);
+  server.run({}, 20);
+  EXPECT_TRUE(server.gate.is_on());
+  GateKept good = kept(GateVerdict::helps);
+  good.age();
+  EXPECT_TRUE(Gate(good).is_on());
+}
+
+TEST(GateTest, WhatAFileMayNotSayCountsAsNothing) {
+  GateKept verdict = kept(static_cast<GateVerdict>(kGateVerdicts));
+  GateKept reversals = kept(GateVerdict::helps, Gate::kMostReversals + 1);
+  GateKept share = kept(GateVerdict::helps), nothing = kept(GateVerdict::helps);
+  share.blind.low = UINT32_MAX;
+  nothing.blind.rounds = 0;
+  for (const GateKept& bad : {verdict, reversals, share, nothing}) {
+    EXPECT_FALSE(bad.is_valid());
+    EXPECT_FALSE(Gate(bad).is_on());
+  }
+  EXPECT_TRUE(GateKept{}.is_valid());
+}
+
+TEST(GateTest, WhatItKeepsIsValid) {
+  for (const Load& load : {Load{}, useless(), without_gain(), steady(), Load{.peak = 0}}) {
+    Server server;
+    for (int i = 0; i < 500; ++i) {
+      server.run(load, 17);
+      ASSERT_TRUE(server.gate.kept().is_valid()) << i;
+      ASSERT_LT(server.sentence().size(), Gate::kSentence - 1) << "cut off";
+    }
+  }
+}
+
+// ----- Odd worlds -----
+
+TEST(GateTest, ClocksAndFiguresMayBeAnything) {
+  Server server;
+  server.run({}, 100);
+  const Nanos last = server.now;
+  for (Nanos at : {Nanos{0}, last, last + Nanos::seconds(10 * kDay), Nanos{1}, Nanos::max()})
+    for (size_t bytes : {size_t{0}, size_t{1}, ~size_t{0}})
+      server.gate.step(at, {bytes, ~bytes, 2.0, -1.0});
+  EXPECT_TRUE(server.gate.kept().is_valid());
+  EXPECT_LT(server.sentence().size(), Gate::kSentence - 1);
+}
+
+TEST(GateTest, TheOptionAndAModelComeFirst) {
+  EXPECT_FALSE(segregates(Segregate::automatic, false, false));
+  EXPECT_TRUE(segregates(Segregate::automatic, false, true));
+  EXPECT_TRUE(segregates(Segregate::automatic, true, false));
+  EXPECT_TRUE(segregates(Segregate::always, false, false));
+  EXPECT_FALSE(segregates(Segregate::never, true, true));
+}
+
+// ----- Recorded loads, placed blind: `llamalloc simulate TRACE` with predictor none -----
+
+struct Point {
+  size_t held, live;  // MiB
+};
+
+template <size_t N>
+bool engages(const Point (&points)[N], double short_share, double long_share) {
+  Server server;
+  for (const Point& point : points) {
+    server.gate.step(server.now + Nanos::millis(100),
+                     {point.held * kMiB, point.live * kMiB, short_share, long_share});
+    server.feed({point.held * kMiB, point.live * kMiB, short_share, long_share});
+  }
+  return server.gate.is_on();
+}
+
+constexpr Point kRedis[] = {{2, 1},     {22, 20},   {56, 48},   {20, 2},    {24, 23},   {56, 45},
+                            {56, 31},   {22, 21},   {64, 62},   {64, 58},   {64, 46},   {94, 92},
+                            {98, 64},   {98, 84},   {196, 178}, {196, 112}, {196, 118}, {196, 117},
+                            {196, 121}, {196, 112}, {196, 123}, {196, 119}, {100, 60},  {100, 60}};
+constexpr Point kClang[] = {{6, 3},     {48, 45},   {96, 92},   {136, 131}, {174, 171},
+                            {202, 198}, {231, 226}, {255, 251}, {171, 63},  {172, 70},
+                            {174, 72},  {174, 74},  {174, 75},  {174, 77},  {171, 60}};
+constexpr Point kMariadb[] = {{2, 0},   {49, 46}, {55, 48}, {51, 47}, {63, 56}, {83, 73}, {71, 65},
+                              {65, 57}, {63, 58}, {61, 53}, {61, 51}, {73, 67}, {69, 64}, {99, 92},
+                              {73, 64}, {63, 52}, {65, 54}, {63, 51}, {63, 51}};
+constexpr Point kNginx[] = {{4, 2},  {4, 3},   {16, 13}, {16, 12}, {10, 4}, {8, 4},
+                            {10, 9}, {20, 18}, {20, 5},  {14, 2},  {14, 2}, {8, 2}};
+
+TEST(GateTest, OnForRecordedLoadsThatGain) {
+  EXPECT_TRUE(engages(kRedis, 0.97, 0.5));
+  EXPECT_TRUE(engages(kClang, 0.95, 0.5));
+}
+
+TEST(GateTest, OffForRecordedLoadsThatLose) {
+  EXPECT_FALSE(engages(kMariadb, 0.99, 0.9));
+  EXPECT_FALSE(engages(kNginx, 0.99, 0.9));
+  EXPECT_FALSE(engages(kRedis, 0.2, 0.1)) << "with lives as under random eviction";
+}
+
+}  // namespace
+}  // namespace llamalloc

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bytes of the state file, once for both directions: little-endian, fixed widths, in the order
+// of contracts/learned_state.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "policy/learned_state.h"
+
+namespace llamalloc {
+
+inline constexpr char kLearnedMagic[8] = {'l', 'l', 'm', 'l', 'e', 'a', 'r', 'n'};
+
+class LittleEndianOut {
+ public:
+  explicit LittleEndianOut(uint8_t* to) : at_(to) {}
+  template <typename T>
+  void number(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) *at_++ = static_cast<uint8_t>(uint64_t{value} >> 8 * i);
+  }
+  void bytes(const char* from, size_t count) {
+    memcpy(at_, from, count);
+    at_ += count;
+  }
+  void verdict(GateVerdict value) { number(static_cast<uint8_t>(value)); }
+  const uint8_t* end() const { return at_; }
+
+ private:
+  uint8_t* at_;
+};
+
+class LittleEndianIn {
+ public:
+  explicit LittleEndianIn(const char* from) : at_(reinterpret_cast<const uint8_t*>(from)) {}
+  template <typename T>
+  void number(T& value) {
+    uint64_t wide = 0;
+    for (size_t i = 0; i < sizeof(T); ++i) wide |= uint64_t{*at_++} << 8 * i;
+    value = static_cast<T>(wide);
+  }
+  void bytes(char* to, size_t count) {
+    memcpy(to, at_, count);
+    at_ += count;
+  }
+  void verdict(GateVerdict& value) { value = static_cast<GateVerdict>(*at_++); }
+
+ private:
+  const uint8_t* at_;
+};
+
+// What stands in front, whatever the version is: magic and version.
+struct LearnedStart {
+  char magic[sizeof(kLearnedMagic)];
+  uint32_t version;
+  uint32_t nodes;
+};
+
+template <typename Io, typename Start, typename Header>
+void lay_out_header(Io& io, Start& start, Header& header) {
+  io.bytes(start.magic, sizeof(start.magic));
+  io.number(start.version);
+  io.number(start.nodes);
+  io.number(header.program);
+  io.bytes(header.name, sizeof(header.name));
+  io.number(header.runs);
+  io.number(header.gate.runs);
+  io.number(header.gate.blind_permille);
+  io.number(header.gate.placed_permille);
+  io.verdict(header.gate.verdict);
+  io.number(header.gate.rounds);
+  io.number(header.gate.reserved);
+  io.number(header.reserved);
+}
+
+template <typename Io, typename Node>
+void lay_out_node(Io& io, Node& node) {
+  io.number(node.key);
+  io.number(node.depth);
+  io.number(node.unseen);
+  for (auto& count : node.evidence.deaths) io.number(count);
+  for (auto& count : node.evidence.young) io.number(count);
+  io.number(node.evidence.elders);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was learned of calling contexts: nodes of a context tree, sorted by key, and the sum of two
+// such sets (contracts/learned_state.md).
+//
+//   file now        A B . D    what all processes wrote
+//   minus written   . B . .    what this one wrote last
+//   plus own        . B C .    what it knows now
+//   file next       A B C D    at most `bound`; long unseen ones go first, then those of few
+//   samples
+//
+// Invariant of a set (is_sorted): keys ascend strictly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "os/pages.h"
+#include "policy/evidence.h"
+
+namespace llamalloc {
+
+inline constexpr uint8_t kMaxLearnedDepth = 64;  // as many frames as a stack trace has
+
+struct LearnedNode {
+  uint64_t key = 0;    // of the innermost frames (learned_key.h)
+  uint8_t depth = 0;   // so many of them
+  uint8_t unseen = 0;  // runs since the run that last saw it
+  Evidence evidence;
+};
+static_assert(sizeof(LearnedNode) == 40);
+
+using LearnedNodes = std::span<const LearnedNode>;
+
+bool is_sorted(LearnedNodes nodes);
+// A sample, or what is left of many after halving.
+bool is_empty(const Evidence& evidence);
+
+// Nodes in a mapping of their own. To be given back by hand: nothing here has a destructor.
+class NodeArray {
+ public:
+  // Empty, with room for so many; false: no memory, and then there is no room.
+  bool make_room(size_t nodes, PageSource& pages);
+  void give_back();
+
+  void append(const LearnedNode& node) { data_[count_++] = node; }
+  // Keeps the first so many.
+  void cut(size_t count) { count_ = count; }
+  LearnedNode* data() { return data_; }
+  size_t size() const { return count_; }
+  size_t room() const { return room_; }
+  LearnedNodes view() const { return {data_, count_}; }
+
+ private:
+  PageSource* pages_ = nullptr;
+  LearnedNode* data_ = nullptr;
+  size_t count_ = 0;
+  size_t room_ = 0;
+};
+
+// base - take_away + add, without nodes that have no samples left, at most `bound`. A node was
+// unseen for the fewer runs of both. False: no memory; *out, which must hold none, then has none.
+bool merge_nodes(LearnedNodes base, LearnedNodes take_away, LearnedNodes add, size_t bound,
+                 PageSource& pages, NodeArray* out);
+// One more run that did not see them.
+void age_nodes(std::span<LearnedNode> nodes);
+
+}  // namespace llamalloc

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading. Everything in the file is hostile until parse_learned_state has seen all of it.
+#include "policy/learned_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32.h"
+#include "os/file_image.h"
+#include "policy/learned_layout.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr char kReplaced[] = "it is not used, and replaced at the next write";
+
+ReadStatus damaged(ErrorText& error, const char* what) {
+  error.fail("%s; %s", what, kReplaced);
+  return ReadStatus::damaged;
+}
+
+ReadStatus no_state(ErrorText& error, const char* what) {
+  error.fail("%s; it is left alone: name another file, or a folder", what);
+  return ReadStatus::unreadable;
+}
+
+ReadStatus unreadable(ErrorText& error, const char* what) {
+  error.fail("cannot be read: %s; correct that, or name another file", what);
+  return ReadStatus::unreadable;
+}
+
+// A crash of the system may leave zeroes where the file was, or nothing.
+bool is_unwritten(const char* data, size_t size) {
+  return std::all_of(data, data + size, [](char byte) { return byte == 0; });
+}
+
+ReadStatus check_start(const char* data, size_t size, LearnedStart* start, LearnedHeader* header,
+                       ErrorText& error) {
+  constexpr size_t kMagic = sizeof(kLearnedMagic);
+  if (is_unwritten(data, std::min(size, kLearnedHeaderBytes))) return damaged(error, "empty");
+  if (memcmp(data, kLearnedMagic, std::min(size, kMagic)) != 0)
+    return no_state(error, "not a state file");
+  if (size < kLearnedHeaderBytes) return damaged(error, "truncated");
+  LittleEndianIn in(data);
+  lay_out_header(in, *start, *header);
+  if (start->version == kLearnedVersion) return ReadStatus::ok;
+  error.fail("version %u, this library reads %u; it is left alone: remove it, or name another file",
+             start->version, kLearnedVersion);
+  return ReadStatus::other_version;
+}
+
+size_t bytes_of(size_t nodes) {
+  return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + kLearnedTailBytes;
+}
+
+ReadStatus check_whole(const char* data, size_t size, uint32_t nodes, ErrorText& error) {
+  if (nodes > kMaxLearnedNodes) return damaged(error, "too many nodes");
+  if (size != bytes_of(nodes)) {
+    error.fail("header says %zu bytes, file has %zu; %s", bytes_of(nodes), size, kReplaced);
+    return ReadStatus::damaged;
+  }
+  uint32_t written;
+  LittleEndianIn(data + size - kLearnedTailBytes).number(written);
+  return crc32(0, data, size - kLearnedTailBytes) == written
+             ? ReadStatus::ok
+             : damaged(error, "the checksum does not match");
+}
+
+bool is_name(const char (&name)[kLearnedNameBytes]) {
+  if (name[0] == 0 || name[kLearnedNameBytes - 1] != 0) return false;
+  return memcmp(header_for({0, name}).name, name, kLearnedNameBytes) == 0;
+}
+
+bool is_sane(const LearnedHeader& header) {
+  return is_name(header.name) && header.gate.verdict <= GateVerdict::on &&
+         header.gate.reserved == 0 && header.reserved == 0;
+}
+
+ReadStatus check_program(const LearnedHeader& header, const LearnedProgram& program,
+                         ErrorText& error) {
+  const LearnedHeader ours = header_for(program);
+  if (strcmp(header.name, ours.name) == 0) return ReadStatus::ok;
+  error.fail("learned in the program %s, and this is %s; it is left alone: name a folder",
+             header.name, ours.name);
+  return ReadStatus::other_program;
+}
+
+bool read_nodes(const char* data, size_t count, NodeArray* nodes) {
+  LittleEndianIn in(data);
+  for (size_t i = 0; i < count; ++i) {
+    LearnedNode node;
+    lay_out_node(in, node);
+    if (node.depth == 0 || node.depth > kMaxLearnedDepth || is_empty(node.evidence)) return false;
+    nodes->append(node);
+  }
+  return is_sorted(nodes->view());
+}
+
+}  // namespace
+
+ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgram& program,
+                               PageSource& scratch, LearnedState* out, ErrorText& error) {
+  LearnedStart start;
+  LearnedHeader header;
+  ReadStatus status = check_start(data, size, &start, &header, error);
+  if (status == ReadStatus::ok) status = check_whole(data, size, start.nodes, error);
+  if (status != ReadStatus::ok) return status;
+  if (!is_sane(header)) return damaged(error, "its header is not sane");
+  const bool any = program.name[0] == 0;
+  if (!any) status = check_program(header, program, error);
+  if (status != ReadStatus::ok) return status;
+  if (!out->nodes.make_room(start.nodes, scratch)) return unreadable(error, "out of memory");
+  if (!read_nodes(data + kLearnedHeaderBytes, start.nodes, &out->nodes)) {
+    out->nodes.give_back();
+    return damaged(error, "its nodes are not sane");
+  }
+  out->header = header;
+  if (any || header.program == program.build) return ReadStatus::ok;
+  error.fail("of another build of %s; what both share is used, the rest is learned again",
+             header.name);
+  return ReadStatus::other_build;
+}
+
+ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
+                              LearnedState* out, char* message, size_t room) {
+  using Fault = FileImage::Fault;
+  ErrorText error(message, room);
+  FileImage image;
+  const Fault fault = image.open(path, kMaxLearnedBytes);
+  if (fault == Fault::system && image.is_absent()) return ReadStatus::absent;
+  error.prefix("state %s: ", path);
+  switch (fault) {
+    case Fault::none:
+      break;
+    case Fault::system:
+      return unreadable(error, image.reason());
+    case Fault::not_regular:
+      return no_state(error, "not a regular file");
+    case Fault::too_large:
+      return no_state(error, "not a state file, since larger than 1 MiB");
+    case Fault::out_of_memory:
+      return unreadable(error, "out of memory");
+  }
+  const ReadStatus status =
+      parse_learned_state(image.data(), image.size(), program, scratch, out, error);
+  image.close();
+  if (status == ReadStatus::ok && room > 0) message[0] = 0;
+  return status;
+}
+
+}  // namespace llamalloc

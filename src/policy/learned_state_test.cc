@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of the state file: the golden one both ways, and every kind of damage.
+#include "policy/learned_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "base/crc32.h"
+#include "os/fake/fake_pages.h"
+#include "policy/test_learned.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kVersionAt = 8, kCountAt = 12, kNameAt = 24, kVerdictAt = 72;
+constexpr char kReplaced[] = "; it is not used, and replaced at the next write";
+
+std::string content(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// With its checksum set right again.
+std::string sealed(std::string bytes) {
+  const uint32_t crc = crc32(0, bytes.data(), bytes.size() - 4);
+  for (size_t i = 0; i < 4; ++i) bytes[bytes.size() - 4 + i] = static_cast<char>(crc >> 8 * i);
+  return bytes;
+}
+
+class LearnedStateTest : public testing::Test {
+ protected:
+  ~LearnedStateTest() override {
+    state_.nodes.give_back();
+    EXPECT_EQ(pages_.mapped, 0u);
+  }
+
+  ReadStatus parse(const std::string& bytes, const LearnedProgram& program = golden_program()) {
+    ErrorText error(message_, sizeof(message_));
+    state_.nodes.give_back();
+    // Exactly as long, so that the sanitizers see a read behind it.
+    const std::vector<char> exact(bytes.begin(), bytes.end());
+    const ReadStatus status =
+        parse_learned_state(exact.data(), exact.size(), program, pages_, &state_, error);
+    EXPECT_EQ(message_[0] == 0, status == ReadStatus::ok) << message_;
+    EXPECT_TRUE(is_usable(status) || state_.nodes.size() == 0);
+    return status;
+  }
+  // Damaged, and why.
+  std::string damage(const std::string& bytes) {
+    EXPECT_EQ(parse(bytes), ReadStatus::damaged) << message_;
+    const std::string message = message_;
+    EXPECT_TRUE(message.ends_with(kReplaced)) << message;
+    return message.substr(0, message.size() - strlen(kReplaced));
+  }
+  std::string with(size_t at, const std::string& part) {
+    return sealed(std::string(golden_).replace(at, part.size(), part));
+  }
+
+  const std::string golden_ = content(kGoldenState);
+  FakePages pages_;
+  LearnedState state_;
+  char message_[512];
+};
+
+TEST_F(LearnedStateTest, ReadsTheGoldenFile) {
+  ASSERT_EQ(parse(golden_), ReadStatus::ok);
+  const LearnedHeader header = golden_header();
+  EXPECT_EQ(memcmp(&state_.header, &header, sizeof(header)), 0);
+  const auto nodes = golden_nodes();
+  ASSERT_EQ(state_.nodes.size(), nodes.size());
+  EXPECT_EQ(memcmp(state_.nodes.data(), nodes.data(), nodes.size() * sizeof(LearnedNode)), 0);
+}
+
+TEST_F(LearnedStateTest, RefusesEveryTruncationAndWhatIsBehind) {
+  for (size_t length = 0; length < golden_.size(); ++length)
+    ASSERT_EQ(parse(golden_.substr(0, length)), ReadStatus::damaged) << length;
+  EXPECT_EQ(damage(golden_.substr(0, 163)), "header says 164 bytes, file has 163");
+  EXPECT_EQ(damage(golden_ + "x"), "header says 164 bytes, file has 165");
+  EXPECT_EQ(damage(golden_.substr(0, 20)), "truncated");
+}
+
+TEST_F(LearnedStateTest, RefusesEveryFlippedBit) {
+  for (size_t bit = 0; bit < golden_.size() * 8; ++bit) {
+    std::string bytes = golden_;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+    ASSERT_FALSE(is_usable(parse(bytes))) << bit;
+  }
+}
+
+TEST_F(LearnedStateTest, TellsWhatACrashLeftFromWhatIsNoStateFile) {
+  EXPECT_EQ(damage(""), "empty");
+  EXPECT_EQ(damage(std::string(5000, '\0')), "empty");
+  EXPECT_EQ(damage("llmle"), "truncated");
+  for (const char* text : {"x", "hello", "hello, this is a rather long text"}) {
+    EXPECT_EQ(parse(text), ReadStatus::unreadable);
+    EXPECT_STREQ(message_, "not a state file; it is left alone: name another file, or a folder");
+  }
+}
+
+TEST_F(LearnedStateTest, AnotherVersionIsLeftAlone) {
+  EXPECT_EQ(parse(with(kVersionAt, "\2")), ReadStatus::other_version);
+  EXPECT_STREQ(message_,
+               "version 2, this library reads 1; it is left alone: remove it, or name another "
+               "file");
+  EXPECT_FALSE(may_replace(ReadStatus::other_version));
+}
+
+TEST_F(LearnedStateTest, TellsAnotherProgramFromAnotherBuild) {
+  EXPECT_EQ(parse(golden_, {golden_build(), "mariadbd"}), ReadStatus::other_program);
+  EXPECT_STREQ(message_,
+               "learned in the program redis-server, and this is mariadbd; it is left alone: name "
+               "a folder");
+  EXPECT_EQ(parse(golden_, {golden_build() + 2, "redis-server"}), ReadStatus::other_build);
+  EXPECT_EQ(state_.nodes.size(), 2u);
+  EXPECT_STREQ(message_,
+               "of another build of redis-server; what both share is used, the rest is learned "
+               "again");
+  EXPECT_EQ(parse(golden_, {}), ReadStatus::ok);
+}
+
+TEST_F(LearnedStateTest, RefusesHeadersThatAreNotSane) {
+  for (const std::string& name : {std::string(1, '\0'), std::string("a/b"), std::string("a b"),
+                                  std::string("a\0b", 3), std::string(32, 'x'), std::string("\n")})
+    EXPECT_EQ(damage(with(kNameAt, name)), "its header is not sane") << name;
+  EXPECT_EQ(damage(with(kVerdictAt, "\3")), "its header is not sane");
+  for (size_t at = kVerdictAt + 2; at < kLearnedHeaderBytes; ++at)
+    EXPECT_EQ(damage(with(at, "\1")), "its header is not sane") << at;
+  EXPECT_EQ(damage(with(kCountAt, "\xFF\xFF\xFF\xFF")), "too many nodes");
+}
+
+TEST_F(LearnedStateTest, RefusesNodesThatAreNotSane) {
+  const std::string first = golden_.substr(kLearnedHeaderBytes, kLearnedNodeBytes);
+  const std::string second = golden_.substr(kLearnedHeaderBytes + kLearnedNodeBytes, 40);
+  const char* fault = "its nodes are not sane";
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes, second + first)), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes, first + first)), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + 8, std::string(1, '\0'))), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + 8, "\x41")), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + 10, std::string(30, '\0'))), fault);
+}
+
+TEST_F(LearnedStateTest, SurvivesRandomDamageUnderARightChecksum) {
+  std::minstd_rand random(5);
+  int usable = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = golden_;
+    for (auto edits = 1 + random() % 3; edits > 0; --edits)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (is_usable(parse(sealed(bytes)))) {
+      ++usable;
+      EXPECT_TRUE(is_sorted(state_.nodes.view()));
+    }
+  }
+  EXPECT_GT(usable, 1'000);
+  EXPECT_LT(usable, 19'000);
+}
+
+TEST_F(LearnedStateTest, WithoutMemoryItIsNotUsed) {
+  pages_.calls_left = 0;
+  EXPECT_EQ(parse(golden_), ReadStatus::unreadable);
+}
+
+}  // namespace
+}  // namespace llamalloc
