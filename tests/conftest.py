@@ -4,5 +4,15 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "servers"), str(HERE.parent)]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory) -> Path:
+    """The prefix of an installed tree."""
+    from installing import install
+
+    return install(tmp_path_factory.mktemp("install"))

@@ -6,9 +6,7 @@ dependencies, but neither its package nor the checkout.
 """
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -17,51 +15,27 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from installing import VERSION, output
 from preload import ROOT
 
-VERSION = (ROOT / "VERSION").read_text().strip()
 TOOLS = ("llamalloc-trace", "llamalloc-simulate", "llamalloc-replay", "llamalloc-generate")
 LIBRARIES = ("libllamalloc.so", "libllamalloc_trace.so")
 TRACE = ROOT / "workloads" / "traces" / "clang.trace"
 
 
-def clean_environment(**more: str) -> dict[str, str]:
-    """Ours without what would lead back to the checkout."""
-    hidden = ("PYTHONPATH", "LD_PRELOAD", "LLAMALLOC_CONF", "LLAMALLOC_LIBRARY")
-    return {k: v for k, v in os.environ.items() if k not in hidden} | more
-
-
-def output(*command: str | Path, cwd: Path, **more: str) -> str:
-    """stdout of a command that has to succeed."""
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=clean_environment(**more),
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory) -> Path:
-    """The release build, installed."""
-    folder = tmp_path_factory.mktemp("install") / "prefix"
-    output("cmake", "--install", ROOT / "build" / "release", "--prefix", folder, cwd=ROOT)
-    return folder
-
-
-def test_an_installed_tree_holds_all_that_the_command_needs(prefix):
-    files = {path.name: path for path in prefix.rglob("*") if path.is_file()}
+def test_an_installed_tree_holds_all_that_the_command_needs(installed):
+    files = {path.name: path for path in installed.rglob("*") if path.is_file()}
     for name in (*LIBRARIES, "libllamalloc.a", "llamalloc.h", "llamalloc.pc", *TOOLS):
         assert name in files, name
     assert "llamallocConfig.cmake" in files
-    assert {files[name].parent for name in TOOLS} == {prefix / "bin"}
-    contracts = prefix / "share" / "llamalloc" / "contracts"
+    assert {files[name].parent for name in TOOLS} == {installed / "bin"}
+    contracts = installed / "share" / "llamalloc" / "contracts"
     for source in (*(ROOT / "contracts").glob("*.def"), *(ROOT / "contracts").glob("*.md")):
         assert (contracts / source.name).read_bytes() == source.read_bytes()
 
 
-def test_the_command_takes_library_and_tools_from_an_installed_tree(prefix, tmp_path):
-    library = next(prefix.rglob("libllamalloc.so"))
+def test_the_command_takes_library_and_tools_from_an_installed_tree(installed, tmp_path):
+    library = next(installed.rglob("libllamalloc.so"))
     command = (sys.executable, "-m", "llamalloc.cli")
     more = {"LLAMALLOC_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "python")}
     assert_works(command, tmp_path, library.parent, **more)

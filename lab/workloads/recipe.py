@@ -73,6 +73,13 @@ class Recipe:
         """Drives a server; returns when done, and SIGTERM ends it."""
 
 
+class BuiltRecipe(Recipe):
+    """A program of workloads/ that is built with nothing but a compiler."""
+
+    packages = ("g++", "cmake", "ninja-build")
+    programs = ("cmake", "ninja")
+
+
 def built(target: str) -> Path:
     """The program of a CMake target under workloads/, built if it is not up to date."""
     _check_output(["cmake", "--preset", "release"], not (BUILD / "build.ninja").exists())

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes contracts/golden/ anew: `python python/tests/make_golden.py [NAME...]`.
 
-Names: tokens, profile, model, trace, learned.
+Names: tokens, profile, model, trace, learned, evidence.
 
 Golden files change only with their contract; the tests then say which twin lags behind.
 """
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from support import golden_learned, golden_model, golden_profile, golden_trace, profile_writer
 from support.token_cases import CASES
 
 from llamalloc.formats import learned_state, model_file, tokens
+from llamalloc.learning.evidence import verdict
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 
@@ -53,6 +55,13 @@ def make_learned() -> None:
     learned_state.write(golden_learned.STATE, GOLDEN / "learned_v1.learned")
 
 
+def make_evidence() -> None:
+    """evidence.json: counts of sampled lifetimes, and the class that follows."""
+    cases = [asdict(node) | {"verdict": verdict(node) or ""} for node in golden_learned.EVIDENCE]
+    kept = [{k: case[k] for k in ("deaths", "young", "elders", "verdict")} for case in cases]
+    (GOLDEN / "evidence.json").write_text(f'{{"cases": {_lines(kept)}}}\n', encoding="ascii")
+
+
 def _lines(items: list) -> str:
     return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=True) for item in items) + "\n]"
 
@@ -63,6 +72,7 @@ MAKERS = {
     "model": make_model,
     "trace": make_trace,
     "learned": make_learned,
+    "evidence": make_evidence,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llamalloc.formats import contracts, elf, model_file, profile
+from llamalloc.formats import contracts, elf, learned_state, model_file, profile
 
 GOLDEN = contracts.folder() / "golden"
 MUTANTS = 300
@@ -73,6 +73,12 @@ READERS = {
         (GOLDEN / "model_v1.safetensors").read_bytes()[:900],
         lambda head: head + (GOLDEN / "model_v1.safetensors").read_bytes()[900:],
     ),
+    "state": (
+        learned_state.read,
+        learned_state.StateError,
+        (GOLDEN / "learned_v1.learned").read_bytes(),
+        bytes,
+    ),
     "ELF": (elf.read, elf.ElfError, PROGRAM.read_bytes()[:4096], bytes),
 }
 
@@ -95,7 +101,7 @@ def test_damage_is_told_in_one_line(name, tmp_path):
 
 
 def test_no_damage_is_no_fault(tmp_path):
-    for name in ("profile", "profile of C++", "profile's gzip", "model", "model's header"):
+    for name in ("profile", "profile of C++", "profile's gzip", "model", "model's header", "state"):
         read, _, original, finish = READERS[name]
         path = tmp_path / "whole"
         path.write_bytes(finish(original))

@@ -92,8 +92,7 @@ bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const c
   *error = "expected abort or report";
   return set_choice(text, kReactions, &out->value);
 }
-bool set_segregation(Text text, uint64_t, uint64_t, Options::segregation* out,
-                     const char** error) {
+bool set_segregation(Text text, uint64_t, uint64_t, Options::segregation* out, const char** error) {
   *error = "expected auto, always or never";
   return set_choice(text, kSegregations, &out->value);
 }

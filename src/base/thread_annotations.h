@@ -14,6 +14,9 @@
 #define SCOPED_CAPABILITY LLAMALLOC_ATTRIBUTE(scoped_lockable)
 // Of a field: read and written under the lock only.
 #define GUARDED_BY(lock) LLAMALLOC_ATTRIBUTE(guarded_by(lock))
+// Of a field: written under the lock, and read without; how a reader knows that what it reads was
+// written is said beside it. For people: no compiler checks it.
+#define WRITTEN_UNDER(lock)
 // Of a function: the caller holds the locks; it takes them; it gives them up; it returns one.
 #define REQUIRES(...) LLAMALLOC_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define ACQUIRE(...) LLAMALLOC_ATTRIBUTE(acquire_capability(__VA_ARGS__))

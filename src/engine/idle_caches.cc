@@ -4,6 +4,13 @@
 #include "engine/engine.h"
 
 namespace llamalloc {
+namespace {
+
+constexpr size_t kClaimsARound = 64;
+// Each claim in vain doubles the time to the next, up to so many times.
+constexpr uint8_t kMostVainClaims = 6;
+
+}  // namespace
 
 void Engine::flush_and_return(ThreadCache* cache) {
   flush_cache(cache);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work in the background, and its cadence.
 #include "engine/engine.h"
-#include "engine/idle_caches.h"
 
 namespace llamalloc {
 namespace {

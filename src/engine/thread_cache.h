@@ -26,9 +26,6 @@ enum class Custody : uint8_t {
 
 struct CacheSlot;
 
-// Each failed claim doubles the time to the next one, up to this many times.
-inline constexpr uint8_t kMostVainClaims = 6;
-
 struct alignas(kSmallPage) ThreadCache {
   // Bytes until the thread must do sampling, rechecks or housekeeping (Engine::tick); negative:
   // now.

@@ -139,7 +139,8 @@ void ThreadRegistry::wake_all() {
     if (cache->in_use) call_in(cache);
 }
 
-void ThreadRegistry::forget_others(ThreadCache* mine) {
+// No other thread is there.
+void ThreadRegistry::forget_others(ThreadCache* mine) NO_THREAD_SAFETY_ANALYSIS {
   lock_.reset();
   all_ = mine;
   next_idle_ = nullptr;

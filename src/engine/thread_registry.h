@@ -46,14 +46,14 @@ class ThreadRegistry {
   void wake_all();
 
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
-  Lock& lock() { return lock_; }
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
 
  private:
   ThreadCache& empty_;
   Lock lock_{LockRank::registry};
-  ThreadCache* all_ = nullptr;        // guarded by lock_; never shrinks
-  size_t made_ = 0;                   // length of that list
-  ThreadCache* next_idle_ = nullptr;  // where claim_idle goes on; guarded by lock_
+  ThreadCache* all_ GUARDED_BY(lock_) = nullptr;        // never shrinks
+  size_t made_ GUARDED_BY(lock_) = 0;                   // length of that list
+  ThreadCache* next_idle_ GUARDED_BY(lock_) = nullptr;  // where claim_idle goes on
   std::atomic<size_t> in_use_{0};
 };
 

@@ -326,7 +326,9 @@ void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
 
 GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
-  pages_.for_each_page(group, [&](const HugePage& page) { counts.add(page, count(page)); });
+  pages_.for_each_page([&](const HugePage& page) {
+    if (page.group.load(std::memory_order_relaxed) == group) counts.add(page, count(page));
+  });
   return counts;
 }
 

@@ -141,6 +141,7 @@ TEST_F(HeapTest, FindsASlotThatIsGivenBackTwice) {
   void* both[] = {b, b};
   EXPECT_EQ(heap_.give(bin_of(PageGroup::unknown, size_class_of(64), false), both, 2), b)
       << "though the span is gone with its last object";
+  EXPECT_EQ(heap_.live_bytes(), 0u) << "each counted once";
   EXPECT_TRUE(heap_.is_consistent());
 }
 

@@ -68,6 +68,9 @@ class CAPABILITY("lock") Lock {
   static void this_thread_holds_all(bool yes);
   // In a child after its locks were reset.
   static void this_thread_holds_none();
+  // In a child of a fork in a signal handler, before it resets locks that the interrupted code
+  // holds and will unlock: the check of their order forgets them.
+  static void forget_order();
   static bool this_thread_holds_all();
 
  private:

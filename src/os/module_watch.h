@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "os/arena.h"
+#include "os/loader.h"
 
 struct dl_phdr_info;
 
@@ -41,15 +42,15 @@ class ModuleWatch {
   static constexpr size_t kMost = 1024;
 
   struct Module {
-    uintptr_t low;
-    uintptr_t high;
-    uint64_t build_id;  // hashed; 0: it has none
-    uint32_t born;      // the look that saw it first
-    uint32_t seen;      // and last
-    uint8_t mark;
+    uintptr_t low = 0;
+    uintptr_t high = 0;
+    uint32_t born = 0;  // the look that saw it first
+    uint32_t seen = 0;  // and last
+    BuildId build_id;
+    uint8_t mark = 0;
   };
   static bool describe(const dl_phdr_info& info, Module* out);
-  void meet(Module found, bool unloads);
+  void meet(Module& found, bool unloads);
   uint8_t drop_unseen();
   const Module* find(uintptr_t return_address) const;
 
@@ -57,9 +58,8 @@ class ModuleWatch {
   size_t count_ = 0;
   size_t expected_ = 0;  // where the next of the loader's list probably is in ours
   uint32_t looks_ = 0;
-  uint32_t later_ = 0;  // modules that came after the start
-  uint64_t loads_ = 0;  // the loader's counts at the last look
-  uint64_t unloads_ = 0;
+  uint32_t later_ = 0;   // modules that came after the start
+  LoaderCounts counts_;  // at the last look
 };
 
 }  // namespace llamalloc

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "os/arena.h"
+#include "os/loader.h"
 
 namespace llamalloc {
 
@@ -68,9 +69,8 @@ class Symboliser {
   Module* modules_ = nullptr;  // loaded; linked by next, as those below
   Module* gone_ = nullptr;     // unloaded, the latest first
   Module* free_ = nullptr;
-  uint64_t loads_seen_ = 0;  // the loader's counts when the list was made
-  uint64_t unloads_seen_ = 0;
-  int warmth_ = 0;  // calls of rest() until the tables are cold; 0: they are
+  LoaderCounts counts_;  // when the list was made
+  int warmth_ = 0;       // calls of rest() until the tables are cold; 0: they are
 };
 
 }  // namespace llamalloc

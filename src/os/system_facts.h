@@ -2,6 +2,8 @@
 // Facts about the system that we run on, read without allocation.
 #pragma once
 
+#include <cstdint>
+
 namespace llamalloc {
 
 // Whether this process gets transparent huge pages. A program may switch them off for itself and
@@ -12,6 +14,8 @@ HugePageSwitch huge_page_switch();
 // The system's setting as it holds for a process with this switch: "always", "madvise", "never" or
 // "unknown", or "disabled" where the process switched them off.
 const char* transparent_huge_pages(HugePageSwitch process);
+// Where the program's first instruction is.
+uintptr_t program_entry();
 // Whether the process has more privileges than its user (setuid, capabilities).
 bool has_raised_privileges();
 

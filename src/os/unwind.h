@@ -78,6 +78,8 @@ uint32_t unwind_frame_bytes(uintptr_t return_address);
 
 // StackTrace::codes of a return address whose module stays, as it does on the caller's own stack.
 uint64_t code_of(uintptr_t return_address);
+// hash_build_id (base/code_key.h) of the module that covers an address and stays; 0: none does.
+uint64_t build_of_code(uintptr_t address);
 
 #if defined(__x86_64__)
 // The registers of the function this is written in.

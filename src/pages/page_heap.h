@@ -90,28 +90,18 @@ class PageHeap {
   size_t used_bytes() const { return used_blocks_.load(std::memory_order_relaxed) * kBlockSize; }
   size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
-  // Calls f(const HugePage&) once for every page in use. All sets are locked meanwhile, so f must
-  // not block. Returns the pool's counts at that moment.
+  // f(const HugePage&) for each page in use, under the lock of its set, which is taken for each
+  // page anew: nobody waits longer than f takes for one. No page comes twice; one that is in use
+  // all the while comes once, promoted or not. One that is taken into use or emptied meanwhile may
+  // be missed.
   template <typename F>
-  PoolCounts for_each_page(F&& f) NO_THREAD_SAFETY_ANALYSIS {
-    bool locked[kPageGroups][kPageKinds];
-    for (int g = 0; g < kPageGroups; ++g)
-      for (int k = 0; k < kPageKinds; ++k) locked[g][k] = sets_[g][k].lock().lock();
-    for (auto& row : sets_)
-      for (PageSet& set : row) set.for_each([&](HugePage* page) { f(*page); });
-    const PoolCounts counts = pool_.counts();
-    for (int g = kPageGroups - 1; g >= 0; --g)
-      for (int k = kPageKinds - 1; k >= 0; --k)
-        if (locked[g][k]) sets_[g][k].lock().unlock();
-    return counts;
-  }
-  // The same for the pages of one group; its sets are locked one after the other.
-  template <typename F>
-  void for_each_page(PageGroup group, F&& f) {
-    for (PageSet& set : sets_[static_cast<int>(group)]) {
-      LockGuard guard(set.lock());
-      set.for_each([&](HugePage* page) { f(*page); });
-    }
+  void for_each_page(F&& f) {
+    pool_.for_each_record([&](HugePage* page) {
+      while (PageSet* set = page->set.load(std::memory_order_acquire)) {
+        LockGuard guard(set->lock());
+        if (page->set.load(std::memory_order_relaxed) == set) return f(*page);
+      }
+    });
   }
 
   // f(Lock&) for every lock, in the order in which they may be taken.

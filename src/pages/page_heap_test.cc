@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -215,7 +216,42 @@ TEST_F(PageHeapTest, GivesBackWithoutALock) {
   EXPECT_EQ(watch.locked, 0);
 }
 
-// A page that is promoted moves to a set that the walk comes to later.
+#ifdef LLAMALLOC_CHECK_BUILD
+// Pages that the walk looks at between two lockings, and locks that it holds then: counted, not
+// timed.
+TEST_F(PageHeapTest, AWalkHoldsOneLockForOnePage) {
+  constexpr PageGroup kGroups[] = {PageGroup::session, PageGroup::permanent, PageGroup::unknown};
+  for (int i = 0; i < 1000; ++i) take(kGroups[i % 3], kAll);
+  uint64_t last = 0;
+  int pages = 0, in_a_row = 0, longest = 0, most_held = 0;
+  pages_.for_each_page([&](const HugePage&) {
+    uint64_t takings = 0;
+    int held = 0;
+    pages_.for_each_lock([&](Lock& lock) {
+      takings += lock.times_taken();
+      held += lock.is_held();
+    });
+    in_a_row = takings == last ? in_a_row + 1 : 1;
+    last = takings;
+    longest = std::max(longest, in_a_row);
+    most_held = std::max(most_held, held);
+    ++pages;
+  });
+  EXPECT_EQ(pages, 1000);
+  EXPECT_EQ(longest, 1) << "pages under one hold of a lock";
+  EXPECT_EQ(most_held, 1);
+}
+#endif
+
+TEST_F(PageHeapTest, AWalkLeavesOutPagesThatAreEmpty) {
+  const Held kept = take(PageGroup::session, 4), gone = take(PageGroup::brief, 4);
+  give(gone);
+  int pages = 0;
+  pages_.for_each_page([&](const HugePage& page) { pages += &page == kept.page ? 1 : 100; });
+  EXPECT_EQ(pages, 1);
+}
+
+// A page that is promoted moves to another set.
 TEST_F(PageHeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
   constexpr size_t kPages = 100;
   std::atomic<bool> over{false};
@@ -227,7 +263,8 @@ TEST_F(PageHeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
     while (pages_.in_use() < kPages) all.push_back(take(PageGroup::transient, kHalf));
     for (int walk = 0; walk < 2; ++walk) {
       std::map<const HugePage*, int> met;
-      const PoolCounts pool = pages_.for_each_page([&](const HugePage& page) { ++met[&page]; });
+      pages_.for_each_page([&](const HugePage& page) { ++met[&page]; });
+      const PoolCounts pool = pages_.counts();
       for (const auto& [page, times] : met) ASSERT_EQ(times, 1);
       EXPECT_EQ(met.size(), pages_.in_use());
       EXPECT_EQ(met.size() + pool.empty_backed, pool.acquired - pool.released);

@@ -146,16 +146,18 @@ HugePage* PagePool::new_record() {
 
 // Many at once, so that they lie densely: what stands beside them is aligned to small pages.
 bool PagePool::make_records() {
-  char* records =
+  char* of_spans =
       static_cast<char*>(arena_.allocate(kRecordsAtOnce * kPageRecordBytes, kSmallPage));
-  HugePage* pages = records ? arena_.make_array<HugePage>(kRecordsAtOnce) : nullptr;
-  if (pages == nullptr) return false;
+  Records* records = of_spans ? arena_.make<Records>() : nullptr;
+  if (records == nullptr) return false;
   for (size_t i = kRecordsAtOnce; i-- > 0;) {
-    HugePage* page = new (&pages[i]) HugePage;
-    page->records = records + i * kPageRecordBytes;
+    HugePage* page = &records->pages[i];
+    page->records = of_spans + i * kPageRecordBytes;
     page->older = spare_;
     spare_ = page;
   }
+  records->before = records_.load(std::memory_order_relaxed);
+  records_.store(records, std::memory_order_release);
   return true;
 }
 

@@ -58,6 +58,15 @@ class PagePool {
   // The same for a page that was broken.
   void make_huge(HugePage* page);
 
+  // f(HugePage*) for the record of every page that ever was, in use or not, each once. No lock is
+  // held: page->set says whether the page is in use.
+  template <typename F>
+  void for_each_record(F&& f) const {
+    for (Records* records = records_.load(std::memory_order_acquire); records != nullptr;
+         records = records->before)
+      for (HugePage& page : records->pages) f(&page);
+  }
+
   PoolCounts counts();
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
@@ -71,6 +80,11 @@ class PagePool {
   static constexpr size_t kCommitStep = 32 << 20;
   static constexpr size_t kFirstPages = 3;
   static constexpr size_t kRecordsAtOnce = 16;
+
+  struct Records {
+    Records* before;
+    HugePage pages[kRecordsAtOnce];
+  };
 
   void add_backed(HugePage* page) REQUIRES(lock_);
   void remove_backed(HugePage* page) REQUIRES(lock_);
@@ -109,6 +123,8 @@ class PagePool {
   HugePage* newest_ GUARDED_BY(lock_) = nullptr;
   AddressHeap<HugePage> given_back_ GUARDED_BY(lock_);
   HugePage* spare_ GUARDED_BY(lock_) = nullptr;  // records without a page, linked by `older`
+  // The latest. Never shrinks; the release pairs with the acquire of who reads without the lock.
+  std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};
   PoolCounts counts_ GUARDED_BY(lock_);
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "predict/test_golden.h"
+
 namespace llamalloc {
 namespace {
 
@@ -69,6 +71,37 @@ TEST(EvidenceTest, CountsHalveBeforeTheyOverflow) {
   EXPECT_EQ(evidence.deaths[static_cast<int>(LifetimeClass::le_1s)], 35000);
   evidence.take_away(deaths(LifetimeClass::le_1s, 50000));
   EXPECT_EQ(evidence.samples(), 0u);
+}
+
+void read_counts(GoldenReader& golden, const char* name, uint16_t (&counts)[kTimedClasses]) {
+  golden.key(name);
+  const auto values = golden.list([&] { return golden.integer(); });
+  ASSERT_EQ(values.size(), size_t{kTimedClasses});
+  for (int c = 0; c < kTimedClasses; ++c) counts[c] = static_cast<uint16_t>(values[c]);
+  golden.expect(',');
+}
+
+// The twin's verdicts (python/llamalloc/learning/evidence.py).
+TEST(EvidenceTest, DecidesAsTheTwinDoes) {
+  GoldenReader golden("evidence.json");
+  golden.expect('{');
+  golden.key("cases");
+  const auto cases = golden.list([&] {
+    Evidence evidence;
+    golden.expect('{');
+    read_counts(golden, "deaths", evidence.deaths);
+    read_counts(golden, "young", evidence.young);
+    golden.key("elders");
+    evidence.elders = static_cast<uint16_t>(golden.integer());
+    golden.expect(',');
+    golden.key("verdict");
+    const std::string expected = golden.string();
+    golden.expect('}');
+    const Verdict verdict = verdict_of(evidence);
+    EXPECT_EQ(verdict.decided ? row(verdict.lifetime).name : "", expected);
+    return verdict.decided;
+  });
+  EXPECT_GT(cases.size(), 200u);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace {
 constexpr uint32_t kMille = 1000;
 constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
-constexpr uint32_t kLikeDepth = 200;      // troughs differ by less
-constexpr uint32_t kClearly = 20;         // a 20th of the waste is a difference,
-constexpr uint32_t kLeastDifference = 10; // but no less than this
-constexpr uint32_t kCostAtHigh = 50;      // what placement may cost at high load without a trough
+constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
+constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
+constexpr uint32_t kLeastDifference = 10;  // but no less than this
+constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
 constexpr Nanos kMostStep = Nanos::seconds(60);
 constexpr uint32_t kLeastHigh = 10;  // steps
 
@@ -34,8 +34,7 @@ size_t pinned_of(const GateFigures& figures) {
 }
 
 bool is_fragmented(const GateFigures& figures) {
-  return pinned_of(figures) >= Gate::kMuch &&
-         ratio_of(figures.held, figures.live) >= Gate::kSparse;
+  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
 }
 
 bool separates(const GateFigures& figures) {
@@ -145,7 +144,8 @@ bool Gate::pins_enough(double part) const {
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
-  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
+  if (phase == LoadPhase::trough)
+    proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   if (may && (proofs_ >= kProofs || known)) return engage();
@@ -241,14 +241,15 @@ void Gate::describe(char* out, size_t room) const {
              blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else {
     const size_t pinned = pinned_of(trough_);
-    const char* why = trough_.held == 0          ? "no trough of the load was seen"
+    const char* why = trough_.held == 0         ? "no trough of the load was seen"
                       : !is_fragmented(trough_) ? "troughs pin little"
                       : !separates(trough_)     ? "lifetimes do not separate"
                                                 : "it has just begun to pay";
     snprintf(out, room,
              "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
              "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
-             why, mib(static_cast<int64_t>(pinned)), mille(ratio_of(trough_.held, trough_.live)) / kMille,
+             why, mib(static_cast<int64_t>(pinned)),
+             mille(ratio_of(trough_.held, trough_.live)) / kMille,
              mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
              mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);
   }

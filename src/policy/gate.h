@@ -40,11 +40,11 @@ inline constexpr int kGateVerdicts = 4;
 inline constexpr uint32_t kNoFigure = UINT32_MAX;
 // Pinned bytes by the peak, per mille; means over rounds.
 struct GateWaste {
-  uint32_t rounds = 0;         // 0: nothing known
+  uint32_t rounds = 0;        // 0: nothing known
   uint32_t high = kNoFigure;  // at high load; it may have been too short to tell
-  uint32_t low = 0;     // in troughs
-  uint32_t depth = 0;   // of troughs: live bytes by the peak
-  uint32_t ratio = 0;   // in troughs: held by live
+  uint32_t low = 0;           // in troughs
+  uint32_t depth = 0;         // of troughs: live bytes by the peak
+  uint32_t ratio = 0;         // in troughs: held by live
 };
 
 // What goes with the learned state to the next run.
@@ -69,9 +69,9 @@ class Gate {
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
   static constexpr uint32_t kPoints = 4;
   static constexpr uint8_t kMostReversals = 5;
-  static constexpr Nanos kLeastStep = Nanos::millis(900);   // sooner calls only look for peaks
-  static constexpr Nanos kPatience = Nanos::seconds(600);   // for a trough
-  static constexpr Nanos kBackoff = Nanos::seconds(300);    // after a reversal, doubled for each
+  static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for peaks
+  static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
+  static constexpr Nanos kBackoff = Nanos::seconds(300);   // after a reversal, doubled for each
   static constexpr size_t kSentence = 240;
 
   // Kept state that is not valid counts as none.
@@ -127,7 +127,7 @@ class Gate {
   uint32_t points_ = 0;
   GateFigures trough_;
   Nanos last_{};
-  Nanos retry_{};        // not before
+  Nanos retry_{};  // not before
   Nanos round_start_{};
 };
 

@@ -22,7 +22,7 @@ struct Pins {
 // A load that goes up and down, and what placement makes of it.
 struct Load {
   size_t peak = 1024 * kMiB;
-  double depth = 0.005;  // live in a trough, by the peak
+  double depth = 0.005;     // live in a trough, by the peak
   int high = 10, low = 10;  // seconds
   Pins blind{0.05, 0.9};
   Pins placed{0.06, 0.1};
@@ -133,8 +133,7 @@ TEST(GateTest, LivesThatDoNotSeparateNever) {
 TEST(GateTest, NothingIsProvenWhileTheLoadFalls) {
   Server server;
   server.run({}, 10);
-  for (size_t left = 10; left > 0; --left)
-    server.feed({1024 * kMiB, left * 100 * kMiB, 0.95, 0.9});
+  for (size_t left = 10; left > 0; --left) server.feed({1024 * kMiB, left * 100 * kMiB, 0.95, 0.9});
   EXPECT_EQ(server.switches, 0);
 }
 
@@ -247,12 +246,12 @@ TEST(GateTest, FiveReversalsAreTheLast) {
 
 TEST(GateTest, EachPauseIsLonger) {
   Server server;
-  Nanos before{};
   Nanos pause{};
   for (int reversal = 1; reversal < 4; ++reversal) {
-    while (server.gate.kept().reversals < reversal) server.run(useless(), 20);
-    before = server.now;
-    while (!server.gate.is_on()) server.run(useless(), 20);
+    for (int i = 0; i < 1000 && server.gate.kept().reversals < reversal; ++i)
+      server.run(useless(), 20);
+    const Nanos before = server.now;
+    for (int i = 0; i < 1000 && !server.gate.is_on(); ++i) server.run(useless(), 20);
     EXPECT_GT(server.now - before, pause + Nanos::seconds(240)) << reversal;
     pause = server.now - before;
   }

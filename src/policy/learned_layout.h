@@ -14,6 +14,8 @@ namespace llamalloc {
 
 inline constexpr char kLearnedMagic[8] = {'l', 'l', 'm', 'l', 'e', 'a', 'r', 'n'};
 
+inline constexpr uint8_t kDiffers = 0x80;  // beside a node's level
+
 class LittleEndianOut {
  public:
   explicit LittleEndianOut(uint8_t* to) : at_(to) {}
@@ -26,6 +28,9 @@ class LittleEndianOut {
     at_ += count;
   }
   void verdict(GateVerdict value) { number(static_cast<uint8_t>(value)); }
+  void level(const LearnedNode& node) {
+    number(static_cast<uint8_t>(node.level | (node.differs ? kDiffers : 0)));
+  }
   const uint8_t* end() const { return at_; }
 
  private:
@@ -46,6 +51,10 @@ class LittleEndianIn {
     at_ += count;
   }
   void verdict(GateVerdict& value) { value = static_cast<GateVerdict>(*at_++); }
+  void level(LearnedNode& node) {
+    node.level = *at_ & (kDiffers - 1);
+    node.differs = (*at_++ & kDiffers) != 0;
+  }
 
  private:
   const uint8_t* at_;
@@ -56,7 +65,17 @@ struct LearnedStart {
   char magic[sizeof(kLearnedMagic)];
   uint32_t version;
   uint32_t nodes;
+  uint16_t reserved;
 };
+
+template <typename Io, typename Waste>
+void lay_out_waste(Io& io, Waste& waste) {
+  io.number(waste.rounds);
+  io.number(waste.high);
+  io.number(waste.low);
+  io.number(waste.depth);
+  io.number(waste.ratio);
+}
 
 template <typename Io, typename Start, typename Header>
 void lay_out_header(Io& io, Start& start, Header& header) {
@@ -66,19 +85,17 @@ void lay_out_header(Io& io, Start& start, Header& header) {
   io.number(header.program);
   io.bytes(header.name, sizeof(header.name));
   io.number(header.runs);
-  io.number(header.gate.runs);
-  io.number(header.gate.blind_permille);
-  io.number(header.gate.placed_permille);
   io.verdict(header.gate.verdict);
-  io.number(header.gate.rounds);
-  io.number(header.gate.reserved);
-  io.number(header.reserved);
+  io.number(header.gate.reversals);
+  io.number(start.reserved);
+  lay_out_waste(io, header.gate.blind);
+  lay_out_waste(io, header.gate.placed);
 }
 
 template <typename Io, typename Node>
 void lay_out_node(Io& io, Node& node) {
   io.number(node.key);
-  io.number(node.depth);
+  io.level(node);
   io.number(node.unseen);
   for (auto& count : node.evidence.deaths) io.number(count);
   for (auto& count : node.evidence.young) io.number(count);

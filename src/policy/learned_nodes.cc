@@ -29,6 +29,7 @@ LearnedNode sum_of(const LearnedNode* in_base, const LearnedNode* taken, const L
   if (added == nullptr) return sum;
   sum.evidence.add(added->evidence);
   sum.unseen = std::min(sum.unseen, added->unseen);
+  sum.differs = sum.differs || added->differs;
   return sum;
 }
 

@@ -20,12 +20,13 @@
 
 namespace llamalloc {
 
-inline constexpr uint8_t kMaxLearnedDepth = 64;  // as many frames as a stack trace has
+inline constexpr uint8_t kMostLearnedLevels = 65;  // the size, and the frames of a stack trace
 
 struct LearnedNode {
-  uint64_t key = 0;    // of the innermost frames (learned_key.h)
-  uint8_t depth = 0;   // so many of them
-  uint8_t unseen = 0;  // runs since the run that last saw it
+  uint64_t key = 0;  // predict/context_tree.h
+  uint8_t level : 7 = 0;
+  bool differs : 1 = false;  // lifetimes depend on what the next level tells apart
+  uint8_t unseen = 0;        // runs since the run that last saw it
   Evidence evidence;
 };
 static_assert(sizeof(LearnedNode) == 40);

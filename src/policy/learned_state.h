@@ -13,19 +13,20 @@
 
 #include "os/file_lock.h"
 #include "os/pages.h"
+#include "policy/gate.h"
 #include "policy/learned_nodes.h"
 #include "predict/error_text.h"
 
 namespace llamalloc {
 
 inline constexpr uint32_t kLearnedVersion = 1;
-inline constexpr size_t kLearnedHeaderBytes = 80;
+inline constexpr size_t kLearnedHeaderBytes = 104;
 inline constexpr size_t kLearnedNodeBytes = 40;
 inline constexpr size_t kLearnedTailBytes = 4;
 inline constexpr size_t kMaxLearnedBytes = size_t{1} << 20;
 inline constexpr size_t kMaxLearnedNodes =
     (kMaxLearnedBytes - kLearnedHeaderBytes - kLearnedTailBytes) / kLearnedNodeBytes;
-static_assert(kMaxLearnedNodes == 26212);
+static_assert(kMaxLearnedNodes == 26211);
 inline constexpr size_t kLearnedNameBytes = 32;  // with the 0 behind it
 
 // Whose file it is. An empty name: whosever it is.
@@ -34,23 +35,11 @@ struct LearnedProgram {
   const char* name = "";
 };
 
-enum class GateVerdict : uint8_t { undecided, off, on };
-
-struct LearnedGate {
-  GateVerdict verdict = GateVerdict::undecided;
-  uint8_t rounds = 0;  // that agreed, one after the other
-  uint16_t reserved = 0;
-  uint32_t blind_permille = 0;   // footprint by live memory without separation; 0: not measured
-  uint32_t placed_permille = 0;  // and with it
-  uint32_t runs = 0;             // that decided
-};
-
 struct LearnedHeader {
   uint64_t program = 0;  // LearnedProgram::build of who wrote last
   char name[kLearnedNameBytes] = {};
   uint32_t runs = 0;  // that the nodes come from
-  LearnedGate gate;
-  uint32_t reserved = 0;
+  GateKept gate;
 };
 // As a program's first file has it.
 LearnedHeader header_for(const LearnedProgram& program);

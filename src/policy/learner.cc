@@ -38,6 +38,7 @@ struct Learner::Row {
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
+  double live;  // bytes
   uint32_t node;
   bool done;
 };
@@ -105,6 +106,7 @@ bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     rows->live += live.weight * static_cast<double>(live.size);
     if (live.context >= rows->count) return;
+    rows->row[live.context].live += live.weight * static_cast<double>(live.size);
     Evidence& evidence = rows->row[live.context].evidence;
     uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
     young = clamp(uint32_t{young} + 1);
@@ -241,20 +243,20 @@ void Learner::fill(ContextTree& tree) const {
 }
 
 void Learner::sum_shares(const Rows& rows) {
-  double total = 0, short_lived = 0, long_lived = 0;
+  double allocated = 0, alive = 0;
+  Shares sums;
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
     const double samples = row.evidence.samples();
-    if (samples == 0 || row.node == kNone) continue;
-    total += samples;
-    const uint8_t shown = nodes_[row.node].shown;
-    if (shown >= kDeeper) continue;
-    (is_short(static_cast<LifetimeClass>(shown)) ? short_lived : long_lived) +=
-        is_short(static_cast<LifetimeClass>(shown)) || is_long(static_cast<LifetimeClass>(shown))
-            ? samples
-            : 0;
+    allocated += samples;
+    alive += row.live;
+    if (row.node == kNone || nodes_[row.node].shown >= kDeeper) continue;
+    const auto lifetime = static_cast<LifetimeClass>(nodes_[row.node].shown);
+    if (is_short(lifetime)) sums.short_lived += samples;
+    if (is_long(lifetime)) sums.long_lived += row.live;
   }
-  if (total > 0) shares_ = {short_lived / total, long_lived / total};
+  shares_ = {allocated > 0 ? sums.short_lived / allocated : 0,
+             alive > 0 ? sums.long_lived / alive : 0};
 }
 
 void Learner::notice_collapse(double live, Nanos now) {

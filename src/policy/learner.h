@@ -46,10 +46,10 @@ class Learner {
   static constexpr uint8_t kNothing = 0xff;
   static constexpr uint8_t kDeeper = 0x80;
 
-  // Of what was sampled, by the verdict on its context.
+  // By the verdicts on contexts.
   struct Shares {
-    double short_lived = 0;
-    double long_lived = 0;
+    double short_lived = 0;  // of the bytes allocated
+    double long_lived = 0;   // of the bytes alive
   };
 
   // False: no memory.

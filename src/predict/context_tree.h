@@ -24,8 +24,8 @@
 
 namespace llamalloc {
 
-// The key of each node on the way of a context: 1: the site, 2: and the size bucket, 3 on: and
-// callers.
+// The key of each node on the way of a context: level 1: the site, 2: and the size bucket, 3 and
+// more: and callers (contracts/learned_state.md, Keys).
 class ContextPath {
  public:
   ContextPath(uint64_t site_code, uint64_t size_bucket)

@@ -65,16 +65,17 @@ class LifetimeTable {
   uint32_t size() const { return rows_.size(); }
   uint32_t stack_of(uint32_t context) const { return rows_[context].stack; }
   uint32_t tag_of(uint32_t context) const { return rows_[context].tag; }
-  // The row itself: the caller holds lock().
-  const LifetimeStats& row(uint32_t context) const { return rows_[context]; }
-  Lock& lock() { return lock_; }
+  // The row itself.
+  const LifetimeStats& row(uint32_t context) const REQUIRES(lock_) { return rows_[context]; }
+  Lock& lock() const RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 
  private:
   MetadataArena& arena_;
-  Lock lock_{LockRank::lifetime_table};
-  IdIndex index_;                              // guarded by lock_
-  ChunkedArray<LifetimeStats, 8, 8192> rows_;  // 2 Mi contexts; statistics guarded by lock_
+  mutable Lock lock_{LockRank::lifetime_table};
+  IdIndex index_ GUARDED_BY(lock_);
+  // 2 Mi contexts. What a context is, is read without the lock.
+  ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);
 };
 
 }  // namespace llamalloc

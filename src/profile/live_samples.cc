@@ -24,10 +24,13 @@ bool LiveSamples::put(Shard& shard, const LiveSample& sample) {
 }
 
 bool LiveSamples::resize(uintptr_t address, size_t new_size) {
-  return with_sample(address, [&](Shard& shard, uint32_t i) { shard.slots[i].size = new_size; });
+  return with_sample(address, [&](Shard& shard, uint32_t i) {
+    shard.lock.assert_held();
+    shard.slots[i].size = new_size;
+  });
 }
 
-bool LiveSamples::move(uintptr_t from, uintptr_t to) {
+bool LiveSamples::move(uintptr_t from, uintptr_t to) NO_THREAD_SAFETY_ANALYSIS {
   Shard& source = shard_of(from);
   Shard& target = shard_of(to);
   LockGuard first(&source < &target ? source.lock : target.lock);
@@ -89,7 +92,7 @@ bool LiveSamples::reserve_one(Shard& shard) {
   return true;
 }
 
-size_t LiveSamples::size_locked() const {
+size_t LiveSamples::size_locked() const NO_THREAD_SAFETY_ANALYSIS {
   size_t sum = 0;
   for (const Shard& shard : shards_) sum += shard.used;
   return sum;
@@ -104,10 +107,10 @@ void LiveSamples::clear() {
   }
 }
 
-void LiveSamples::lock_all() {
+void LiveSamples::lock_all() NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : shards_) shard.lock.lock();
 }
-void LiveSamples::unlock_all() {
+void LiveSamples::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   for (Shard& shard : shards_) shard.lock.unlock();
 }
 void LiveSamples::reset_locks_after_fork() {
@@ -120,6 +123,7 @@ bool LiveSamples::is_consistent() {
     LockGuard guard(shard.lock);
     uint32_t seen = 0;
     visit(shard, [&](const LiveSample& sample) {
+      shard.lock.assert_held();
       ++seen;
       const uint32_t i = find(shard, sample.address);
       good =

@@ -46,6 +46,7 @@ class LiveSamples {
   template <typename Ended>
   bool take(uintptr_t address, Ended&& ended) {
     return with_sample(address, [&](Shard& shard, uint32_t i) {
+      shard.lock.assert_held();
       const LiveSample sample = shard.slots[i];
       remove(shard, i);
       ended(sample);
@@ -55,7 +56,10 @@ class LiveSamples {
   // Calls f(sample) for the sample of the address, if there is one, under the shard's lock.
   template <typename F>
   bool look_up(uintptr_t address, F&& f) {
-    return with_sample(address, [&](Shard& shard, uint32_t i) { f(shard.slots[i]); });
+    return with_sample(address, [&](Shard& shard, uint32_t i) {
+      shard.lock.assert_held();
+      f(shard.slots[i]);
+    });
   }
 
   // False: the address is not sampled.
@@ -76,10 +80,10 @@ class LiveSamples {
   }
   // The same for who holds lock_all().
   template <typename F>
-  void for_each_locked(F&& f) const {
+  void for_each_locked(F&& f) const NO_THREAD_SAFETY_ANALYSIS {
     for (const Shard& shard : shards_) visit(shard, f);
   }
-  size_t size_locked() const;
+  size_t size_locked() const;  // for who holds lock_all()
 
   void clear();
   void lock_all();
@@ -92,17 +96,17 @@ class LiveSamples {
 
   struct alignas(kCacheLine) Shard {
     Lock lock{LockRank::sample_shard};
-    uint32_t capacity = 0;  // 0 or a power of two; guarded by lock, as all below
-    uint32_t used = 0;
-    LiveSample* slots = nullptr;  // address 0: empty
+    uint32_t capacity GUARDED_BY(lock) = 0;  // 0 or a power of two
+    uint32_t used GUARDED_BY(lock) = 0;
+    LiveSample* slots GUARDED_BY(lock) = nullptr;  // address 0: empty
   };
 
   static uint64_t hash(uintptr_t address) { return (address >> 3) * 0x9E3779B97F4A7C15ull; }
-  static uint32_t home(const Shard& shard, uintptr_t address) {
+  static uint32_t home(const Shard& shard, uintptr_t address) REQUIRES(shard.lock) {
     return static_cast<uint32_t>(hash(address) >> 28) & (shard.capacity - 1);
   }
   Shard& shard_of(uintptr_t address) { return shards_[hash(address) >> 60]; }
-  static uint32_t find(const Shard& shard, uintptr_t address);
+  static uint32_t find(const Shard& shard, uintptr_t address) REQUIRES(shard.lock);
   // f(shard, index) under the shard's lock; false: the address is not sampled.
   template <typename F>
   bool with_sample(uintptr_t address, F&& f) {
@@ -113,15 +117,15 @@ class LiveSamples {
     f(shard, i);
     return true;
   }
-  // The caller of these holds the locks of the shards.
-  bool put(Shard& shard, const LiveSample& sample);
-  bool move_locked(Shard& source, uintptr_t from, Shard& target, uintptr_t to);
-  static void place(Shard& shard, const LiveSample& sample);
-  static void remove(Shard& shard, uint32_t i);
-  bool reserve_one(Shard& shard);
+  bool put(Shard& shard, const LiveSample& sample) REQUIRES(shard.lock);
+  bool move_locked(Shard& source, uintptr_t from, Shard& target, uintptr_t to)
+      REQUIRES(source.lock, target.lock);
+  static void place(Shard& shard, const LiveSample& sample) REQUIRES(shard.lock);
+  static void remove(Shard& shard, uint32_t i) REQUIRES(shard.lock);
+  bool reserve_one(Shard& shard) REQUIRES(shard.lock);
 
   template <typename F>
-  static void visit(const Shard& shard, F&& f) {
+  static void visit(const Shard& shard, F&& f) REQUIRES(shard.lock) {
     for (uint32_t i = 0; i < shard.capacity; ++i)
       if (shard.slots[i].address != 0) f(shard.slots[i]);
   }

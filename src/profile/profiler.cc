@@ -111,14 +111,14 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
          writer->write({info.wall_time - duration, duration, interval(), info.at_exit}, snapshot);
 }
 
-void Profiler::lock_all() {
+void Profiler::lock_all() NO_THREAD_SAFETY_ANALYSIS {
   live_.lock_all();
   contexts_.lock().lock();
   stacks_.lock().lock();
   tags_.lock().lock();
 }
 
-void Profiler::unlock_all() {
+void Profiler::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   tags_.lock().unlock();
   stacks_.lock().unlock();
   contexts_.lock().unlock();

@@ -130,7 +130,7 @@ class Profiler {
  private:
   static constexpr int64_t kNever = -1;
 
-  bool name_frames_locked(FrameNames& names);
+  bool name_frames_locked(FrameNames& names) REQUIRES(naming_lock_);
 
   MetadataArena& arena_;
   PageSource& pages_;
@@ -139,7 +139,7 @@ class Profiler {
   LifetimeTable contexts_;
   LiveSamples live_;
   Lock naming_lock_{LockRank::profile_naming};
-  NamedFrames* named_ = nullptr;  // guarded by naming_lock_; made when first needed
+  NamedFrames* named_ GUARDED_BY(naming_lock_) = nullptr;  // made when first needed
   std::atomic<bool> on_{false};
   std::atomic<size_t> interval_{524288};
   std::atomic<int64_t> began_{kNever};  // ns: the first start

@@ -7,6 +7,7 @@ namespace llamalloc {
 
 bool Snapshot::copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live,
                     Nanos now) {
+  table.lock().assert_held();
   const uint32_t rows = table.size();
   const size_t room = live.size_locked();
   contexts = scratch.make_array<LifetimeStats>(rows + 1);

@@ -48,7 +48,7 @@ class StackTable {
     return module == 0 ? 0 : images_[module - 1];
   }
 
-  Lock& lock() { return lock_; }  // for fork; below it only the arena's
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork; below it only the arena's
 
  private:
   struct Stack {
@@ -62,19 +62,19 @@ class StackTable {
     uint32_t module;
   };
 
-  uint32_t find_module(uint64_t image) const;
-  uint32_t intern_module(uint64_t image);
-  uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code);
-  uint32_t add(const uint32_t* frames, uint32_t depth);
+  uint32_t find_module(uint64_t image) const REQUIRES(lock_);
+  uint32_t intern_module(uint64_t image) REQUIRES(lock_);
+  uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code) REQUIRES(lock_);
+  uint32_t add(const uint32_t* frames, uint32_t depth) REQUIRES(lock_);
 
   MetadataArena& arena_;
   Lock lock_{LockRank::stack_table};
-  IdIndex stack_index_;                                  // guarded by lock_
-  IdIndex frame_index_;                                  // guarded by lock_
-  ChunkedArray<const Stack*, 10, 4096> stacks_;          // 4 Mi stacks; written under lock_
-  IdIndex module_index_;                                 // guarded by lock_
-  ChunkedArray<Frame, 10, 4096> frames_;                 // 4 Mi addresses; written under lock_
-  ChunkedArray<uint64_t, 6, kMostModules / 64> images_;  // [module - 1]; written under lock_
+  IdIndex stack_index_ GUARDED_BY(lock_);
+  IdIndex frame_index_ GUARDED_BY(lock_);
+  IdIndex module_index_ GUARDED_BY(lock_);
+  ChunkedArray<const Stack*, 10, 4096> stacks_ WRITTEN_UNDER(lock_);          // 4 Mi stacks
+  ChunkedArray<Frame, 10, 4096> frames_ WRITTEN_UNDER(lock_);                 // 4 Mi addresses
+  ChunkedArray<uint64_t, 6, kMostModules / 64> images_ WRITTEN_UNDER(lock_);  // [module - 1]
 };
 
 }  // namespace llamalloc

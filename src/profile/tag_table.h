@@ -26,7 +26,7 @@ class TagTable {
   const char* text(uint32_t id) const { return texts_[id]; }
   // Ids are below it.
   uint32_t size() const { return count_.load(std::memory_order_acquire); }
-  Lock& lock() { return lock_; }
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent() const;
 
  private:
@@ -35,9 +35,9 @@ class TagTable {
   uint32_t add(const char* name);
 
   Lock lock_{LockRank::tag_table};
-  std::atomic<uint32_t> count_{1};
-  std::atomic<uint16_t> slots_[kSlots]{};  // 0: empty
-  char texts_[kMost + 1][kLongest + 1]{};  // written once, before the slot is
+  std::atomic<uint32_t> count_ WRITTEN_UNDER(lock_){1};
+  std::atomic<uint16_t> slots_[kSlots] WRITTEN_UNDER(lock_){};  // 0: empty
+  char texts_[kMost + 1][kLongest + 1] WRITTEN_UNDER(lock_){};  // once, before the slot is
 };
 
 }  // namespace llamalloc

@@ -62,28 +62,48 @@ void start_naming() {
 // By the thread that forks, between prepare and the other two; only while it records.
 constinit thread_local bool holds_locks __attribute__((tls_model("initial-exec"))) = false;
 constinit thread_local uint32_t locks_taken __attribute__((tls_model("initial-exec"))) = 0;
+// Forks in signal handlers that interrupted the allocator, the recorder or another fork, nested. As
+// in runtime/fork.cc such a fork takes no lock: it would wait for itself. The child is not
+// recorded, since what it inherits of the recording may be half changed.
+constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
+
+bool interrupts_us() {
+  const bool records = current_log != nullptr && current_log->busy.load(std::memory_order_relaxed);
+  return forks_inside != 0 || holds_locks || records || locks_of_this_thread != 0;
+}
 
 void prepare_fork() {
+  if (interrupts_us()) {
+    ++forks_inside;
+    return;
+  }
   holds_locks = recorder.state.load(std::memory_order_acquire) == RecorderState::on;
   if (!holds_locks) return;
-  const uint32_t before = locks_of_this_thread;
   lock_stdio_list();
   recorder.lock_all();
   // The allocator's handler comes next, and takes its locks only if the thread holds none.
-  locks_taken = locks_of_this_thread - before;
-  if (before == 0)
-    Lock::this_thread_holds_none();
-  else
-    locks_of_this_thread = before;
+  locks_taken = locks_of_this_thread;
+  Lock::this_thread_holds_none();
 }
 void parent_after_fork() {
+  if (forks_inside != 0) {
+    --forks_inside;
+    return;
+  }
   if (!holds_locks) return;
+  holds_locks = false;
   locks_of_this_thread += locks_taken;
   recorder.unlock_all();
   unlock_stdio_list();
 }
 void child_after_fork() {
+  if (forks_inside != 0) {
+    --forks_inside;
+    recorder.stop_in_child();
+    return;
+  }
   if (!holds_locks) return;
+  holds_locks = false;
   recorder.restart_in_child();
   forget_stdio_list();
 }

@@ -22,7 +22,7 @@ class Entry {
       log_ = recorder.attach();
     if (log_ != nullptr && !enter()) log_ = nullptr;
   }
-  ~Entry() {
+  ~Entry() NO_THREAD_SAFETY_ANALYSIS {
     if (log_ == nullptr) return;
     // Pairs with the load in Recorder::close(): it sees the whole event.
     log_->busy.store(0, std::memory_order_release);
@@ -43,7 +43,8 @@ class Entry {
   }
 
  private:
-  bool enter() {
+  // It holds late_lock from here to its end, if it writes into the late log.
+  bool enter() NO_THREAD_SAFETY_ANALYSIS {
     if (log_ == recorder.late_log) recorder.late_lock.lock();
     const bool inside_already = log_->busy.load(std::memory_order_relaxed) != 0;
     if (!inside_already) {

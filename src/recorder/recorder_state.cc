@@ -94,11 +94,18 @@ bool Recorder::flush(ThreadLog& log) {
   if (log.chunk.is_empty()) return true;
   if (state.load(std::memory_order_relaxed) == RecorderState::starting) return false;
   log.chunk.seal();
-  const bool written = (output.is_open() || begin_file()) && tables.write_stacks() &&
-                       output.write(log.chunk.data(), log.chunk.size());
+  const bool written =
+      ensure_file() && tables.write_stacks() && output.write(log.chunk.data(), log.chunk.size());
   log.chunk.clear();
   if (!written) state.store(RecorderState::closed, std::memory_order_relaxed);
   return written;
+}
+
+// The threads of a forked child, which makes its file when it has something to write, may come at
+// once.
+bool Recorder::ensure_file() {
+  LockGuard guard(logs_lock_);
+  return output.is_open() || begin_file();
 }
 
 bool Recorder::write_chunk(trace::ChunkKind kind, const void* payload, size_t bytes) {
@@ -147,7 +154,7 @@ void Recorder::open() {
                           trace::kLateStream);
     }
   }
-  const bool on = late_log != nullptr && begin_file();
+  const bool on = late_log != nullptr && ensure_file();
   state.store(on ? RecorderState::on : RecorderState::closed, std::memory_order_release);
 }
 
@@ -179,7 +186,7 @@ void Recorder::close() {
   write_chunk(trace::ChunkKind::end, "", 0);
 }
 
-void Recorder::lock_all() {
+void Recorder::lock_all() NO_THREAD_SAFETY_ANALYSIS {
   if (current_log == nullptr) attach();
   if (current_log != nullptr) current_log->busy.store(1, std::memory_order_relaxed);
   tables.naming_lock().lock();
@@ -190,7 +197,7 @@ void Recorder::lock_all() {
   arena_.lock().lock();
 }
 
-void Recorder::unlock_all() {
+void Recorder::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   arena_.lock().unlock();
   output.lock().unlock();
   tables.unlock_all();
@@ -200,8 +207,13 @@ void Recorder::unlock_all() {
   if (current_log != nullptr) current_log->busy.store(0, std::memory_order_release);
 }
 
+void Recorder::stop_in_child() {
+  restart_in_child();
+  state.store(RecorderState::closed, std::memory_order_relaxed);
+}
+
 // The child records into a file of its own, if it comes to fill a buffer or to end as it should.
-void Recorder::restart_in_child() {
+void Recorder::restart_in_child() NO_THREAD_SAFETY_ANALYSIS {
   is_child_ = true;
   pid_ = getpid();
   arena_.lock().reset();

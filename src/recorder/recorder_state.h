@@ -41,10 +41,13 @@ class Recorder {
   void lock_all();
   void unlock_all();
   void restart_in_child();
+  // The same, and records nothing more.
+  void stop_in_child();
 
  private:
-  ThreadLog* make_log();
+  ThreadLog* make_log() REQUIRES(logs_lock_);
   ThreadLog* first_log();
+  bool ensure_file();
   bool begin_file();
   bool write_chunk(trace::ChunkKind kind, const void* payload, size_t bytes);
   bool write_command_line();
@@ -56,15 +59,16 @@ class Recorder {
   int pid_ = 0;
   bool is_child_ = false;  // forked: the file is its own, made when there is something to write
   Lock logs_lock_{LockRank::trace_logs};
-  ThreadLog* logs_ = nullptr;  // guarded by logs_lock_; never shrinks
-  uint32_t threads_ = 0;       // guarded by logs_lock_
+  ThreadLog* logs_ GUARDED_BY(logs_lock_) = nullptr;  // never shrinks
+  uint32_t threads_ GUARDED_BY(logs_lock_) = 0;
 
  public:
   std::atomic<RecorderState> state{RecorderState::starting};
   TraceOutput output;
   TraceTables tables;
   Lock late_lock{LockRank::trace_late};
-  ThreadLog* late_log = nullptr;  // shared by threads past their last exit handler
+  ThreadLog* late_log =
+      nullptr;  // what it holds: of threads past their last exit handler, under it
 };
 
 extern Recorder recorder;

@@ -18,6 +18,7 @@ bool TraceOutput::open(const char* path) {
   const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
   struct stat found;
   if (fd < 0 || fstat(fd, &found) != 0) return false;
+  LockGuard guard(lock_);
   strcpy(path_, path);
   fd_ = move_high(fd);
   device_ = found.st_dev;
@@ -78,7 +79,8 @@ bool TraceOutput::fail(int error) {
   return false;
 }
 
-void TraceOutput::forget() {
+// No other thread is there.
+void TraceOutput::forget() NO_THREAD_SAFETY_ANALYSIS {
   lock_.reset();
   if (is_ours()) close(fd_);
   fd_ = -1;

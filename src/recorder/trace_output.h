@@ -19,27 +19,30 @@ class TraceOutput {
 
   // The path is absolute. False, with errno, if it cannot be opened; what was there is replaced.
   bool open(const char* path);
-  bool is_open() const { return path_[0] != 0; }
+  bool is_open() {
+    LockGuard guard(lock_);
+    return path_[0] != 0;
+  }
   // All of it or nothing; false after the first failure, which is told once on stderr.
   bool write(const void* data, size_t bytes);
   // In a forked child: the file is the parent's.
   void forget();
-  Lock& lock() { return lock_; }  // for fork
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 
  private:
-  bool is_ours() const;
-  bool reopen();
-  int append(const char* data, size_t bytes);
-  bool fail(int error);
+  bool is_ours() const REQUIRES(lock_);
+  bool reopen() REQUIRES(lock_);
+  int append(const char* data, size_t bytes) REQUIRES(lock_);
+  bool fail(int error) REQUIRES(lock_);
 
   Lock lock_{LockRank::trace_output};
-  int fd_ = -1;           // guarded by lock_, as is all below
-  uint64_t device_ = 0;   // of the file
-  uint64_t inode_ = 0;    // of the file
-  uint64_t written_ = 0;  // bytes; the file's length, if it is a regular file
-  bool is_regular_ = false;
-  bool failed_ = false;
-  char path_[kLongestPath + 24] = {};
+  int fd_ GUARDED_BY(lock_) = -1;
+  uint64_t device_ GUARDED_BY(lock_) = 0;   // of the file
+  uint64_t inode_ GUARDED_BY(lock_) = 0;    // of the file
+  uint64_t written_ GUARDED_BY(lock_) = 0;  // bytes; the file's length, if it is a regular file
+  bool is_regular_ GUARDED_BY(lock_) = false;
+  bool failed_ GUARDED_BY(lock_) = false;
+  char path_[kLongestPath + 24] GUARDED_BY(lock_) = {};
 };
 
 }  // namespace llamalloc

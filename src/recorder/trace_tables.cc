@@ -111,12 +111,12 @@ uint32_t TraceTables::module_at(uintptr_t address, uint64_t image) {
   return ++module_count_;
 }
 
-void TraceTables::lock_all() {
+void TraceTables::lock_all() NO_THREAD_SAFETY_ANALYSIS {
   lock_.lock();
   stacks_.lock().lock();
 }
 
-void TraceTables::unlock_all() {
+void TraceTables::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   stacks_.lock().unlock();
   lock_.unlock();
 }
@@ -126,7 +126,8 @@ void TraceTables::reset_locks_after_fork() {
   lock_.reset();
 }
 
-void TraceTables::restart_in_child() {
+// No other thread is there.
+void TraceTables::restart_in_child() NO_THREAD_SAFETY_ANALYSIS {
   for (Batch* batch : {&stack_batch_, &module_batch_, &name_batch_}) {
     batch->at = batch->memory ? batch->memory + sizeof(ChunkHeader) : nullptr;
     batch->count = 0;

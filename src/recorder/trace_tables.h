@@ -29,9 +29,14 @@ class TraceTables {
   // Names of frames that have none in the file. Takes the loader's lock: the caller holds none that
   // malloc wants, and no thread forks meanwhile.
   bool write_names();
-  bool has_unnamed() const { return names_written_ < stacks_.frames(); }
+  bool has_unnamed() {
+    LockGuard guard(naming_lock_);
+    return names_written_ < stacks_.frames();
+  }
 
-  Lock& naming_lock() { return naming_lock_; }  // for fork, as are those below
+  Lock& naming_lock() RETURN_CAPABILITY(naming_lock_) {
+    return naming_lock_;
+  }  // for fork, as are those below
   void lock_all();
   void unlock_all();
   void reset_locks_after_fork();
@@ -43,9 +48,10 @@ class TraceTables {
   static constexpr size_t kLongestName = 4096;
   static constexpr uint32_t kModules = 4096;
 
-  bool write_frames();
-  uint32_t module_at(uintptr_t address, uint64_t image);  // 1 + index; 0: none
-  bool name_frame(uint32_t frame);
+  bool write_frames() REQUIRES(lock_);
+  // 1 + index; 0: none
+  uint32_t module_at(uintptr_t address, uint64_t image) REQUIRES(naming_lock_);
+  bool name_frame(uint32_t frame) REQUIRES(naming_lock_);
 
   // Records of one kind, written when the buffer is full and at the end.
   struct Batch {
@@ -61,16 +67,16 @@ class TraceTables {
   TraceOutput& output_;
   StackTable stacks_;
   Lock lock_{LockRank::trace_tables};
-  Batch stack_batch_;            // guarded by lock_
-  uint32_t frames_written_ = 0;  // guarded by lock_
-  uint32_t stacks_written_ = 0;  // guarded by lock_
+  Batch stack_batch_ GUARDED_BY(lock_);
+  uint32_t frames_written_ GUARDED_BY(lock_) = 0;
+  uint32_t stacks_written_ GUARDED_BY(lock_) = 0;
   Lock naming_lock_{LockRank::trace_naming};
-  Batch module_batch_;  // guarded by naming_lock_, as is all below
-  Batch name_batch_;
-  Symboliser* symboliser_ = nullptr;
-  ModuleInfo* modules_ = nullptr;
-  uint32_t module_count_ = 0;
-  uint32_t names_written_ = 0;
+  Batch module_batch_ GUARDED_BY(naming_lock_);
+  Batch name_batch_ GUARDED_BY(naming_lock_);
+  Symboliser* symboliser_ GUARDED_BY(naming_lock_) = nullptr;
+  ModuleInfo* modules_ GUARDED_BY(naming_lock_) = nullptr;
+  uint32_t module_count_ GUARDED_BY(naming_lock_) = 0;
+  uint32_t names_written_ GUARDED_BY(naming_lock_) = 0;
 };
 
 }  // namespace llamalloc

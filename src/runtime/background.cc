@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/background.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -11,13 +10,11 @@
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/dynamic_symbol.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
-
-// Absent from a program linked statically.
-#pragma weak dlsym
 
 namespace llamalloc {
 
@@ -33,7 +30,7 @@ bool has_standing_work() {
   return background.contexts.loaded() || process.profiler.on();
 }
 
-void do_own_work(Nanos now) {
+void do_own_work(Nanos now) REQUIRES(background.work_lock) {
   if (background.contexts.loaded() && background.ensure_symboliser())
     background.contexts.work(process.placement, *background.symboliser, process.counters,
                              process.system);
@@ -44,7 +41,7 @@ void do_own_work(Nanos now) {
 
 // Once a second: scratch memory of the worker goes back, and the process may have switched huge
 // pages off or on.
-void rest_if_due(Nanos now) {
+void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
   if (!process_world.program_filters_calls()) look_at_huge_page_switch();
@@ -53,7 +50,7 @@ void rest_if_due(Nanos now) {
 }
 
 // When to come again.
-Nanos work_once(Nanos now) {
+Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
   do_own_work(now);
   rest_if_due(now);
   return process.step(now, has_standing_work());
@@ -77,9 +74,7 @@ void* worker_main(void*) {
 // same way); in a program linked statically it cannot be asked.
 size_t least_stack(const pthread_attr_t& attributes) {
   using GetLeast = size_t(const pthread_attr_t*);
-  if (&dlsym != nullptr)
-    if (void* get = dlsym(RTLD_DEFAULT, "__pthread_get_minstack"))
-      return reinterpret_cast<GetLeast*>(get)(&attributes);
+  if (GetLeast* get = first_function<GetLeast>("__pthread_get_minstack")) return get(&attributes);
   return thread_local_bytes() + kLibraryStack;
 }
 

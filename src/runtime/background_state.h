@@ -13,11 +13,11 @@ struct Background {
   Lock work_lock{LockRank::work};  // held during a round of work, and around a fork
   Waiter waiter;
   bool failed = false;
-  Nanos last_rest{};
-  ContextWorker contexts;            // guarded by work_lock, except its queue
-  Symboliser* symboliser = nullptr;  // guarded by work_lock; made when first needed
+  Nanos last_rest GUARDED_BY(work_lock){};
+  ContextWorker contexts;  // under work_lock, except loaded() and its queue
+  Symboliser* symboliser GUARDED_BY(work_lock) = nullptr;  // made when first needed
 
-  Symboliser* ensure_symboliser() {
+  Symboliser* ensure_symboliser() REQUIRES(work_lock) {
     if (symboliser == nullptr)
       symboliser = process.arena.make<Symboliser>(process.arena, process.system);
     return symboliser;

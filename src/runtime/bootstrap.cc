@@ -2,6 +2,7 @@
 // The parts of the process, and how they start and end. Memory works before any of this ran.
 #include "os/foreign.h"
 #include "os/module_range.h"
+#include "policy/gate.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"
@@ -54,7 +55,8 @@ void start_hardening() {
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
-  const bool learn = start_learning();
+  start_learning();
+  const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
   if (predict || profile || learn ||
@@ -71,7 +73,8 @@ void start_hardening() {
         "running without a model",
         process.options.model.text);
   }
-  process.placement_on.store((predict || learn) && working, std::memory_order_release);
+  const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
+  process.placement_on.store(place && working, std::memory_order_release);
   process.threads.wake_all();
 }
 

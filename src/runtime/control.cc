@@ -12,6 +12,7 @@
 
 #include "os/descriptor.h"
 #include "runtime/background.h"
+#include "runtime/background_state.h"
 #include "runtime/control_commands.h"
 #include "runtime/process.h"
 #include "telemetry/client_server.h"
@@ -25,7 +26,7 @@ constexpr size_t kControlStack = 512 * 1024;  // it names the frames of a profil
 struct ControlState {
   ClientServer* server = nullptr;
   ControlCommands* commands = nullptr;
-  bool locked_for_fork = false;  // guarded by work_lock, which a fork holds
+  bool locked_for_fork GUARDED_BY(background.work_lock) = false;  // a fork holds it
   ino_t name = 0;  // of its place in the file system: another process may take the path over
   char path[sizeof(sockaddr_un::sun_path)] = "";
 };
@@ -126,11 +127,11 @@ void remove_control_at_exit() {
 }
 
 // The library may be loaded late, and open its socket while another thread forks.
-void control_before_fork() {
+void control_before_fork() NO_THREAD_SAFETY_ANALYSIS {
   control.locked_for_fork = control.server != nullptr && control.server->lock().lock();
 }
 
-void control_after_fork_in_parent() {
+void control_after_fork_in_parent() NO_THREAD_SAFETY_ANALYSIS {
   if (control.locked_for_fork) control.server->lock().unlock();
 }
 

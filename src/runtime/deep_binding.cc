@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/deep_binding.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
 #include "base/check.h"
 #include "base/errno_keeper.h"
+#include "runtime/dynamic_symbol.h"
 #include "runtime/foreign.h"
-
-// Absent from a program linked statically, where nothing calls this.
-#pragma weak dlsym
 
 namespace llamalloc {
 namespace {
@@ -35,7 +31,7 @@ void prepare_deep_binding(const char* path, const ReplacedName* names, size_t co
 
 void* next_dlopen(const char* name) {
   const ErrnoKeeper keep;
-  return dlsym(RTLD_NEXT, name);
+  return next_symbol(name);
 }
 
 }  // namespace llamalloc

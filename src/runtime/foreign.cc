@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/foreign.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
 #include "base/check.h"
 #include "base/errno_keeper.h"
 #include "os/foreign.h"
-
-// A program linked statically has none, and no other malloc either.
-#pragma weak dlsym
+#include "runtime/dynamic_symbol.h"
 
 namespace llamalloc {
 namespace {
@@ -27,8 +23,8 @@ constinit std::atomic<UsableSize*> next_usable_size{nullptr};
 template <typename F>
 F* find(std::atomic<F*>& known, const char* name) {
   F* function = known.load(std::memory_order_relaxed);
-  if (function == nullptr && &dlsym != nullptr) {
-    F* found = reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+  if (function == nullptr) {
+    F* found = next_function<F>(name);
     if (known.compare_exchange_strong(function, found, std::memory_order_relaxed)) return found;
   }
   return function;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/fork.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,11 +9,9 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/dynamic_symbol.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
-
-// Absent from a program linked statically.
-#pragma weak dlsym
 
 extern "C" void* __dso_handle;
 
@@ -27,7 +24,7 @@ namespace {
 // that the locks were for.
 constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
 
-void prepare_fork() {
+void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   if (forks_inside != 0 || locks_of_this_thread != 0) {
     ++forks_inside;
     return;
@@ -41,7 +38,7 @@ void prepare_fork() {
   Lock::this_thread_holds_all(true);
 }
 
-void parent_after_fork() {
+void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {
   if (forks_inside != 0) {
     --forks_inside;
     return;
@@ -59,6 +56,7 @@ void child_after_fork() {
   const bool inside = forks_inside != 0;
   if (inside) {
     --forks_inside;
+    Lock::forget_order();
   } else {
     Lock::this_thread_holds_all(false);
     Lock::this_thread_holds_none();
@@ -79,8 +77,7 @@ void child_after_fork() {
 }  // namespace
 
 RegisterAtfork* real_register_atfork() {
-  if (&dlsym == nullptr) return nullptr;
-  return reinterpret_cast<RegisterAtfork*>(dlsym(RTLD_NEXT, "__register_atfork"));
+  return next_function<RegisterAtfork>("__register_atfork");
 }
 
 void register_fork_handlers() {

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/learning.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
 #include "os/module_watch.h"
+#include "os/path.h"
+#include "os/system_facts.h"
 #include "os/unwind.h"
+#include "policy/gate.h"
+#include "policy/learned_state.h"
 #include "policy/learner.h"
 #include "runtime/background.h"
+#include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
 
@@ -13,16 +22,141 @@ namespace {
 
 constexpr Nanos kRound = Nanos::seconds(1);
 constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
+constexpr Nanos kFirstSave = Nanos::seconds(10);
+constexpr Nanos kSave = Nanos::seconds(60);
 
 struct Learning {
   Learner learner;
+  Gate gate;
   ModuleWatch modules;
-  Nanos next_round{};
   Nanos began{};
+  Nanos next_round{};
+  Nanos next_save{};
+  char path[kOptionText + 256] = {};  // empty: nothing is kept
+  char program[256] = {};
+  uint64_t build = 0;
+  bool wrote = false;       // this run is counted in the file
+  bool complained = false;  // of a file that cannot be written
+  char state[kOptionText + 512] = {};
+  char decision[Gate::kSentence] = {};
 };
 constinit Learning* learning = nullptr;
 
-// What unloaded modules taught is not forgotten: it is known by their builds. Only addresses are.
+LearnedProgram this_program() {
+  return {learning->build, learning->program};
+}
+
+// ----- Start -----
+
+void take_in(const LearnedState& state) {
+  for (const LearnedNode& node : state.nodes.view())
+    learning->learner.take_in(node.key, node.level, node.unseen, node.differs, node.evidence);
+  learning->learner.show_all(process.known_contexts.tree());
+}
+
+void keep_nothing(const char* why) {
+  print_line("%s", why);
+  snprintf(learning->state, sizeof(learning->state), "on; nothing is kept: %s", why);
+  learning->path[0] = 0;
+}
+
+void read_state() {
+  char error[512] = {};
+  LearnedState state;
+  const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
+                                               &state, error, sizeof(error));
+  if (is_usable(status)) take_in(state);
+  if (status == ReadStatus::ok) learning->gate = Gate(state.header.gate);
+  state.nodes.give_back();
+  if (!may_replace(status)) return keep_nothing(error);
+  if (error[0] != 0) print_line("%s", error);
+  snprintf(learning->state, sizeof(learning->state), "on: %s", learning->path);
+}
+
+void find_state() {
+  const char* const value = process.options.learn.text;
+  snprintf(learning->state, sizeof(learning->state), "on; nothing is kept: learn:on");
+  if (strcmp(value, "on") == 0) return;
+  program_name(learning->program, sizeof(learning->program));
+  learning->build = build_of_code(program_entry());
+  if (!learned_path(value, learning->program, learning->path, sizeof(learning->path)))
+    return keep_nothing("learn: the path is too long");
+  read_state();
+}
+
+// ----- Keeping -----
+
+enum class Part { saved, steady };
+
+// This run's evidence, as the file has it or as it will have it.
+bool collect(Part part, NodeArray* out) {
+  Learner& learner = learning->learner;
+  if (!out->make_room(learner.size(), process.system)) return learner.size() == 0;
+  for (uint32_t i = 0; i < learner.size(); ++i) {
+    const Learner::Node& node = learner.node(i);
+    const Evidence& evidence = part == Part::saved ? node.saved : node.steady;
+    if (is_empty(evidence)) continue;
+    LearnedNode kept;
+    kept.key = node.key;
+    kept.level = node.level & 0x7f;
+    kept.differs = node.differed;
+    kept.evidence = evidence;
+    out->append(kept);
+  }
+  std::sort(out->data(), out->data() + out->size(),
+            [](const LearnedNode& a, const LearnedNode& b) { return a.key < b.key; });
+  return true;
+}
+
+bool write_merged(LearnedState& file, NodeArray& before, NodeArray& now, char* error, size_t room) {
+  if (!learning->wrote) {
+    age_nodes({file.nodes.data(), file.nodes.size()});
+    ++file.header.runs;
+  }
+  NodeArray merged;
+  const bool whole = merge_nodes(file.nodes.view(), before.view(), now.view(), kMaxLearnedNodes,
+                                 process.system, &merged);
+  if (!whole) snprintf(error, room, "state %s: no memory to write it", learning->path);
+  file.header.program = learning->build;
+  file.header.gate = learning->gate.kept();
+  const bool written = whole && write_learned_state(learning->path, file.header, merged.view(),
+                                                    process.system, error, room);
+  merged.give_back();
+  return written;
+}
+
+void note_saved() {
+  learning->wrote = true;
+  for (uint32_t i = 0; i < learning->learner.size(); ++i)
+    learning->learner.node(i).saved = learning->learner.node(i).steady;
+}
+
+// Under the lock of all who share the file: it may have grown since it was read.
+void merge_into_file() {
+  char error[512] = {};
+  LearnedState file;
+  NodeArray before, now;
+  const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
+                                               &file, error, sizeof(error));
+  if (!is_usable(status)) file.header = header_for(this_program());
+  error[0] = 0;
+  const bool collected = collect(Part::saved, &before) && collect(Part::steady, &now);
+  if (may_replace(status) && collected && write_merged(file, before, now, error, sizeof(error)))
+    note_saved();
+  for (NodeArray* nodes : {&file.nodes, &before, &now}) nodes->give_back();
+  if (error[0] == 0) return;
+  if (!learning->complained)
+    print_line("%s; the program goes on, and what it learns is not kept", error);
+  learning->complained = true;
+}
+
+void save() {
+  if (learning->path[0] != 0) with_state_lock(learning->path, merge_into_file);
+}
+
+// ----- Rounds -----
+
+// What unloaded modules taught is known by their builds, and stays. Only addresses are forgotten.
 void forget_unloaded() {
   if (learning->modules.look() == 0) return;
   const auto is_gone = [](uintptr_t address) { return !learning->modules.stayed(address); };
@@ -32,27 +166,7 @@ void forget_unloaded() {
   unwind_cache_clear();
 }
 
-}  // namespace
-
-bool is_learning() {
-  return learning != nullptr;
-}
-
-bool start_learning() {
-  if (process.options.learn.text[0] == 0) return false;
-  learning = process.arena.make<Learning>();
-  if (learning == nullptr || !learning->learner.open(process.arena) ||
-      !learning->modules.open(process.arena) || !process.known_contexts.open(process.arena)) {
-    print_line("learn: no memory for its tables; running without learning");
-    learning = nullptr;
-    return false;
-  }
-  learning->began = process.system.now();
-  return true;
-}
-
-void learn_if_due(Nanos now) {
-  if (learning == nullptr || now < learning->next_round) return;
+void run_round(Nanos now) {
   forget_unloaded();
   if (learning->learner.round(process.profiler, process.known_contexts.tree(), process.system, now,
                               learning->began))
@@ -61,10 +175,77 @@ void learn_if_due(Nanos now) {
   learning->next_round = now + (rest < kRound ? kRound : rest);
 }
 
-void save_learned_at_exit() {}
+void step_gate(Nanos now) {
+  const Learner::Shares shares = learning->learner.shares();
+  const bool on = learning->gate.step(now, {.held = process.heap.held_bytes(),
+                                            .live = process.heap.live_bytes(),
+                                            .short_share = shares.short_lived,
+                                            .long_share = shares.long_lived});
+  const bool place = segregates(process.options.segregate.value, background.contexts.loaded(), on);
+  if (process.placement_on.load(std::memory_order_relaxed) == place) return;
+  process.placement_on.store(place, std::memory_order_release);
+  process.threads.wake_all();
+}
 
+}  // namespace
+
+bool is_learning() {
+  return learning != nullptr;
+}
+
+bool gate_is_on() {
+  return learning != nullptr && learning->gate.is_on();
+}
+
+void start_learning() {
+  if (process.options.learn.text[0] == 0) return;
+  learning = process.arena.make<Learning>();
+  if (learning == nullptr || !learning->learner.open(process.arena) ||
+      !learning->modules.open(process.arena) || !process.known_contexts.open(process.arena)) {
+    print_line("learn: no memory for its tables; running without learning");
+    learning = nullptr;
+    return;
+  }
+  learning->began = process.system.now();
+  learning->next_save = learning->began + kFirstSave;
+  find_state();
+}
+
+void learn_if_due(Nanos now) {
+  if (learning == nullptr) return;
+  if (now >= learning->next_round) run_round(now);
+  step_gate(now);
+  if (now < learning->next_save) return;
+  learning->next_save = now + kSave;
+  save();
+}
+
+void save_learned_at_exit() {
+  if (learning == nullptr || process.profiler.samples() == 0) return;
+  run_round(process.system.now());
+  save();
+}
+
+// The parent keeps what was learned so far; the child adds what it sees itself.
 void learning_after_fork_in_child() {
-  if (learning != nullptr) learning->began = process.system.now();
+  if (learning == nullptr) return;
+  learning->began = process.system.now();
+  learning->wrote = false;
+  for (uint32_t i = 0; i < learning->learner.size(); ++i) {
+    Learner::Node& node = learning->learner.node(i);
+    node.prior.add(node.now);
+    node.now = node.steady = node.saved = {};
+  }
+}
+
+const char* learning_state() {
+  return learning == nullptr ? "off" : learning->state;
+}
+
+const char* segregation_state() {
+  if (learning == nullptr) return "";
+  learning->gate.describe(learning->decision, sizeof(learning->decision));
+  return learning->decision;
 }
 
 }  // namespace llamalloc

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning in process (option `learn`): samples become a tree of contexts (policy/learner.h), which
-// answers first-seen contexts in their own thread, from the first allocation of the next run on.
+// Learning in process (option `learn`). The worker turns samples into a tree of contexts
+// (policy/learner.h), lets the gate decide whether objects are placed by it, and keeps both in the
+// state file. The tree answers new contexts in their own thread (policy/context_resolver.h), in the
+// next run from the first allocation on.
 #pragma once
 
 #include "base/units.h"
 
 namespace llamalloc {
 
-// From the constructor, when options are read. True: placement starts switched on.
-bool start_learning();
+// From the constructor, when options are read.
+void start_learning();
 bool is_learning();
-// By the worker, each round of work.
+// What the gate says now, or false while nothing is learned.
+bool gate_is_on();
+// By the worker, under its lock, whenever it is awake.
 void learn_if_due(Nanos now);
 void save_learned_at_exit();
 void learning_after_fork_in_child();
+
+// For statistics: "off", "on", "on: FILE", or "on: REASON why nothing is kept".
+const char* learning_state();
+// What the gate decided, in a sentence; empty while nothing is learned.
+const char* segregation_state();
 
 }  // namespace llamalloc

@@ -55,12 +55,8 @@ void add_size(Line& line, const void* p, const Span* span) {
              start);
 }
 
-// Names if nobody else works with the symboliser at this moment, else addresses.
-void add_stack(Line& line, const void* start) {
-  uint32_t stack = 0;
-  if (!process.profiler.stack_of_live(start, &stack)) return;
-  const bool named = background.work_lock.try_lock();
-  Symboliser* names = named ? background.ensure_symboliser() : nullptr;
+// names: null for addresses.
+void add_frames(Line& line, uint32_t stack, Symboliser* names) {
   const StackTable& stacks = process.profiler.stacks();
   for (uint32_t i = 0; i < stacks.depth(stack) && i < kFrames; ++i) {
     const uint32_t frame = stacks.frame(stack, i);
@@ -73,7 +69,15 @@ void add_stack(Line& line, const void* start) {
     else
       line.add("%p", reinterpret_cast<void*>(address));
   }
-  if (named) background.work_lock.unlock();
+}
+
+// Names if nobody else works with the symboliser at this moment, else addresses.
+void add_stack(Line& line, const void* start) {
+  uint32_t stack = 0;
+  if (!process.profiler.stack_of_live(start, &stack)) return;
+  if (!background.work_lock.try_lock()) return add_frames(line, stack, nullptr);
+  add_frames(line, stack, background.ensure_symboliser());
+  background.work_lock.unlock();
 }
 
 void describe(Line& line, const void* p, const Span* span) {

@@ -17,12 +17,12 @@ namespace llamalloc {
 namespace {
 
 struct OutputState {
-  Nanos last_flush{};
-  bool finished = false;    // the recorded time is over
   bool complained = false;  // about a fault; once
-  uint64_t samples_written = 0;
-  bool is_child = false;     // forked from the process that was started with these options
-  FileSink* sink = nullptr;  // guarded by work_lock; made when first needed
+  bool is_child = false;    // forked from the process that was started with these options
+  Nanos last_flush GUARDED_BY(background.work_lock){};
+  bool finished GUARDED_BY(background.work_lock) = false;  // the recorded time is over
+  uint64_t samples_written GUARDED_BY(background.work_lock) = 0;
+  FileSink* sink GUARDED_BY(background.work_lock) = nullptr;  // made when first needed
 };
 constinit OutputState state;
 
@@ -45,12 +45,12 @@ void own_path(const char* path, char* out, size_t room) {
     snprintf(out, room, "%s.%d", path, getpid());
 }
 
-bool open_sink(const char* path) {
+bool open_sink(const char* path) REQUIRES(background.work_lock) {
   if (state.sink == nullptr) state.sink = process.arena.make<FileSink>();
   return state.sink != nullptr && state.sink->open(path);
 }
 
-int sink_error() {
+int sink_error() REQUIRES(background.work_lock) {
   return state.sink ? state.sink->error() : 0;
 }
 
@@ -84,6 +84,7 @@ void check_output_paths() {
 }
 
 bool write_profile(const char* path, bool at_exit) {
+  background.work_lock.assert_held();
   Symboliser* names = background.ensure_symboliser();
   if (names == nullptr) return complain("profile", path, 0);
   if (!open_sink(path)) return complain("profile", path, sink_error());
@@ -95,6 +96,7 @@ bool write_profile(const char* path, bool at_exit) {
 }
 
 void name_sampled_frames() {
+  background.work_lock.assert_held();
   const bool wanted = process.options.profile.text[0] != 0 || control_is_open();
   if (!wanted || !process.profiler.on()) return;
   Symboliser* names = background.ensure_symboliser();
@@ -102,6 +104,7 @@ void name_sampled_frames() {
 }
 
 void write_profile_if_due(Nanos now) {
+  background.work_lock.assert_held();
   const Options& options = process.options;
   if (options.profile.text[0] == 0 || state.finished || !process.ready.load()) return;
   const Nanos duration{static_cast<int64_t>(options.profile_duration)};
@@ -129,6 +132,7 @@ bool write_stats_json(ByteSink& sink) {
 }
 
 bool write_stats(const char* path) {
+  background.work_lock.assert_held();
   if (!open_sink(path)) return complain("statistics", path, sink_error());
   if (!write_stats_json(*state.sink)) {
     state.sink->abandon();
@@ -161,7 +165,8 @@ void write_at_exit() {
   }
 }
 
-void output_after_fork_in_child() {
+// No other thread is there.
+void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }

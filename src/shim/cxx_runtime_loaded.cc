@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // In a shared library: a C program does not load libstdc++ for us, so it is looked up when needed.
-#include <dlfcn.h>
-
+#include "runtime/dynamic_symbol.h"
 #include "shim/cxx_runtime.h"
 
 namespace llamalloc {
 
 NewHandler (*new_handler_getter())() {
-  return reinterpret_cast<NewHandler (*)()>(dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv"));
+  return first_function<NewHandler()>("_ZSt15get_new_handlerv");
 }
 
 void (*bad_alloc_thrower())() {
-  return reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv"));
+  return first_function<void()>("_ZSt17__throw_bad_allocv");
 }
 
 }  // namespace llamalloc

@@ -71,14 +71,14 @@ class ClientServer {
 
   const OwnSocket& listener() const { return listener_; }
   // Before a fork, and after it in the parent.
-  Lock& lock() { return lock_; }
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   // In the child, which has one thread and serves nobody.
   void close_all_in_child();
 
  private:
   struct Client {
     enum class Waits : uint8_t { for_line, for_reader };
-    OwnSocket socket;  // changed under lock_
+    OwnSocket socket WRITTEN_UNDER(lock_);  // by the thread that serves, which reads it without
     Waits waits = Waits::for_line;
     bool has_more = false;  // the responder does
     Nanos deadline{};
@@ -107,8 +107,8 @@ class ClientServer {
   PageSource& clock_;
   Responder& responder_;
   Lock lock_{LockRank::control};
-  OwnSocket listener_;
-  Nanos rest_until_{};  // no client is accepted before: there were no free descriptors
+  OwnSocket listener_ WRITTEN_UNDER(lock_);  // as are clients' sockets
+  Nanos rest_until_{};                       // no client is accepted before: there were no free descriptors
   Client clients_[kClients];
 };
 

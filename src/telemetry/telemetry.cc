@@ -5,13 +5,14 @@ namespace llamalloc {
 
 Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
   Figures figures;
-  const PoolCounts pool = from_.heap.pages().for_each_page([&](const HugePage& page) {
+  from_.heap.pages().for_each_page([&](const HugePage& page) {
     const PageCounts counts = from_.heap.count(page);
     figures.groups[static_cast<int>(page.group.load(std::memory_order_relaxed))].add(page, counts);
     for (int c = 0; c < kSizeClasses; ++c)
       figures.free_slots_of[c] += counts.of[c].slots - counts.of[c].objects;
     if (rows != nullptr) rows->add(page, counts);
   });
+  const PoolCounts pool = from_.heap.pages().counts();
   add_totals(&figures, pool);
   fill_stats(&figures, pool, thread_caches);
   return figures;

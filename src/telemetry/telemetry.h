@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies the state of the process at one moment. All page sets are locked during the one walk over
-// the heap, which reads the counts of each page once. Nothing is rendered and nothing blocks
-// meanwhile. Callers get their own copy.
+// Copies the state of the process. One walk over the heap reads the counts of each huge page once, under
+// the lock of its page set, which is held for that page only: an allocation waits for microseconds,
+// however large the heap is. Callers then hold a copy of their own.
+//
+// What agrees: the counts of one page, which are of one moment; totals, groups and rows, which are
+// sums of the same counts (is_consistent). What need not: different pages are seen at different
+// moments, so an object that moves from one to the other meanwhile may be in both, or in none; and
+// empty pages and direct mappings are counted after the walk. A page that is in use throughout is
+// counted once, also if it is promoted; one that is taken into use or emptied meanwhile at most
+// once.
 //
 //   figures()            totals, by value                    mallinfo, malloc_info, malloc_stats
 //   take() ... give()    totals and a row for each page      JSON

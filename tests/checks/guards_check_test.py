@@ -62,3 +62,18 @@ def test_a_lock_that_guards_no_field_fails(tmp_path):
     )
     assert status == 1
     assert "src/pages/pool.h: has a lock" in errors
+
+
+def test_a_lock_under_which_fields_are_only_written_passes(tmp_path):
+    good = POOL.replace("GUARDED_BY", "WRITTEN_UNDER")
+    free = '#include "pages/pool.h"\nint Pool::take() { return pages_; }\n'
+    tree = write(tmp_path, {**GOOD, "src/pages/pool.h": good, "src/pages/pool.cc": free})
+    assert run_check("check_guards.py", tree) == (0, "")
+
+
+def test_rooms_above_the_heap_are_looked_at(tmp_path):
+    bad = '#include "pages/pool.h"\nint Pool::take() { return pages_; }\n'
+    for room in ("profile", "engine", "runtime", "recorder", "telemetry"):
+        tree = write(tmp_path / room, {**GOOD, f"src/{room}/taker.cc": bad})
+        status, errors = run_check("check_guards.py", tree)
+        assert (status, "reading variable 'pages_'" in errors) == (1, True), room

@@ -1,55 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that link the library, statically or not, from an installed tree."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from installing import VERSION, output
 from preload import ROOT, environment
 
-VERSION = (ROOT / "VERSION").read_text().strip()
 SOURCE = ROOT / "tests" / "servers" / "linked.cc"
 WAYS = ("", "-static", "-static-pie")
-
-
-def run(*command: str | Path, **options) -> str:
-    """Output of a command that has to succeed, with no preload."""
-    env = {k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "LLAMALLOC_CONF"}}
-    env |= options.pop("env", {})
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, timeout=300, check=False,
-        env=env, **options,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
-    """The release build, installed; moved once, as a package is."""
-    first = tmp_path_factory.mktemp("install") / "first"
-    run("cmake", "--install", ROOT / "build" / "release", "--prefix", first)
-    return first.rename(first.parent / "prefix")
 
 
 def pkg_config(installed: Path, *arguments: str) -> list[str]:
     files = list(installed.rglob("llamalloc.pc"))
     assert len(files) == 1
     env = {"PKG_CONFIG_PATH": str(files[0].parent)}
-    return run("pkg-config", *arguments, "llamalloc", env=env).split()
+    return output("pkg-config", *arguments, "llamalloc", **env).split()
 
 
-def compile_linked(output: Path, *options: str) -> Path:
-    run("g++", "-std=c++20", "-O2", "-pthread", SOURCE, *options, "-o", output)
-    return output
+def compile_linked(program: Path, *options: str) -> Path:
+    output("g++", "-std=c++20", "-O2", "-pthread", SOURCE, *options, "-o", program)
+    return program
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_static_link_has_no_symbol_twice_and_works(installed, tmp_path, way):
     libraries = pkg_config(installed, "--variable=static_libs")
     program = compile_linked(tmp_path / "a", *way.split(), *libraries)
-    assert run(program) == f"{VERSION} 1 8\n"
+    assert output(program) == f"{VERSION} 1 8\n"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -57,9 +36,9 @@ def test_static_link_of_c_needs_no_libstdcpp(installed, tmp_path, way):
     source = tmp_path / "a.c"
     source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(9)); return 0; }\n")
     libraries = pkg_config(installed, "--variable=static_libs")
-    run("gcc", source, *way.split(), *libraries, "-o", tmp_path / "a")
+    output("gcc", source, *way.split(), *libraries, "-o", tmp_path / "a")
     conf = {"LLAMALLOC_CONF": f"stats:{tmp_path}/s.json"}
-    run(tmp_path / "a", env=conf)
+    output(tmp_path / "a", **conf)
     assert (tmp_path / "s.json").stat().st_size > 0
 
 
@@ -72,25 +51,25 @@ def test_fork_handlers_of_other_objects(installed, tmp_path, when, way):
     sources = [ROOT / "tests/traps" / name for name in names]
     flags = ["-O1", "-g", "-D_GNU_SOURCE", "-DLINKED", "-fno-builtin", "-pthread", "-w"]
     libraries = pkg_config(installed, "--variable=static_libs")
-    run("gcc", *flags, *way.split(), *sources, *libraries, "-o", tmp_path / "a")
+    output("gcc", *flags, *way.split(), *sources, *libraries, "-o", tmp_path / "a")
     arguments = [] if late else ["threads"]
     env = {"FORK_ORDER": "lock join threads allocate many"}
-    assert "forks" in run(tmp_path / "a", *arguments, env=env)
+    assert "forks" in output(tmp_path / "a", *arguments, **env)
 
 
 def test_program_that_calls_no_malloc_itself_still_gets_ours(installed, tmp_path):
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n')
     libraries = pkg_config(installed, "--variable=static_libs")
-    run("gcc", "-static", source, *libraries, "-o", tmp_path / "a")
-    assert "llamalloc_stats_json" in run("nm", tmp_path / "a")
+    output("gcc", "-static", source, *libraries, "-o", tmp_path / "a")
+    assert "llamalloc_stats_json" in output("nm", tmp_path / "a")
 
 
 def test_shared_link_by_pkg_config(installed, tmp_path):
     libraries = pkg_config(installed, "--cflags", "--libs")
     folder = next(installed.rglob("libllamalloc.so")).parent
     program = compile_linked(tmp_path / "a", *libraries, f"-Wl,-rpath,{folder}")
-    assert run(program) == f"{VERSION} 1 8\n"
+    assert output(program) == f"{VERSION} 1 8\n"
 
 
 def test_find_package_gives_all_three_targets(installed, tmp_path):
@@ -105,10 +84,10 @@ def test_find_package_gives_all_three_targets(installed, tmp_path):
         "target_link_libraries(headers llamalloc::headers llamalloc::llamalloc)\n"
     )
     build = tmp_path / "build"
-    run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
-    run("cmake", "--build", build)
-    assert run(build / "shared") == run(build / "fixed") == f"{VERSION} 1 8\n"
-    run(build / "headers")
+    output("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
+    output("cmake", "--build", build)
+    assert output(build / "shared") == output(build / "fixed") == f"{VERSION} 1 8\n"
+    output(build / "headers")
 
 
 def test_preload_under_a_program_that_links_it_too(installed, tmp_path):

@@ -6,32 +6,24 @@
    handle: no plugin, but the C library's malloc by dlsym.
    With its malloc resolved to the C library's, only own can hold by symbols alone. */
 #include <dlfcn.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
-#include "trap.h"
+#include "seccomp.h"
 
 typedef void* Malloc(size_t);
 typedef void Free(void*);
 
 static void refuse_to_unprotect(void) {
   struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_WRITE, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      LOAD(nr),
+      IS(SYS_mprotect, 3),
+      LOAD(args[2]),
+      IS(PROT_READ | PROT_WRITE, 1),
+      GIVE(SECCOMP_RET_ERRNO | EPERM),
+      GIVE(SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog program = {COUNT_OF(code), code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    die("seccomp: %s", strerror(errno));
+  install_filter(code, COUNT_OF(code), 0);
 }
 
 static void* open_plugin(const char* path, const char* way) {

@@ -4,13 +4,7 @@
    mprotect from main on, and without a second thread: the loader and pthread_create need it.
    Every allocation holds, and memory is used again: 20 rounds of 64 MiB need no 20 times as much.
  */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-#include "trap.h"
+#include "seccomp.h"
 
 static const struct {
   const char* name;
@@ -21,15 +15,12 @@ static const struct {
 
 static void refuse(unsigned number) {
   struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      LOAD(nr),
+      IS(number, 1),
+      GIVE(SECCOMP_RET_ERRNO | EPERM),
+      GIVE(SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog program = {COUNT_OF(code), code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    die("seccomp: %s", strerror(errno));
+  install_filter(code, COUNT_OF(code), 0);
 }
 
 static void* work(void* seed) {

@@ -4,13 +4,7 @@
      early   set before the program starts; membarrier is refused with an error
      allow   set before the program starts; it refuses nothing
    A background thread that looks into /proc, or issues a barrier, then does not see the end. */
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-#include "trap.h"
+#include "seccomp.h"
 
 enum { kObjects = 64 << 10, kSize = 1000 };
 static unsigned char* objects[kObjects];
@@ -18,17 +12,14 @@ static unsigned char* objects[kObjects];
 /* What happens for the two calls. */
 static void filter(unsigned openat_gives, unsigned membarrier_gives) {
   struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, openat_gives),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, membarrier_gives),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      LOAD(nr),
+      IS(SYS_openat, 1),
+      GIVE(openat_gives),
+      IS(SYS_membarrier, 1),
+      GIVE(membarrier_gives),
+      GIVE(SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog program = {COUNT_OF(code), code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
-    die("seccomp: %s", strerror(errno));
+  install_filter(code, COUNT_OF(code), SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 int main(int argc, char** argv) {

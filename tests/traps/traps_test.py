@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,48 +26,41 @@ def programs():
     assert done.returncode == 0, f"the traps do not build: {done.stdout[-2000:]}"
 
 
+def assert_ends_as(result: Result, kind: str) -> None:
+    assert result.kind == kind, f"{result.text}\n{result.stderr[-2000:]}"
+
+
 @pytest.mark.parametrize(
     "trap", [t for t in TRAPS if not t.slow and t not in IDLE + STATIC_TLS], ids=lambda t: t.name
 )
 def test_trap(trap: Trap):
     result = spring(trap, library())
-    assert result.kind == trap.ours, f"{result.text}\n{result.stderr[-2000:]}"
+    assert_ends_as(result, trap.ours)
 
 
 @pytest.mark.parametrize("handlers", FORK_HANDLERS)
 def test_fork_handlers_of_one_kind(handlers: str):
     """Registered before any constructor of ours runs."""
     result = spring(fork_order("linked", handlers), library())
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    assert_ends_as(result, "ok")
 
 
-def all_at_once(traps: list[Trap]) -> dict[str, Result]:
-    """For those that mostly sleep."""
-    with ThreadPoolExecutor(len(traps)) as pool:
-        return dict(pool.map(lambda trap: (trap.name, spring(trap, library())), traps))
+# Those that mostly sleep. Static thread-local variables come out of the stack of every thread, ours
+# included.
+TOGETHER = {"idle": IDLE, "static TLS": STATIC_TLS}
 
 
-@pytest.fixture(scope="module")
-def idle_results() -> dict[str, Result]:
-    return all_at_once(IDLE)
+@cache
+def all_at_once(kind: str) -> dict[str, Result]:
+    with ThreadPoolExecutor(len(TOGETHER[kind])) as pool:
+        return dict(pool.map(lambda trap: (trap.name, spring(trap, library())), TOGETHER[kind]))
 
 
-@pytest.mark.parametrize("trap", IDLE, ids=lambda t: t.name)
-def test_memory_comes_back_with_no_call(trap: Trap, idle_results):
-    result = idle_results[trap.name]
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
-
-
-@pytest.fixture(scope="module")
-def static_tls_results() -> dict[str, Result]:
-    return all_at_once(STATIC_TLS)
-
-
-@pytest.mark.parametrize("trap", STATIC_TLS, ids=lambda t: t.name)
-def test_memory_comes_back_whatever_the_static_tls(trap: Trap, static_tls_results):
-    """It comes out of the stack of every thread, ours included."""
-    result = static_tls_results[trap.name]
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, trap.name) for kind, traps in TOGETHER.items() for trap in traps]
+)
+def test_memory_comes_back_with_no_call(kind: str, name: str):
+    assert_ends_as(all_at_once(kind)[name], "ok")
 
 
 @pytest.mark.parametrize("build", ["release", "debug"])
@@ -77,7 +71,7 @@ def test_caches_are_taken_from_idle_threads_and_from_no_others(build: str):
         pytest.skip(f"{path} is not built; run: cmake --build --preset debug")
     conf = {"LLAMALLOC_CONF": "sleeper_delay:1us,stats_print:on"}
     result = spring(Trap("sleepers", "", "sleepers 6", 60, conf), path)
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    assert_ends_as(result, "ok")
     counts = dict(re.findall(r"(sleepers_\w+) +(\d+)", result.stderr))
     print(result.text, counts)
     assert int(counts["sleepers_emptied"]) > 100
@@ -98,7 +92,7 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
     if when == "late":  # the filter ends the process for opening a file: ask on stderr
         conf = {"LLAMALLOC_CONF": "sleeper_delay:10ms,stats_print:on"}
     result = spring(Trap("seccomp", "", f"seccomp_sleep {when}", 30, conf), library())
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    assert_ends_as(result, "ok")
     if when == "late":
         assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
         return
@@ -110,7 +104,7 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
 def test_idle_threads_keep_what_they_have_if_asked_to():
     conf = {"LLAMALLOC_CONF": "release_sleepers:off,sleeper_delay:1us,stats_print:on"}
     result = spring(Trap("sleepers", "", "sleepers 1", 30, conf), library())
-    assert result.kind == "ok", f"{result.text}\n{result.stderr[-2000:]}"
+    assert_ends_as(result, "ok")
     assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
 
 

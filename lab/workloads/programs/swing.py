@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from lab.workloads.recipe import Recipe, Session, built
+from lab.workloads.recipe import BuiltRecipe, Session, built
 
 
-class Swing(Recipe):
+class Swing(BuiltRecipe):
     """A few small swings: the whole benchmark has 800 million allocations."""
 
     name = "swing"
     title = "64-byte objects, a heap that swings, one object in 10,000 stays (paper, section 9.6)"
     memory = "swings between 1 and 128 MB; survivors born all along"
-    packages = ("g++", "cmake", "ninja-build")
-    programs = ("cmake", "ninja")
     seconds = 1
 
     def command(self, session: Session) -> list[str]:

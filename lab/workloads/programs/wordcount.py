@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from lab.workloads.recipe import Recipe, Session, built
+from lab.workloads.recipe import BuiltRecipe, Session, built
 
 
-class WordCount(Recipe):
+class WordCount(BuiltRecipe):
     """Mappers and reducers, 476 threads in all."""
 
     name = "wordcount"
     title = "word count over a large generated text, 476 threads in one process"
     memory = "a record a word, freed by another thread; tables of counts that grow to the end"
-    packages = ("g++", "cmake", "ninja-build")
-    programs = ("cmake", "ninja")
     seconds = 5
 
     def command(self, session: Session) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llamalloc report`: shows a profile or statistics as text, HTML or JSON."""
+"""`llamalloc report`: shows profiles, statistics and state files as text, HTML or JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from llamalloc.formats import learned_state
+
 
 def report(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Profiles and statistics files.")
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Profiles, statistics and state files."),
     ],
     html: Annotated[
         Path | None, typer.Option(metavar="OUT.html", help="Write a self-contained HTML page.")
@@ -24,13 +27,16 @@ def report(
     `llamalloc record` writes a profile. The report shows the lifetimes of its objects, the call
     sites that allocate most, and what was still alive at the end. `llamalloc run --stats` writes
     statistics. The report shows the memory of each page group, the few objects that keep nearly
-    free huge pages in use, and how good the predictions were.
+    free huge pages in use, and how good the predictions were. A state file
+    (`NAME.learned`) shows what a program has learned.
 
     Examples:
 
         llamalloc report p.pb.gz
 
         llamalloc report p.pb.gz s.json --html out.html
+
+        llamalloc report /var/lib/llamalloc/redis-server.learned
 
         llamalloc report --json s.json | jq .[0].counters.outlivers
     """
@@ -49,10 +55,15 @@ def report(
 
 
 def _summary(file: Path) -> Any:
-    """A ProfileSummary or a StatsSummary. Raises ProfileError or StatisticsError (ValueError)."""
+    """A ProfileSummary, StatsSummary or LearnedSummary. Raises its reader's ValueError."""
     from llamalloc.reporting import stats_summary
 
-    if _looks_like_json(file):
+    start = _start_of(file)
+    if start.startswith(learned_state.MAGIC):
+        from llamalloc.reporting import learned_summary
+
+        return learned_summary.summarise(learned_state.read(file), str(file))
+    if start.lstrip()[:1] == b"{":
         return stats_summary.summarise(stats_summary.read(file), str(file))
     from llamalloc.formats import profile
     from llamalloc.reporting import profile_summary
@@ -60,10 +71,10 @@ def _summary(file: Path) -> Any:
     return profile_summary.summarise(profile.read(file))
 
 
-def _looks_like_json(file: Path) -> bool:
+def _start_of(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return stream.read(64).lstrip()[:1] == b"{"
+            return stream.read(64)
     except OSError as error:
         raise ValueError(f"{file}: {(error.strerror or str(error)).lower()}") from error
 
@@ -72,14 +83,12 @@ def _print_text(summaries: list[Any]) -> None:
     from rich.console import Console
 
     from llamalloc.reporting import text
-    from llamalloc.reporting.stats_summary import StatsSummary
 
     console = Console(highlight=False)
     for number, summary in enumerate(summaries):
         if number:
             console.rule()
-        show = text.print_stats if isinstance(summary, StatsSummary) else text.print_profile
-        show(summary, console)
+        text.print_summary(summary, console)
 
 
 def _print_json(summaries: list[Any]) -> None:
@@ -92,13 +101,11 @@ def _print_json(summaries: list[Any]) -> None:
 def _write_page(summaries: list[Any], path: Path) -> None:
     from llamalloc.reporting import html
     from llamalloc.reporting.page import Page
-    from llamalloc.reporting.stats_summary import StatsSummary
 
     page = Page(", ".join(dict.fromkeys(summary.program for summary in summaries)))
     for summary in summaries:
         page.paragraph(summary.file, "soft")
-        add = html.add_stats if isinstance(summary, StatsSummary) else html.add_profile
-        add(page, summary)
+        html.add_summary(page, summary)
     try:
         path.write_text(page.render())
     except OSError as error:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
 
 MAGIC = b"llmlearn"
@@ -169,7 +170,7 @@ def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
         raise StateError(f"{what}: damaged, the checksum does not match")
     rows = _NODE.iter_unpack(data[_HEADER.size : -_TAIL.size])
     nodes = tuple(Node(*row[:3], row[3:10], row[10:17], row[17]) for row in rows)
-    ascending = all(a.key < b.key for a, b in zip(nodes, nodes[1:], strict=False))
+    ascending = all(a.key < b.key for a, b in pairwise(nodes))
     if not ascending or not all(_is_sane(node) for node in nodes):
         raise StateError(f"{what}: damaged, its nodes are not sane")
     return nodes

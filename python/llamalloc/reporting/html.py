@@ -7,10 +7,29 @@ from llamalloc.formats.contracts import stats as stat_rows
 from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.reporting import pictures
 from llamalloc.reporting.frames import demangled, shortened
+from llamalloc.reporting.learned_summary import LearnedSummary
 from llamalloc.reporting.page import Page
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
-from llamalloc.reporting.text import life, number, without_huge_pages
+from llamalloc.reporting.text import learned_head, learned_rows, life, number, without_huge_pages
+
+
+def add_summary(page: Page, summary: ProfileSummary | StatsSummary | LearnedSummary) -> None:
+    """Whatever the report is on."""
+    if isinstance(summary, StatsSummary):
+        add_stats(page, summary)
+    elif isinstance(summary, LearnedSummary):
+        add_learned(page, summary)
+    else:
+        add_profile(page, summary)
+
+
+def add_learned(page: Page, summary: LearnedSummary) -> None:
+    """Whose state it is, the gate's verdict, contexts by class."""
+    page.paragraph(learned_head(summary) + ".")
+    page.paragraph(summary.gate)
+    page.heading("What was learned")
+    page.table(("lifetime", "contexts"), learned_rows(summary))
 
 
 def add_profile(page: Page, summary: ProfileSummary) -> None:

@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from llamalloc.formats.contracts import lifetime_classes
 from llamalloc.formats.contracts import stats as stat_rows
 from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.reporting.frames import demangled, shortened
+from llamalloc.reporting.learned_summary import LearnedSummary
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
 
@@ -30,6 +32,44 @@ def _table(title: str, *heads: str, first: str = "") -> Table:
     for head in heads:
         view.add_column(head, justify="right", no_wrap=True)
     return view
+
+
+def print_summary(
+    summary: ProfileSummary | StatsSummary | LearnedSummary, console: Console
+) -> None:
+    """Whatever the report is on."""
+    if isinstance(summary, StatsSummary):
+        print_stats(summary, console)
+    elif isinstance(summary, LearnedSummary):
+        print_learned(summary, console)
+    else:
+        print_profile(summary, console)
+
+
+def learned_head(summary: LearnedSummary) -> str:
+    """Whose state it is, and from how much."""
+    return (
+        f"{summary.program} (build {summary.build}): {summary.samples:,} samples from "
+        f"{summary.runs:,} runs in {summary.contexts:,} contexts"
+    )
+
+
+def learned_rows(summary: LearnedSummary) -> list[tuple[str, str]]:
+    """Contexts by what is known of them."""
+    meanings = {row.name: row.meaning for row in lifetime_classes()}
+    rows = [(meanings[name], f"{count:,}") for name, count in summary.decided.items()]
+    rows.append(("not decided: too few samples", f"{summary.undecided:,}"))
+    return [*rows, ("not seen in the last run", f"{summary.unseen:,}")]
+
+
+def print_learned(summary: LearnedSummary, console: Console) -> None:
+    """Whose state it is, the gate's verdict, contexts by class."""
+    console.print(escape(learned_head(summary)))
+    console.print(summary.gate)
+    view = _table("\nWhat was learned", "contexts")
+    for row in learned_rows(summary):
+        view.add_row(*row)
+    console.print(view)
 
 
 def print_profile(summary: ProfileSummary, console: Console) -> None:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What contracts/golden/learned_v1.learned holds; src/policy/learned_state_test.cc has it too."""
 
+import random
+
 from llamalloc.formats.learned_state import (
+    CLASSES,
     Gate,
     GateVerdict,
     LearnedState,
@@ -26,3 +29,25 @@ STATE = LearnedState(
         ),
     ),
 )
+
+
+def _evidence() -> list[Node]:
+    """Corners first, then counts at random that differ by orders of magnitude."""
+    nodes = [
+        Node(1, 1, deaths=(deaths, 0, 0, few, 0, 0, 0), young=(0, 0, 0, 0, young, 0, 0), elders=e)
+        for deaths in (0, 3, 4, 31, 32, 900, 9998, 20000)
+        for few in (0, 1)
+        for young in (0, 4, 1000)
+        for e in (0, young)
+    ]
+    chance = random.Random(3)
+    for _ in range(200):
+        counts = [int(chance.random() < 0.4) * int(2 ** chance.uniform(0, 15)) for _ in range(14)]
+        some = chance.randrange(sum(counts[7:]) + 1) * chance.randrange(2)
+        nodes.append(
+            Node(1, 1, 0, tuple(counts[:CLASSES]), tuple(counts[CLASSES:]), min(some, 65535))
+        )
+    return nodes
+
+
+EVIDENCE = _evidence()

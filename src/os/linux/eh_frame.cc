@@ -7,8 +7,10 @@
 
 #include <cstring>
 
+#include "base/code_key.h"
 #include "base/units.h"
 #include "os/linux/eh_frame_reader.h"
+#include "os/linux/elf_file.h"
 
 namespace llamalloc {
 namespace {
@@ -61,35 +63,15 @@ struct Mixer {
 
 constexpr size_t kFirstPage = 4096;  // of a module: always mapped
 
-// Mixes in the build-id, if the notes of [at, end) hold it.
-bool mix_build_id(const uint8_t* at, const uint8_t* end, Mixer* mixer) {
-  ElfW(Nhdr) head;
-  while (end - at >= static_cast<ptrdiff_t>(sizeof(head))) {
-    memcpy(&head, at, sizeof(head));
-    const uint64_t name = align_up(head.n_namesz, 4), bytes = align_up(head.n_descsz, 4);
-    at += sizeof(head);
-    if (name + bytes > static_cast<uint64_t>(end - at)) return false;
-    at += name;
-    if (head.n_type == NT_GNU_BUILD_ID && name == 4 && bytes >= 8) {
-      uint64_t first;  // of a hash: as good as the whole
-      memcpy(&first, at, sizeof(first));
-      mixer->add(first);
-      return true;
-    }
-    at += bytes;
-  }
-  return false;
-}
-
-// Mixes in what the ELF header and the notes say of the file, as far as they lie in the module's
-// first page (linkers put them there).
-void mix_first_page(const uint8_t* page, Mixer* mixer) {
+// What the ELF header and the notes say of the file, as far as they lie in the module's first page
+// (linkers put them there): the hash of its build-id; 0, and the header mixed in: it has none there.
+uint64_t read_first_page(const uint8_t* page, Mixer* mixer) {
   const ElfW(Ehdr)& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
   mixer->add(header.e_shoff);
   if (header.e_phoff > kFirstPage || header.e_phoff % 8 != 0 ||
       header.e_phentsize != sizeof(ElfW(Phdr)))
-    return;
+    return 0;
   const uint8_t* end = page + kFirstPage;
   const uint8_t* at = page + header.e_phoff;
   for (int i = 0; i < header.e_phnum && end - at >= (ptrdiff_t)sizeof(ElfW(Phdr)); ++i) {
@@ -98,9 +80,11 @@ void mix_first_page(const uint8_t* page, Mixer* mixer) {
     if (segment->p_type != PT_NOTE || segment->p_offset > kFirstPage) continue;
     const uint64_t room = kFirstPage - segment->p_offset;
     const uint64_t bytes = segment->p_filesz < room ? segment->p_filesz : room;
-    const uint8_t* note = page + segment->p_offset;
-    if (mix_build_id(note, note + bytes, mixer)) return;
+    const MemoryBytes notes({page + segment->p_offset, bytes});
+    const BuildId id = find_build_id(notes, {0, bytes}, segment->p_align);
+    if (id.size != 0) return hash_build_id(id.data, id.size);
   }
+  return 0;
 }
 
 // The CIE at `at`: fills what entries share. False: not one we can read.
@@ -170,9 +154,32 @@ bool read_entry(const UnwindModule& module, uintptr_t at, FrameEntry* out) {
   return reader.ok();
 }
 
-uint64_t identity_of(uint64_t build, uintptr_t start) {
+struct ModuleHashes {
+  uint64_t build = 0;  // of its build-id, else of its shape
+  uint64_t shape = 0;
+};
+
+ModuleHashes hashes_of(const UnwindModule& module) {
+  Mixer shape;
+  ModuleHashes hashes;
+  shape.add(module.limit - module.start);
+  shape.add(reinterpret_cast<uintptr_t>(module.index) - module.start);
+  if (module.start % kFirstPage == 0 && module.limit - module.start >= kFirstPage)
+    hashes.build = read_first_page(reinterpret_cast<const uint8_t*>(module.start), &shape);
+  uint32_t count;
+  if (const uint8_t* rows = index_rows(module, &count)) {
+    const IndexRow last = index_row(rows, count - 1);
+    shape.add(uint64_t{count} << 32 | static_cast<uint32_t>(last.entry));
+  }
+  hashes.shape = shape.value;
+  if (hashes.build == 0) hashes.build = shape.value;
+  return hashes;
+}
+
+uint64_t identity_of(const ModuleHashes& hashes, uintptr_t start) {
   Mixer mixer;
-  mixer.add(build);
+  mixer.add(hashes.build);
+  mixer.add(hashes.shape);
   mixer.add(start);
   return mixer.value;
 }
@@ -180,21 +187,11 @@ uint64_t identity_of(uint64_t build, uintptr_t start) {
 }  // namespace
 
 uint64_t module_identity(const UnwindModule& module) {
-  return identity_of(module_build(module), module.start);
+  return identity_of(hashes_of(module), module.start);
 }
 
 uint64_t module_build(const UnwindModule& module) {
-  Mixer mixer;
-  mixer.add(module.limit - module.start);
-  mixer.add(reinterpret_cast<uintptr_t>(module.index) - module.start);
-  if (module.start % kFirstPage == 0 && module.limit - module.start >= kFirstPage)
-    mix_first_page(reinterpret_cast<const uint8_t*>(module.start), &mixer);
-  uint32_t count;
-  if (const uint8_t* rows = index_rows(module, &count)) {
-    const IndexRow last = index_row(rows, count - 1);
-    mixer.add(uint64_t{count} << 32 | static_cast<uint32_t>(last.entry));
-  }
-  return mixer.value;
+  return hashes_of(module).build;
 }
 
 bool find_unwind_module(uintptr_t address, UnwindModule* out) {
@@ -204,8 +201,9 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   out->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   out->limit = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
   out->index = static_cast<const uint8_t*>(found.dlfo_eh_frame);
-  out->build = module_build(*out);
-  out->identity = identity_of(out->build, out->start);
+  const ModuleHashes hashes = hashes_of(*out);
+  out->build = hashes.build;
+  out->identity = identity_of(hashes, out->start);
   return true;
 }
 

@@ -42,7 +42,7 @@ void with_modules_held(Work& work) {
       &work);
 }
 
-// A hash of the module's build-id and the size of its table.
+// hash_build_id (base/code_key.h) of the module; of the shape of its table if it has no build-id.
 uint64_t module_build(const UnwindModule& module);
 // The same with its address. So another file mapped at the same address after dlclose has another
 // identity.

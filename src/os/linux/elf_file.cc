@@ -95,28 +95,33 @@ BuildId ElfFile::build_id() const {
         !bytes_.read(header_.e_phoff + i * sizeof(segment), &segment, sizeof(segment)))
       return {};
     if (segment.p_type != PT_NOTE) continue;
-    const BuildId id = find_build_id(bytes_, {segment.p_offset, segment.p_filesz});
+    const BuildId id = find_build_id(bytes_, {segment.p_offset, segment.p_filesz}, segment.p_align);
     if (id.size != 0) return id;
   }
   return {};
 }
 
-BuildId find_build_id(const ByteSource& bytes, FileExtent notes) {
+// A note (ELF-64, chapter 5) is {name bytes, description bytes, type}, name, description. Both
+// start at multiples of 8 in a segment that is aligned so, at multiples of 4 in all others.
+BuildId find_build_id(const ByteSource& bytes, FileExtent notes, uint64_t alignment) {
   struct {
     Elf64_Nhdr head;
     char name[4];
   } note;
+  static_assert(sizeof(note) % 8 == 0, "the description follows in either alignment");
+  const size_t step = alignment == 8 ? 8 : 4;
   if (notes.offset > bytes.size() || notes.size > bytes.size() - notes.offset) return {};
   while (notes.size >= sizeof(note) && bytes.read(notes.offset, &note, sizeof(note))) {
-    const uint64_t name = align_up(note.head.n_namesz, 4);
-    const uint64_t whole = sizeof(note.head) + name + align_up(note.head.n_descsz, 4);
-    if (whole > notes.size) return {};
+    const uint64_t text = align_up(sizeof(note.head) + note.head.n_namesz, step);
+    if (text + note.head.n_descsz > notes.size) return {};
     BuildId id;
     if (note.head.n_type == NT_GNU_BUILD_ID && note.head.n_namesz == sizeof(note.name) &&
         memcmp(note.name, "GNU", 4) == 0 && note.head.n_descsz <= sizeof(id.data)) {
       id.size = static_cast<uint8_t>(note.head.n_descsz);
-      return bytes.read(notes.offset + sizeof(note), id.data, id.size) ? id : BuildId{};
+      return bytes.read(notes.offset + text, id.data, id.size) ? id : BuildId{};
     }
+    const uint64_t whole = align_up(text + note.head.n_descsz, step);
+    if (whole > notes.size) return {};
     notes = {notes.offset + whole, notes.size - whole};
   }
   return {};

@@ -6,7 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "os/loader.h"
 
 namespace llamalloc {
 
@@ -71,15 +72,6 @@ struct SymbolExtents {
   FileExtent strings;
 };
 
-struct BuildId {
-  uint8_t data[32] = {};
-  uint8_t size = 0;  // 0: there is none
-
-  bool operator==(const BuildId& o) const {
-    return size == o.size && memcmp(data, o.data, size) == 0;
-  }
-};
-
 class ElfFile {
  public:
   explicit ElfFile(const ByteSource& bytes);  // which must outlive it
@@ -103,7 +95,7 @@ class ElfFile {
   bool ok_ = false;
 };
 
-// The build-id among the notes that lie there.
-BuildId find_build_id(const ByteSource& bytes, FileExtent notes);
+// The build-id among the notes that lie there, in a segment of that p_align.
+BuildId find_build_id(const ByteSource& bytes, FileExtent notes, uint64_t alignment);
 
 }  // namespace llamalloc

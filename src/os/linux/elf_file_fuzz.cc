@@ -43,7 +43,8 @@ void run(ByteRange range, FuzzPages& system) {
   const MemoryBytes bytes(range);
   const ElfFile file(bytes);
   file.build_id();
-  find_build_id(bytes, {0, bytes.size()});
+  find_build_id(bytes, {0, bytes.size()}, 4);
+  find_build_id(bytes, {0, bytes.size()}, 8);
   Elf64_Phdr headers[3]{};
   file.has_program_headers(headers, 3);
   read_table(range, file, SHT_SYMTAB, system);

@@ -178,6 +178,34 @@ TEST(ElfFile, TheInnermostFunctionNamesAnAddress) {
   EXPECT_EQ(id.data[2], 3);
 }
 
+// A segment of notes that is aligned to 8: a note with a description of 4 bytes, then the build-id,
+// whose description has 22 bytes, unpadded at the end.
+std::vector<uint8_t> padded_notes() {
+  struct {
+    Elf64_Nhdr head{4, 4, 5};
+    char name[4] = {'G', 'N', 'U', 0};
+    uint8_t text[8] = {9, 9, 9, 9};
+  } first;
+  struct {
+    Elf64_Nhdr head{4, 22, NT_GNU_BUILD_ID};
+    char name[4] = {'G', 'N', 'U', 0};
+    uint8_t id[22] = {1, 2, 3};
+  } second;
+  std::vector<uint8_t> notes(sizeof(first) + 16 + 22);
+  memcpy(notes.data(), &first, sizeof(first));
+  memcpy(notes.data() + sizeof(first), &second, 16 + 22);
+  return notes;
+}
+
+TEST(ElfFile, NotesMayBeAlignedToEight) {
+  const std::vector<uint8_t> notes = padded_notes();
+  const MemoryBytes bytes({notes.data(), notes.size()});
+  const BuildId id = find_build_id(bytes, {0, notes.size()}, 8);
+  ASSERT_EQ(id.size, 22u);
+  EXPECT_EQ(id.data[2], 3);
+  EXPECT_EQ(find_build_id(bytes, {0, notes.size() - 1}, 8).size, 0u) << "it is cut off";
+}
+
 TEST(ElfFile, SurvivesMutation) {
   const std::vector<uint8_t> file = small_file();
   std::mt19937_64 random(3);

@@ -54,11 +54,15 @@ void Lock::forget_rank() const {
 }
 #endif
 
-void Lock::this_thread_holds_none() {
-  locks_of_this_thread = 0;
+void Lock::forget_order() {
 #ifdef LLAMALLOC_CHECK_BUILD
   for (const Lock*& lock : highest) lock = nullptr;
 #endif
+}
+
+void Lock::this_thread_holds_none() {
+  locks_of_this_thread = 0;
+  forget_order();
 }
 
 void Lock::this_thread_holds_all(bool yes) {

@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/module_watch.h"
 
-#include <link.h>
-
-#include <cstring>
-
-#include "base/units.h"
+#include "os/linux/elf_file.h"
+#include "os/linux/loaded_modules.h"
 
 namespace llamalloc {
-namespace {
-
-// FNV-1a; never 0.
-uint64_t hash(const uint8_t* bytes, size_t count) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (size_t i = 0; i < count; ++i) h = (h ^ bytes[i]) * 0x100000001b3;
-  return h | 1;
-}
-
-// Of a note segment (ELF-64, chapter 5): {name bytes, description bytes, type}, name, description.
-uint64_t find_build_id(const uint8_t* note, const uint8_t* end, size_t alignment) {
-  while (static_cast<size_t>(end - note) >= sizeof(Elf64_Nhdr)) {
-    Elf64_Nhdr header;
-    memcpy(&header, note, sizeof(header));
-    const size_t name_end = sizeof(header) + header.n_namesz;
-    const size_t text = align_up(name_end, alignment);
-    const size_t size = align_up(text + header.n_descsz, alignment);
-    if (text + header.n_descsz > static_cast<size_t>(end - note)) return 0;
-    const bool is_gnu = header.n_namesz == 4 && memcmp(note + sizeof(header), "GNU", 4) == 0;
-    if (is_gnu && header.n_type == NT_GNU_BUILD_ID) return hash(note + text, header.n_descsz);
-    if (size >= static_cast<size_t>(end - note)) return 0;
-    note += size;
-  }
-  return 0;
-}
-
-}  // namespace
-
 bool ModuleWatch::describe(const dl_phdr_info& info, Module* out) {
-  *out = {~uintptr_t{0}, 0, 0, 0, 0, 0};
+  *out = {};
+  out->low = ~uintptr_t{0};
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const auto& part = info.dlpi_phdr[i];
     if (part.p_type != PT_LOAD) continue;
@@ -45,13 +15,13 @@ bool ModuleWatch::describe(const dl_phdr_info& info, Module* out) {
     if (start < out->low) out->low = start;
     if (start + part.p_memsz > out->high) out->high = start + part.p_memsz;
   }
-  for (int i = 0; i < info.dlpi_phnum && out->build_id == 0; ++i) {
+  for (int i = 0; i < info.dlpi_phnum && out->build_id.size == 0; ++i) {
     const auto& part = info.dlpi_phdr[i];
     const uintptr_t start = info.dlpi_addr + part.p_vaddr;
     if (part.p_type != PT_NOTE || start < out->low || start > out->high) continue;
     if (part.p_memsz > out->high - start) continue;
-    const auto* note = reinterpret_cast<const uint8_t*>(start);
-    out->build_id = find_build_id(note, note + part.p_memsz, part.p_align == 8 ? 8 : 4);
+    const MemoryBytes notes({reinterpret_cast<const uint8_t*>(start), part.p_memsz});
+    out->build_id = find_build_id(notes, {0, part.p_memsz}, part.p_align);
   }
   return out->low < out->high;
 }
@@ -65,43 +35,30 @@ bool ModuleWatch::open(MetadataArena& arena) {
   return true;
 }
 
-// The loader counts under its lock, so that the names and notes that we read stay mapped.
 uint8_t ModuleWatch::look() {
-  struct Reading {
-    ModuleWatch& watch;
-    bool changed = false;
-    bool unloads = false;
-  } reading{*this};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        Reading& r = *static_cast<Reading*>(argument);
-        ModuleWatch& watch = r.watch;
-        if (!r.changed) {
-          if (watch.loads_ == info->dlpi_adds && watch.unloads_ == info->dlpi_subs) return 1;
-          r.changed = true;
-          r.unloads = watch.unloads_ != info->dlpi_subs;
-          watch.loads_ = info->dlpi_adds;
-          watch.unloads_ = info->dlpi_subs;
-          watch.expected_ = 0;
-          ++watch.looks_;
-        }
-        Module found;
-        if (describe(*info, &found)) watch.meet(found, r.unloads);
-        return 0;
-      },
-      &reading);
-  if (!reading.changed) return 0;
+  const uint64_t unloads_before = counts_.unloads;
+  bool unloads = false;
+  const auto start = [&] {
+    unloads = counts_.unloads != unloads_before;
+    expected_ = 0;
+    ++looks_;
+  };
+  const auto visit = [&](const dl_phdr_info& info) {
+    Module found;
+    if (describe(info, &found)) meet(found, unloads);
+  };
+  if (!read_changed_modules(counts_, start, visit)) return 0;
   const uint8_t gone = drop_unseen();
-  return reading.unloads ? static_cast<uint8_t>(gone | kUnknown) : 0;
+  return unloads ? static_cast<uint8_t>(gone | kUnknown) : 0;
 }
 
-void ModuleWatch::meet(Module found, bool unloads) {
+void ModuleWatch::meet(Module& found, bool unloads) {
   for (size_t i = 0; i < count_; ++i) {
     const size_t at = (expected_ + i) % count_;
     Module& known = modules_[at];
     const bool same = known.low == found.low && known.high == found.high &&
                       known.build_id == found.build_id && known.seen != looks_;
-    if (!same || (unloads && found.build_id == 0 && known.mark != 0)) continue;
+    if (!same || (unloads && found.build_id.size == 0 && known.mark != 0)) continue;
     known.seen = looks_;
     expected_ = at + 1;
     return;

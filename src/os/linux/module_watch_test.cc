@@ -23,9 +23,26 @@ class ModuleWatchTest : public testing::Test {
   void SetUp() override { ASSERT_TRUE(watch_.open(arena_)); }
   void TearDown() override { EXPECT_TRUE(watch_.is_consistent()); }
 
+  // Loads it and looks: place_ is in its code, mark_ is its mark.
+  void load(const std::string& path) {
+    plugin_ = std::make_unique<LoadedPlugin>(path);
+    place_ = plugin_->address("touch") + 5;
+    watch_.look();
+    mark_ = watch_.mark_of(place_);
+  }
+  // Unloads it and loads the other; whether that lies in the same place.
+  bool replace(const std::string& path) {
+    plugin_.reset();
+    plugin_ = std::make_unique<LoadedPlugin>(path);
+    return plugin_->address("touch") + 5 == place_;
+  }
+
   PluginFolder folder_;
   MetadataArena arena_{system_pages};
   ModuleWatch watch_;
+  std::unique_ptr<LoadedPlugin> plugin_;
+  uintptr_t place_ = 0;
+  uint8_t mark_ = 0;
   const uintptr_t here_ = reinterpret_cast<uintptr_t>(&system);
 };
 
@@ -55,17 +72,12 @@ TEST_F(ModuleWatchTest, AnotherBuildInTheSamePlaceIsAnotherModule) {
   for (const char* flags : {"-Wl,--build-id=sha1", kPlain}) {
     const std::string first = folder_.compile("first", code(3), flags);
     const std::string second = folder_.compile("second", code(5), flags);
-    auto plugin = std::make_unique<LoadedPlugin>(first);
-    const uintptr_t place = plugin->address("touch") + 5;
-    watch_.look();
-    const uint8_t mark = watch_.mark_of(place);
-    plugin.reset();
-    plugin = std::make_unique<LoadedPlugin>(second);
-    if (plugin->address("touch") + 5 != place) GTEST_SKIP() << "it lies elsewhere";
-    EXPECT_EQ(watch_.look() & mark, mark) << flags;
-    EXPECT_FALSE(watch_.stayed(place));
-    EXPECT_NE(watch_.mark_of(place), mark);
-    plugin.reset();
+    load(first);
+    if (!replace(second)) GTEST_SKIP() << "it lies elsewhere";
+    EXPECT_EQ(watch_.look() & mark_, mark_) << flags;
+    EXPECT_FALSE(watch_.stayed(place_));
+    EXPECT_NE(watch_.mark_of(place_), mark_);
+    plugin_.reset();
     watch_.look();
   }
 }
@@ -73,16 +85,11 @@ TEST_F(ModuleWatchTest, AnotherBuildInTheSamePlaceIsAnotherModule) {
 // It would teach the same again.
 TEST_F(ModuleWatchTest, TheSameBuildInTheSamePlaceStays) {
   const std::string path = folder_.compile("a", code(3));
-  auto plugin = std::make_unique<LoadedPlugin>(path);
-  const uintptr_t place = plugin->address("touch") + 5;
-  watch_.look();
-  const uint8_t mark = watch_.mark_of(place);
-  plugin.reset();
-  plugin = std::make_unique<LoadedPlugin>(path);
-  if (plugin->address("touch") + 5 != place) GTEST_SKIP() << "it lies elsewhere";
+  load(path);
+  if (!replace(path)) GTEST_SKIP() << "it lies elsewhere";
   EXPECT_EQ(watch_.look(), ModuleWatch::kUnknown) << "others may have come and gone";
-  EXPECT_TRUE(watch_.stayed(place));
-  EXPECT_EQ(watch_.mark_of(place), mark);
+  EXPECT_TRUE(watch_.stayed(place_));
+  EXPECT_EQ(watch_.mark_of(place_), mark_);
 }
 
 TEST_F(ModuleWatchTest, OthersStayWhereverModulesComeAndGo) {

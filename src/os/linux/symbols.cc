@@ -6,6 +6,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/linux/eh_frame.h"
+#include "os/linux/loaded_modules.h"
 #include "os/linux/symbols_module.h"
 
 namespace llamalloc {
@@ -47,28 +48,14 @@ class NameWriter {
 }  // namespace
 
 void Symboliser::refresh() {
-  struct Reading {
-    Symboliser& symboliser;
-    bool first;
-  } reading{*this, true};
-  // Under the loader's lock, so that names and notes stay mapped while they are read.
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        Reading& r = *static_cast<Reading*>(argument);
-        Symboliser& s = r.symboliser;
-        if (r.first) {
-          if (s.loads_seen_ == info->dlpi_adds && s.unloads_seen_ == info->dlpi_subs) return 1;
-          s.loads_seen_ = info->dlpi_adds;
-          s.unloads_seen_ = info->dlpi_subs;
-          r.first = false;
-          for (Module* m = s.modules_; m != nullptr; m = m->next) m->loaded = false;
-        }
-        Module found;
-        if (found.describe(*info)) s.take_in(found);
-        return 0;
-      },
-      &reading);
-  if (!reading.first) retire_unloaded();
+  const auto start = [this] {
+    for (Module* m = modules_; m != nullptr; m = m->next) m->loaded = false;
+  };
+  const auto visit = [this](const dl_phdr_info& info) {
+    Module found;
+    if (found.describe(info)) take_in(found);
+  };
+  if (read_changed_modules(counts_, start, visit)) retire_unloaded();
 }
 
 namespace {
@@ -125,7 +112,7 @@ void Symboliser::retire_unloaded() {
 
 uint64_t Symboliser::changes() {
   refresh();
-  return loads_seen_ + unloads_seen_;
+  return counts_.loads + counts_.unloads;
 }
 
 Symboliser::Module* Symboliser::find_module(uintptr_t address, uint64_t image) {

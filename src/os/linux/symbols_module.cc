@@ -97,7 +97,7 @@ void Symboliser::Module::read_build_id() {
   for (int i = 0; i < header_count && build_id.size == 0; ++i) {
     if (headers[i].p_type != PT_NOTE || !is_mapped(headers[i])) continue;
     const LiveBytes notes(bias + headers[i].p_vaddr, headers[i].p_memsz);
-    build_id = find_build_id(notes, {0, notes.size()});
+    build_id = find_build_id(notes, {0, notes.size()}, headers[i].p_align);
   }
 }
 

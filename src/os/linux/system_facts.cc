@@ -54,6 +54,10 @@ bool has_raised_privileges() {
   return getauxval(AT_SECURE) != 0;
 }
 
+uintptr_t program_entry() {
+  return getauxval(AT_ENTRY);
+}
+
 SystemCallFilter system_call_filter() {
   const ErrnoKeeper keep;
   return {prctl(PR_GET_SECCOMP) > 0, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) > 0};

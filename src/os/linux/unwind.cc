@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/unwind.h"
 
+#include "base/code_key.h"
 #include "os/linux/eh_frame.h"
 #include "os/linux/unwind_row.h"
 #include "os/linux/unwind_stack.h"
@@ -108,12 +109,6 @@ bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow
   return registers->of[kRsp] > callee.of[kRsp] ? Step::kCaller : Step::kLost;
 }
 
-// Never 0.
-uint64_t code_at(const UnwindModule& module, uintptr_t pc) {
-  const uint64_t hash = (module.build ^ (pc - module.start)) * 0xFF51AFD7ED558CCDull;
-  return (hash ^ hash >> 32) | 1;
-}
-
 // The state of a walk: the registers of one frame after another. Only copies of its members are
 // handed to functions that are not inlined, so that the members live in registers.
 class Walker {
@@ -125,7 +120,7 @@ class Walker {
   // Of the module that the last step found.
   uint64_t image() const { return module_.identity; }
   uint64_t code_of(uintptr_t pc) const {
-    return module_.contains(pc) ? code_at(module_, pc) : 0;
+    return module_.contains(pc) ? code_key(module_.build, pc - module_.start) : 0;
   }
   uintptr_t stack_pointer() const { return sp_; }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
@@ -272,7 +267,12 @@ void unwind_cache_clear() {
 
 uint64_t code_of(uintptr_t return_address) {
   UnwindModule module;
-  return find_unwind_module(return_address - 1, &module) ? code_at(module, return_address) : 0;
+  return find_unwind_module(return_address - 1, &module) ? code_key(module.build, return_address - module.start) : 0;
+}
+
+uint64_t build_of_code(uintptr_t address) {
+  UnwindModule module;
+  return find_unwind_module(address, &module) ? module.build : 0;
 }
 
 uintptr_t unwind_function_start(uintptr_t pc) {
@@ -318,6 +318,9 @@ uint32_t unwind_frame_bytes(uintptr_t) {
   return 0;
 }
 uint64_t code_of(uintptr_t) {
+  return 0;
+}
+uint64_t build_of_code(uintptr_t) {
   return 0;
 }
 
