@@ -24,7 +24,7 @@ from lab.machine import machine
 from lab.places import LIBRARY, ROOT
 from lab.sites import build, plan, rows, table
 from lab.sites.plan import Step
-from lab.sites.process import RunError
+from lab.sites.process import Figures, RunError
 from lab.sites.results import Results
 from lab.sites.ways import VARIANTS, WAYS
 
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nsites: interrupted; nothing was written", file=sys.stderr)
         return 130
-    except (ValueError, build.BuildError, LauncherError) as error:
+    except (ValueError, build.BuildError, LauncherError, RunError) as error:
         print(f"sites: {error}", file=sys.stderr)
         return 2
 
@@ -94,6 +94,8 @@ def _run(options: argparse.Namespace) -> int:
     steps = plan.steps(options, results)
     for line in results.missing:
         print(f"sites: {line}", flush=True)
+    if results.cases:
+        results.floor = _floor(steps[0], options)
     _measure(steps, results, options)
     return _show(results, options)
 
@@ -107,6 +109,14 @@ def _measure(steps: list[Step], results: Results, options: argparse.Namespace) -
                 progress.update(task, description=f"round {turn} of {options.runs}: {step.case}")
                 if not step.case.failed:
                     _one(step, turn, results, options, lambda: progress.advance(task))
+
+
+def _floor(step: Step, options: argparse.Namespace) -> Figures:
+    """What the program keeps without temporary objects. Raises RunError."""
+    alone = ["--peak", str(-(-options.survivors >> 10)), "--survivors", str(options.survivors)]
+    with tempfile.TemporaryDirectory(prefix="llamalloc-sites-") as folder:
+        runner = rows.Runner(options.lib, "", options.settle, Path(folder))
+        return runner.run(rows.BLIND, [step.command[0], *alone], {})
 
 
 def _one(

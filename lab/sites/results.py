@@ -89,6 +89,7 @@ class Results:
     cases: list[Case] = field(default_factory=list)
     guarded: list[Case] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    floor: Figures | None = None  # the survivors alone, blind: what no placement can undercut
 
     def faults(self) -> list[str]:
         """A line for each case that could not run to its end."""

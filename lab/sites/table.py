@@ -32,6 +32,13 @@ def ways(results: Results) -> Table:
     view.add_column("verdict", no_wrap=True)
     for case in results.cases:
         view.add_row(*_way(case, results.rows, last))
+    if floor := results.floor:
+        parts = (floor.judged, floor.rss, floor.regions, floor.charge)
+        view.caption = (
+            "the survivors alone, blind: {} (RSS {}, 2 MiB regions {}, charge {})".format(
+                *map(mib, parts)
+            )
+        )
     return view
 
 
@@ -79,4 +86,6 @@ def _guarded(case: Case, row: str) -> list[str]:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    return Table(
+        title=title, title_justify="left", caption_justify="left", box=box.SIMPLE, pad_edge=False
+    )

@@ -108,7 +108,10 @@ def shown(view) -> str:
 
 
 def test_tables_show_median_worst_and_verdict():
-    text = shown(table.ways(results()))
+    found = results()
+    found.floor = figures(8, charge=6)
+    text = shown(table.ways(found))
+    assert "the survivors alone, blind: 8.0 (RSS 8.0, 2 MiB regions 20.0, charge 6.0)" in text
     assert "1,048 (1,048)" in text and "50.0 (60.0)" in text and "9.5 (10.0)" in text
     assert "reached" in text and "missed" in text
     guarded = shown(table.guarded(results()))
