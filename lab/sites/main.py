@@ -138,6 +138,7 @@ def _one(
 
 
 def _show(results: Results, options: argparse.Namespace) -> int:
+    results.write(options.out / "results.json")
     console = Console(width=None if sys.stdout.isatty() else 200)
     if results.cases:
         console.print(table.ways(results))
@@ -147,6 +148,5 @@ def _show(results: Results, options: argparse.Namespace) -> int:
         print(f"sites: FAULT {fault}")
     for line in results.said():
         print(f"sites: a program said: {line}")
-    results.write(options.out / "results.json")
     print(f"sites: {options.out / 'results.json'} holds every run")
     return 0 if results.is_reached() else 1
