@@ -30,3 +30,20 @@ def test_no_event_of_any_thread_is_lost(words: list[str], threads: int, tmp_path
     assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)
     assert found["foreign_frees"] > 100 and found["live_objects"] < 50
     assert any("main" in name for stack in found["top_stacks"] for name in stack["frames"])
+
+
+def test_threads_of_a_forked_child_share_its_file(tmp_path: Path) -> None:
+    """Its first full buffers come at once, and the first one of them makes the file."""
+    path = tmp_path / "t.trace"
+    command = [sys.executable, "-m", "llamalloc.cli", "trace", "-o", path, "--"]
+    program = [compile_program("forked_writers"), "20"]
+    done = subprocess.run(
+        [*command, *program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    children = list(tmp_path.glob("t.trace.*"))
+    assert len(children) == 20
+    for child in children:
+        found = traces.info(child)
+        assert found["allocations"] >= 8 * 20_000, json.dumps(found)
+        assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)

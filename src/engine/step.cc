@@ -43,14 +43,14 @@ void Engine::give_memory_back(Nanos now) {
   heap.pages().collapse_first_pages();
   const Nanos delay = release_delay();
   heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
-  heap.release_direct(now - (delay < kDirectDelay ? delay : kDirectDelay));
+  heap.direct().release(now - (delay < kDirectDelay ? delay : kDirectDelay));
 }
 
 Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.release_direct(Nanos::max()), heap.pages().break_idle(now)};
+          heap.direct().release(Nanos::max()), heap.pages().break_idle(now)};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

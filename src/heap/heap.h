@@ -113,6 +113,9 @@ class Heap {
 
   PageHeap& pages() { return pages_; }
   const PageHeap& pages() const { return pages_; }
+  // For its figures, and to release what is freed; objects come and go by the functions below.
+  DirectMappings& direct() { return direct_; }
+  const DirectMappings& direct() const { return direct_; }
 
   Span* find(const void* pointer) const { return map_.find(pointer); }
 
@@ -193,19 +196,14 @@ class Heap {
     drain_parked();
     return pages_.release(before, retain_pages);
   }
-  // The same for freed direct mappings; returns bytes.
-  size_t release_direct(Nanos before) { return direct_.release(before); }
 
   // Whether there is something to release: empty huge pages, parked runs, freed mappings with
   // memory behind them, or slots in depots.
   bool has_empty_pages() const {
-    return pages_.has_empty() || cached_direct_bytes() != 0 || parked_.any() || depot_bytes() != 0;
+    return pages_.has_empty() || direct_.kept_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
-  size_t cached_direct_bytes() const { return direct_.kept_bytes(); }
   // Resident bytes of the map from addresses to spans; the arena counts the span records.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
-  size_t direct_bytes() const { return direct_.bytes(); }
-  size_t direct_count() const { return direct_.count(); }
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
   // changes meanwhile is counted or not.
   //   held   pages in use, less what sparse ones gave back
@@ -215,20 +213,6 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
-  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
-  template <typename F>
-  void for_each_span(const HugePage& page, F&& f) const {
-    for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
-      const Span* span = map_.find_any(page.base + block * kBlockSize);
-      uint32_t blocks = 1;
-      if (span != nullptr) {
-        blocks = span->kind == SpanKind::slots ? kSizeClassRows[span->bin % kSizeClasses].blocks
-                                               : Blocks::covering(span->bytes).n;
-        f(*span);
-      }
-      block = page.used.next(block + blocks, true);
-    }
-  }
 
   // f(Lock&) for every lock, in the order in which they may be taken.
   template <typename F>
@@ -247,14 +231,23 @@ class Heap {
   void reset_locks_after_fork() {
     for_each_lock([](Lock& lock) { lock.reset(); });
   }
-  bool any_lock_is_held() {
-    bool held = false;
-    for_each_lock([&](Lock& lock) { held |= lock.is_held(); });
-    return held;
-  }
   bool is_consistent();
 
  private:
+  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
+  template <typename F>
+  void for_each_span(const HugePage& page, F&& f) const {
+    for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
+      const Span* span = map_.find_any(page.base + block * kBlockSize);
+      uint32_t blocks = 1;
+      if (span != nullptr) {
+        blocks = span->kind == SpanKind::slots ? kSizeClassRows[span->bin % kSizeClasses].blocks
+                                               : Blocks::covering(span->bytes).n;
+        f(*span);
+      }
+      block = page.used.next(block + blocks, true);
+    }
+  }
   size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);

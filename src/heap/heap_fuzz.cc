@@ -44,7 +44,7 @@ class Run {
     heap_.release(Nanos::max(), 0);
     CHECK(heap_.is_consistent());
     for (PageGroup group : kGroups) CHECK_EQ(heap_.count(group).pages, size_t{0});
-    CHECK_EQ(heap_.direct_bytes(), size_t{0});
+    CHECK_EQ(heap_.direct().bytes(), size_t{0});
     CHECK_EQ(heap_.pages().in_use(), size_t{0});
   }
 
@@ -194,7 +194,7 @@ class Run {
     if (what == 1 && number % 2 == 1)
       heap_.pages().break_idle(system_.time - Nanos::millis(number));
     if (what == 2) heap_.release(system_.time - Nanos::millis(number), number % 4);
-    if (what == 3) heap_.release_direct(system_.time - Nanos::millis(number));
+    if (what == 3) heap_.direct().release(system_.time - Nanos::millis(number));
     if (what == 4 && number % 2 == 0) heap_.pages().collapse_first_pages();
     if (what == 4 && number % 2 == 1) CHECK(heap_.drain_depots() == nullptr);
   }

@@ -371,13 +371,13 @@ TEST_F(HeapTest, AlignmentsUpToAGibibyte) {
 
 TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
   Span* span = heap_.allocate(5 << 20, 1, PageGroup::unknown, false);
-  EXPECT_EQ(heap_.direct_bytes(), size_t{5} << 20);
+  EXPECT_EQ(heap_.direct().bytes(), size_t{5} << 20);
   span->base[(5 << 20) - 1] = 7;
   ASSERT_NE(heap_.resize(span, 9 << 20), nullptr);
   EXPECT_EQ(span->base[(5 << 20) - 1], 7);
   EXPECT_EQ(heap_.find(span->base), span);
   heap_.deallocate(span);
-  EXPECT_EQ(heap_.direct_bytes(), 0u);
+  EXPECT_EQ(heap_.direct().bytes(), 0u);
 }
 
 // A page whose objects outlive the deadline serves the next longer group from then on.
@@ -508,7 +508,7 @@ TEST_F(HeapTest, AgreesWithANaiveOracle) {
     if (step % 1000 == 0) {
       ASSERT_TRUE(heap_.is_consistent()) << step;
       heap_.release(system_.time, random() % 4);
-      heap_.release_direct(system_.time);
+      heap_.direct().release(system_.time);
       system_.time = system_.time + Nanos::millis(700);
       heap_.pages().promote_expired(system_.time);
       heap_.pages().break_idle(system_.time);
@@ -531,7 +531,7 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   system_.on_release = [](void* argument) {
     auto& w = *static_cast<Watch*>(argument);
     ++w.calls;
-    w.locked += w.heap->any_lock_is_held();
+    w.heap->for_each_lock([&](Lock& lock) { w.locked += lock.is_held(); });
   };
   std::vector<char*> slots;
   for (int i = 0; i < 20000; ++i) slots.push_back(one(kGroups[i % 4], 1000));
@@ -543,7 +543,7 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   for (char* slot : slots) EXPECT_EQ(heap_.give_one(slot), nullptr);
   for (Span* span : spans) heap_.deallocate(span);
   EXPECT_GT(heap_.release(Nanos::max(), 0), 10u);
-  EXPECT_GT(heap_.release_direct(Nanos::max()), 0u);
+  EXPECT_GT(heap_.direct().release(Nanos::max()), 0u);
   EXPECT_GT(watch.calls, 20);
   EXPECT_EQ(watch.locked, 0);
 }

@@ -158,7 +158,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
 void Gate::engage() {
   if (round_.low.count != 0) take_in(&kept_.blind, waste_of_round());
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
-  on_ = true;
+  on_ = late_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
 }
@@ -170,6 +170,7 @@ void Gate::verify(Nanos now) {
     on_ = was_large_ = false;
     return start_round(cycle_.is_low());
   }
+  if (late_) return;
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
   if (!round_is_over() && !waited) return;
   GateWaste placed = waste_of_round();
@@ -229,11 +230,16 @@ void Gate::describe(char* out, size_t room) const {
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
              "with it, %u %% without",
              times == kMostReversals ? " for good" : "", times, placed, blind);
-  } else if (on_ && kept_.placed.rounds != 0) {
+  } else if (on_ && !late_ && kept_.placed.rounds != 0) {
     snprintf(out, room,
              "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
+  } else if (is_late()) {
+    snprintf(out, room,
+             "placement by lifetime is on for what lives long, and from the next start on for all: "
+             "without it troughs pinned %u %% of the peak, held/live %u.%02u",
+             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "

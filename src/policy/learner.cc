@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/learner.h"
 
+#include "heap/heap.h"
 #include "profile/scratch_pages.h"
 
 namespace llamalloc {
@@ -19,9 +20,6 @@ uint16_t clamp(uint32_t count) {
 
 bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
-}
-bool is_long(LifetimeClass lifetime) {
-  return group_of(lifetime) == PageGroup::permanent || group_of(lifetime) == PageGroup::session;
 }
 
 Evidence sum_of(const Learner::Node& node) {
@@ -242,21 +240,31 @@ void Learner::fill(ContextTree& tree) const {
   tree.publish();
 }
 
+// What is alive and would not lie in the pages of those that die soon. A context that is not
+// decided does not, either.
 void Learner::sum_shares(const Rows& rows) {
   double allocated = 0, alive = 0;
-  Shares sums;
+  double soon[kPageGroups] = {}, kept[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
+    if (row.bucket > kRunMax) continue;
     const double samples = row.evidence.samples();
     allocated += samples;
     alive += row.live;
-    if (row.node == kNone || nodes_[row.node].shown >= kDeeper) continue;
-    const auto lifetime = static_cast<LifetimeClass>(nodes_[row.node].shown);
-    if (is_short(lifetime)) sums.short_lived += samples;
-    if (is_long(lifetime)) sums.long_lived += row.live;
+    const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
+    const bool decided = shown < kDeeper;
+    const auto lifetime = decided ? static_cast<LifetimeClass>(shown) : LifetimeClass::never;
+    const auto group = static_cast<size_t>(group_of(lifetime));
+    if (decided && dies_soon(lifetime)) soon[group] += samples;
+    kept[group] += row.live;
   }
-  shares_ = {allocated > 0 ? sums.short_lived / allocated : 0,
-             alive > 0 ? sums.long_lived / alive : 0};
+  constexpr auto kTransient = static_cast<size_t>(PageGroup::transient);
+  constexpr auto kBrief = static_cast<size_t>(PageGroup::brief);
+  size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
+  double longer = 0;
+  while (++group < kPageGroups) longer += kept[group];
+  shares_ = {allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0,
+             alive > 0 ? longer / alive : 0};
 }
 
 void Learner::notice_collapse(double live, Nanos now) {

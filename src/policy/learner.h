@@ -46,10 +46,10 @@ class Learner {
   static constexpr uint8_t kNothing = 0xff;
   static constexpr uint8_t kDeeper = 0x80;
 
-  // By the verdicts on contexts.
+  // By the verdicts on contexts, without what has a mapping of its own and pins nothing.
   struct Shares {
-    double short_lived = 0;  // of the bytes allocated
-    double long_lived = 0;   // of the bytes alive
+    double short_lived = 0;  // of the bytes allocated: those that die within some seconds
+    double long_lived = 0;   // of the bytes alive: those of contexts that live longer than most do
   };
 
   // False: no memory.

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "runtime/huge_page_switch.h"
+#include "runtime/learning.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -24,6 +25,8 @@ ProcessSnapshot* take_process_snapshot() {
                          .model = process.model_state,
                          .hugepages = huge_pages_state(),
                          .idle_caches = process_world.idle_caches_state(),
+                         .learning = learning_state(),
+                         .segregation = segregation_state(),
                          .thread_caches = process.threads.in_use()});
 }
 

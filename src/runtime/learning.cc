@@ -116,7 +116,7 @@ bool write_merged(LearnedState& file, NodeArray& before, NodeArray& now, char* e
   NodeArray merged;
   const bool whole = merge_nodes(file.nodes.view(), before.view(), now.view(), kMaxLearnedNodes,
                                  process.system, &merged);
-  if (!whole) snprintf(error, room, "state %s: no memory to write it", learning->path);
+  if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   file.header.program = learning->build;
   file.header.gate = learning->gate.kept();
   const bool written = whole && write_learned_state(learning->path, file.header, merged.view(),
@@ -183,6 +183,7 @@ void step_gate(Nanos now) {
                                             .long_share = shares.long_lived});
   const bool place = segregates(process.options.segregate.value, background.contexts.loaded(), on);
   if (process.placement_on.load(std::memory_order_relaxed) == place) return;
+  process.late.store(place && learning->gate.is_late(), std::memory_order_relaxed);
   process.placement_on.store(place, std::memory_order_release);
   process.threads.wake_all();
 }

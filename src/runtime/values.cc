@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/learning.h"
 #include "runtime/values.h"
 
 #include <cerrno>
@@ -53,6 +54,8 @@ bool read_value(const char* name, Options::Value* out) {
   *out = {};
   if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
   if (strcmp(name, "idle_caches") == 0) return out->text = process_world.idle_caches_state(), true;
+  if (strcmp(name, "learning") == 0) return out->text = learning_state(), true;
+  if (strcmp(name, "segregation") == 0) return out->text = segregation_state(), true;
   if (strcmp(name, "tag") == 0)
     return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
   // `stats` and `profile` are options; no statistic has the name of one.

@@ -7,7 +7,7 @@
 
 namespace llamalloc {
 
-// A statistic, an option, or "model_state", "idle_caches", "tag" of the calling
+// A statistic, an option, or "model_state", "idle_caches", "learning", "segregation", "tag" of the calling
 // thread. False: no such name.
 bool read_value(const char* name, Options::Value* out);
 

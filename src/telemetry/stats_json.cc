@@ -60,6 +60,10 @@ void StatsJson::add_head(Text* out) const {
   out->add_json_string(facts.model);
   out->add(", \"hugepages\": \"%s\", \"idle_caches\": ", facts.hugepages);
   out->add_json_string(facts.idle_caches);
+  out->add(",\n \"learning\": ");
+  out->add_json_string(facts.learning);
+  out->add(", \"segregation\": ");
+  out->add_json_string(facts.segregation);
   out->add(",\n");
 }
 

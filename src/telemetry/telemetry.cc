@@ -28,9 +28,9 @@ void Telemetry::add_totals(Figures* figures, const PoolCounts& pool) {
   for (const size_t free : figures->free_slots_of) figures->free_slots += free;
   figures->pages_backed = pages * kHugePageSize - unbacked;
   figures->peak_backed = raise_peak(figures->pages_backed);
-  figures->direct_bytes = from_.heap.direct_bytes();
-  figures->direct_count = from_.heap.direct_count();
-  figures->releasable = pool.empty_backed * kHugePageSize + from_.heap.cached_direct_bytes();
+  figures->direct_bytes = from_.heap.direct().bytes();
+  figures->direct_count = from_.heap.direct().count();
+  figures->releasable = pool.empty_backed * kHugePageSize + from_.heap.direct().kept_bytes();
   figures->reserved = pool.reserved_bytes;
 }
 
