@@ -8,6 +8,7 @@ allocates for all and stacks say little.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -36,7 +37,7 @@ def _eviction() -> list[str]:
 
 
 def _python() -> list[str]:
-    return [_installed("python3"), str(SOURCES / "cache.py")]
+    return [sys.executable, str(SOURCES / "cache.py")]
 
 
 def _ruby() -> list[str]:
