@@ -48,6 +48,7 @@ PYTHON_LAYERS = {
     "lab": 5,
     "lab.bench": 6,
     "lab.demo": 6,
+    "lab.sites": 6,
     "lab.workloads": 6,
 }
 

@@ -66,6 +66,8 @@ workloads|libopencv-imgcodecs-dev|-|recipe images: JPEG and PNG
 workloads|libjemalloc2|-|recipe swing: peer
 workloads|libmimalloc2.0|-|recipe swing: peer
 workloads|libtcmalloc-minimal4|-|recipe swing: peer
+workloads|binutils|ld.gold|lab.sites: folds equal functions
+workloads|ruby|ruby|lab.sites: a cache with threads
 TABLE
 }
 
