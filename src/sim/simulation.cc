@@ -13,10 +13,6 @@ using trace::EventKind;
 // Time zero of a trace on the policy's clock, so that "long before" never falls below zero.
 constexpr int64_t kStart = 1000'000'000'000;
 
-Nanos clock_at(uint64_t time) {
-  return {static_cast<int64_t>(time) + kStart};
-}
-
 std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
   std::vector<Moment> moments;
   const auto add = [&](uint64_t time, MomentKind kind) {
@@ -39,8 +35,13 @@ std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
 
 class Simulation {
  public:
-  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, Outcome& outcome)
-      : survey_(survey), prediction_(prediction), policy_(policy), outcome_(outcome) {
+  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, const Clock& clock,
+             Outcome& outcome)
+      : survey_(survey),
+        prediction_(prediction),
+        policy_(policy),
+        clock_(clock),
+        outcome_(outcome) {
     objects_.resize(1024);
   }
 
@@ -71,6 +72,10 @@ class Simulation {
     int64_t due;                    // on the policy's clock; after it the object is an outliver
     uint8_t lifetime;
   };
+
+  Nanos clock_at(uint64_t time) const {
+    return {static_cast<int64_t>(clock_.at(time)) + kStart};
+  }
 
   // A trace does not tell when a thread ends: its last event has to do.
   bool take(const Event& event, std::string* error) {
@@ -235,6 +240,7 @@ class Simulation {
   const Survey& survey_;
   const Prediction& prediction_;
   Policy& policy_;
+  const Clock& clock_;
   Outcome& outcome_;
   SlotTable slots_;
   std::vector<Object> objects_;
@@ -250,7 +256,7 @@ class Simulation {
 
 bool simulate(TraceInput& input, const Survey& survey, const Prediction& prediction, Policy& policy,
               const RunOptions& options, Outcome* outcome, std::string* error) {
-  return Simulation(survey, prediction, policy, *outcome).run(input, options, error);
+  return Simulation(survey, prediction, policy, options.clock, *outcome).run(input, options, error);
 }
 
 }  // namespace llamalloc::sim

@@ -4,9 +4,11 @@
 #include <getopt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 
 #include "sim/outcome_json.h"
 #include "tools/trace_argument.h"
@@ -19,6 +21,7 @@ using namespace llamalloc::sim;
 struct Arguments {
   std::string trace;
   std::string learn;
+  std::string clock;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -44,6 +47,8 @@ void print_help() {
       "  --error-objects    --error is a share of objects instead of contexts\n"
       "  --seed N           seed of the wrong classes (1)\n"
       "  --samples N        number of evenly spaced samples (500)\n"
+      "  --clock FILE       when each part of the trace happens: nanoseconds, evenly over the trace\n"
+      "                     (`clock` of llamalloc-replay); without it, as recorded\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -70,7 +75,7 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
+      {"clock", 1, nullptr, 'c'},    {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
       {"help", 0, nullptr, 'h'},     {}};
@@ -84,6 +89,9 @@ int parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'l':
         arguments->learn = optarg;
+        break;
+      case 'c':
+        arguments->clock = optarg;
         break;
       case 'g':
         arguments->progress = true;
@@ -121,6 +129,17 @@ bool is_policy(const std::string& name) {
   for (const PolicyName& row : kPolicyNames)
     if (name == row.name) return true;
   return false;
+}
+
+// Numbers between white space.
+bool read_clock(const std::string& name, uint64_t duration, Clock* clock, std::string* error) {
+  std::ifstream file(name);
+  std::vector<uint64_t> marks;
+  for (uint64_t mark; file >> mark;) marks.push_back(mark);
+  const bool good = file.eof() && marks.size() >= 2 && std::is_sorted(marks.begin(), marks.end());
+  if (good) *clock = Clock(std::move(marks), duration);
+  if (!good) *error = name + ": not a rising list of nanoseconds; give the clock of a replay";
+  return good;
 }
 
 double processor_seconds() {
@@ -161,6 +180,9 @@ int run(const Arguments& arguments) {
     return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
+  if (!arguments.clock.empty() &&
+      !read_clock(arguments.clock, survey.duration, &options.clock, &error))
+    return failed(arguments.clock, error);
   Outcome outcome;
   const double start = processor_seconds();
   if (!simulate(*input, survey, prediction, *policy, options, &outcome, &error))

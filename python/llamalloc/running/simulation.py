@@ -39,9 +39,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ class Setting:
     error_by_object: bool = False
     seed: int = 1
     samples: int = 500
+    clock: str | None = None  # a file: when a replay came to each part of the trace
 
     def arguments(self) -> list[str]:
         """For the tool."""
@@ -80,6 +82,8 @@ class Setting:
             words += ["--learn", self.learn]
         if self.error:
             words += ["--error", str(self.error)]
+        if self.clock:
+            words += ["--clock", self.clock]
         return [*words, "--error-objects"] if self.error_by_object else words
 
 
@@ -90,6 +94,7 @@ class Agreement:
     simulated: list[int]  # resident bytes at the samples
     real: list[int]
     seconds: list[float] = field(default_factory=list)
+    late: float = 0.0  # seconds that the replay was behind, at worst
 
     @property
     def average(self) -> float:
@@ -164,26 +169,39 @@ def run_all(
             raise
 
 
-def compare_with_replay(setting: Setting, samples: int = 100) -> Agreement:
-    """Replays the trace at its pace under the library, and simulates the same without a model.
+def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) -> Agreement:
+    """Replays the trace at its pace under the library, and simulates that replay without a model.
 
-    Takes as long as the trace. Where the replay gets no huge pages, its resident memory stands
-    beside what the simulation counts in pages of 4 KiB. Raises SimulationError.
+    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept,
+    so a machine that is too busy to keep the pace changes both. Where the replay gets no huge pages,
+    its resident memory stands beside what the simulation counts in pages of 4 KiB. Raises
+    SimulationError.
     """
-    library = launch.find_library()
-    replay = find_tool(REPLAY)
-    words = ["--samples", str(samples)]
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
-    environment.pop("LLAMALLOC_CONF", None)
-    real = _json_of([str(replay), setting.trace, *words], environment)
-    simulated = run_all(Setting(setting.trace, samples=samples), [("llamalloc", "none")])[0]
+    real = _replay(setting.trace, samples, speed)
+    simulated = _simulate_on(real["clock"], Setting(setting.trace, samples=samples))
     moments = [m for m in simulated["moments"] if m["kind"] == "sample"]
     as_backed = "resident" if real["huge_pages"] else "small"
     return Agreement(
         [m[as_backed] for m in moments],
         [s["resident"] for s in real["samples"]],
         [m["time_ns"] / 1e9 for m in moments],
+        late=real["late_ns"] / 1e9,
     )
+
+
+def _replay(trace: str, samples: int, speed: float) -> Result:
+    library = launch.find_library()
+    words = [str(find_tool(REPLAY)), trace, "--samples", str(samples), "--speed", str(speed)]
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment.pop("LLAMALLOC_CONF", None)
+    return _json_of(words, environment)
+
+
+def _simulate_on(clock: list[int], setting: Setting) -> Result:
+    with tempfile.NamedTemporaryFile("w", suffix=".clock") as file:
+        file.write("\n".join(map(str, clock)))
+        file.flush()
+        return run_all(replace(setting, clock=file.name), [("llamalloc", "none")])[0]
 
 
 def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time of a policy while a trace is simulated: the trace's own, or that of a replay which took
+// place and was late, or faster. Release, promotion and idle caches go by it.
+//
+//   marks   m[0]=0 ... m[n]: what the clock shows when each n-th of the trace is over; linear between
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace llamalloc::sim {
+
+class Clock {
+ public:
+  Clock() = default;
+  // Nanoseconds, never less than the one before; at least two. duration: of the trace.
+  Clock(std::vector<uint64_t> marks, uint64_t duration)
+      : marks_(std::move(marks)), duration_(duration) {}
+
+  uint64_t at(uint64_t time) const {
+    if (marks_.empty()) return time;
+    if (time >= duration_) return marks_.back() + (time - duration_);
+    const double place = static_cast<double>(time) / static_cast<double>(duration_) *
+                         static_cast<double>(marks_.size() - 1);
+    const auto mark = static_cast<size_t>(place);
+    const uint64_t from = marks_[mark], to = marks_[mark + 1];
+    const double part = place - static_cast<double>(mark);
+    return from + static_cast<uint64_t>(part * static_cast<double>(to - from));
+  }
+
+ private:
+  std::vector<uint64_t> marks_;
+  uint64_t duration_ = 0;
+};
+
+}  // namespace llamalloc::sim
