@@ -35,12 +35,12 @@ std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
 
 class Simulation {
  public:
-  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, const Clock& clock,
+  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, const Pace& pace,
              Outcome& outcome)
       : survey_(survey),
         prediction_(prediction),
         policy_(policy),
-        clock_(clock),
+        pace_(pace),
         outcome_(outcome) {
     objects_.resize(1024);
   }
@@ -60,6 +60,7 @@ class Simulation {
         options.progress(static_cast<double>(outcome_.events) / all, options.context);
       }
     }
+    is_over_ = true;
     while (next_moment_ < outcome_.moments.size()) reach(survey_.duration + 1);
     outcome_.acquired = policy_.ledger().acquired() + policy_.direct().acquired();
     return true;
@@ -74,7 +75,7 @@ class Simulation {
   };
 
   Nanos clock_at(uint64_t time) const {
-    return {static_cast<int64_t>(clock_.at(time)) + kStart};
+    return {static_cast<int64_t>(pace_.at(time)) + kStart};
   }
 
   // A trace does not tell when a thread ends: its last event has to do.
@@ -104,7 +105,19 @@ class Simulation {
     return done || changed(error);
   }
 
-  Nanos next_work() const { return policy_.next_work(last_work_); }
+  Nanos next_work() const {
+    return pace_.tells_visits() ? next_visit() : policy_.next_work(last_work_);
+  }
+
+  // Those before later events are not due, whatever the clock shows, and those before this one are.
+  Nanos next_visit() const {
+    if (next_visit_ == pace_.visits().size()) return Nanos::max();
+    const Visit& visit = pace_.visits()[next_visit_];
+    const Nanos at{static_cast<int64_t>(visit.at) + kStart};
+    if (is_over_) return at;
+    if (visit.event >= outcome_.events) return Nanos::max();
+    return at < now_ ? at : now_;
+  }
 
   uint64_t next_time() const {
     return next_moment_ < outcome_.moments.size() ? outcome_.moments[next_moment_].time : ~0ull;
@@ -119,6 +132,7 @@ class Simulation {
       const Nanos limit = moment_due ? clock_at(moment) : now;
       for (Nanos due = next_work(); due <= limit; due = next_work()) {
         policy_.advance(last_work_ = due);
+        ++next_visit_;
         note_peak();
       }
       if (!moment_due) return;
@@ -240,23 +254,25 @@ class Simulation {
   const Survey& survey_;
   const Prediction& prediction_;
   Policy& policy_;
-  const Clock& clock_;
+  const Pace& pace_;
   Outcome& outcome_;
   SlotTable slots_;
   std::vector<Object> objects_;
   Nanos now_{};
   Nanos last_work_ = clock_at(0);
   size_t next_moment_ = 0;
+  size_t next_visit_ = 0;
   size_t placement_ = 0;
   uint64_t live_ = 0;
   bool out_of_space_ = false;
+  bool is_over_ = false;
 };
 
 }  // namespace
 
 bool simulate(TraceInput& input, const Survey& survey, const Prediction& prediction, Policy& policy,
               const RunOptions& options, Outcome* outcome, std::string* error) {
-  return Simulation(survey, prediction, policy, options.clock, *outcome).run(input, options, error);
+  return Simulation(survey, prediction, policy, options.pace, *outcome).run(input, options, error);
 }
 
 }  // namespace llamalloc::sim

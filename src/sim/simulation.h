@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/clock.h"
+#include "sim/pace.h"
 #include "sim/policy.h"
 #include "sim/predictor.h"
 #include "sim/survey.h"
@@ -54,7 +54,7 @@ struct Outcome {
 
 struct RunOptions {
   size_t samples = 500;
-  Clock clock;  // of the policy
+  Pace pace;
   void (*progress)(double share, void* context) = nullptr;
   void* context = nullptr;
 };

@@ -29,7 +29,8 @@ over time as JSON. Writes to every page of each object.
                 the background to keep up
 
 The JSON's `clock` holds 4097 times in nanoseconds: when each 4096th of the trace really happened.
-llamalloc-simulate --clock takes them, so that a busy machine disturbs no comparison.
+`worker` holds a pair for each step of llamalloc's background thread: how many events were over, and
+when. llamalloc-simulate --pace takes both, so that a busy machine disturbs no comparison.
 
 example: LD_PRELOAD=build/release/libllamalloc.so llamalloc-replay t.trace
 )";
@@ -55,6 +56,15 @@ void print_samples(const ReplayPlayer& player, size_t count) {
   }
 }
 
+void print_worker(const ReplayPlayer& player) {
+  const WorkerWatch& worker = player.worker();
+  for (size_t i = 0; i < worker.count(); ++i) {
+    const WorkerVisit& visit = worker.visits()[i];
+    printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", visit.event,
+           since(visit.at, player.clock().started()));
+  }
+}
+
 void print(const ReplayPlayer& player, size_t samples) {
   const ReplayClock& clock = player.clock();
   printf("{\"baseline\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"late_ns\":%" PRIu64
@@ -63,6 +73,8 @@ void print(const ReplayPlayer& player, size_t samples) {
          has_huge_pages() ? "true" : "false");
   for (size_t i = 0; i <= ReplayClock::kMarks; ++i)
     printf("%s%" PRIu64, i ? "," : "", clock.marks()[i]);
+  printf("],\"worker\":[");
+  print_worker(player);
   printf("],\"samples\":[");
   print_samples(player, samples);
   printf("]}\n");

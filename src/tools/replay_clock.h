@@ -18,18 +18,22 @@ class ReplayClock {
   ReplayClock(uint64_t duration, double speed) : duration_(duration), speed_(speed) {}
 
   void start() { start_ = now(); }
-  // Sleeps until the trace's `time` if that is well ahead.
-  void wait_until(uint64_t time) {
-    if (speed_ <= 0) return;
-    const auto due = static_cast<uint64_t>(static_cast<double>(time) / speed_);
-    const uint64_t at = now() - start_;
-    if (due > at + kNotWorthASleep) sleep_for(due - at);
+  // Whether there is time for a sleep before the trace's `time`.
+  bool is_early(uint64_t time) {
+    if (speed_ <= 0) return false;
+    const uint64_t due = due_at(time), at = now();
     if (at > due && at - due > late_) late_ = at - due;
+    return due > at + kNotWorthASleep;
+  }
+  void sleep_until(uint64_t time) const {
+    const uint64_t due = due_at(time), at = now();
+    if (due > at) sleep_for(due - at);
   }
   // The trace has come to `time`, now.
   void reach(uint64_t time) {
     if (next_ <= kMarks && time >= time_of(next_)) record(time, now() - start_);
   }
+  uint64_t started() const { return start_; }
   // Nanoseconds since start(), evenly over the trace; good after reach(duration).
   const uint64_t* marks() const { return marks_; }
   uint64_t late() const { return late_; }  // at worst, nanoseconds
@@ -47,6 +51,9 @@ class ReplayClock {
     const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000),
                         static_cast<long>(nanoseconds % 1'000'000'000)};
     nanosleep(&time, nullptr);
+  }
+  uint64_t due_at(uint64_t time) const {
+    return start_ + static_cast<uint64_t>(static_cast<double>(time) / speed_);
   }
   uint64_t time_of(size_t mark) const {
     return static_cast<uint64_t>(static_cast<double>(duration_) * static_cast<double>(mark) /

@@ -62,6 +62,7 @@ ReplayPlayer::ReplayPlayer(const Steps& steps, size_t samples, double speed)
 }
 
 void ReplayPlayer::run() {
+  worker_.start();
   before_ = look_at_memory();
   clock_.start();
   if (steps_.count != 0) {
@@ -71,8 +72,10 @@ void ReplayPlayer::run() {
     while (sem_wait(&done_) != 0) {
     }
   }
-  clock_.reach(steps_.duration);
+  worker_.events_are_over(steps_.count);
   sample_until(UINT64_MAX);
+  clock_.reach(steps_.duration);
+  worker_.stop();
 }
 
 void* ReplayPlayer::thread_main(void* argument) {
@@ -84,6 +87,7 @@ void* ReplayPlayer::thread_main(void* argument) {
 // Begins with the turn, and returns without it when the thread has nothing more to do.
 void ReplayPlayer::play(Thread* thread) {
   const auto number = static_cast<uint16_t>(thread - threads_);
+  WorkerWatch::ignore_this_thread();
   while (true) {
     play_in_a_row(number);
     const bool ends = next_ >= thread->last_step;
@@ -97,11 +101,20 @@ void ReplayPlayer::play(Thread* thread) {
 void ReplayPlayer::play_in_a_row(uint16_t number) {
   for (; next_ < steps_.count && steps_.steps[next_].thread == number; ++next_) {
     const Step& step = steps_.steps[next_];
+    worker_.events_are_over(next_);
     sample_until(step.time);
-    if (next_ % 16 == 0) clock_.wait_until(step.time);
+    if (next_ % 16 == 0) wait_until(step.time);
     clock_.reach(step.time);
     apply(step);
   }
+}
+
+// The background thread may come meanwhile.
+void ReplayPlayer::wait_until(uint64_t time) {
+  if (!clock_.is_early(time)) return;
+  worker_.leave();
+  clock_.sleep_until(time);
+  worker_.enter();
 }
 
 void ReplayPlayer::pass_on() {
@@ -153,7 +166,7 @@ uint64_t ReplayPlayer::due(size_t sample) const {
 
 void ReplayPlayer::sample_until(uint64_t time) {
   for (; sampled_ < sample_count_ && due(sampled_) < time; ++sampled_) {
-    clock_.wait_until(due(sampled_));
+    wait_until(due(sampled_));
     clock_.reach(due(sampled_));
     samples_[sampled_] = look_at_memory();
     samples_[sampled_].time = due(sampled_);

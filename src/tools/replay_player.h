@@ -13,6 +13,7 @@
 
 #include "tools/replay_clock.h"
 #include "tools/replay_steps.h"
+#include "tools/worker_watch.h"
 
 namespace llamalloc {
 
@@ -32,6 +33,7 @@ class ReplayPlayer {
 
   // Until the end of the trace.
   void run();
+  const WorkerWatch& worker() const { return worker_; }
   const ReplayClock& clock() const { return clock_; }
   const ReplaySample* samples() const { return samples_; }
   const ReplaySample& before() const { return before_; }
@@ -51,6 +53,7 @@ class ReplayPlayer {
   void pass_on();
   void begin(Thread* thread);
   void apply(const Step& step);
+  void wait_until(uint64_t time);
   void sample_until(uint64_t time);
   uint64_t due(size_t sample) const;
 
@@ -64,6 +67,7 @@ class ReplayPlayer {
   ReplaySample* samples_;
   ReplaySample before_{};
   sem_t done_;
+  WorkerWatch worker_;
   size_t next_ = 0;     // step
   size_t sampled_ = 0;  // samples taken
   uint64_t live_ = 0;

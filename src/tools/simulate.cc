@@ -21,7 +21,7 @@ using namespace llamalloc::sim;
 struct Arguments {
   std::string trace;
   std::string learn;
-  std::string clock;
+  std::string pace;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -47,8 +47,8 @@ void print_help() {
       "  --error-objects    --error is a share of objects instead of contexts\n"
       "  --seed N           seed of the wrong classes (1)\n"
       "  --samples N        number of evenly spaced samples (500)\n"
-      "  --clock FILE       when each part of the trace happens: nanoseconds, evenly over the trace\n"
-      "                     (`clock` of llamalloc-replay); without it, as recorded\n"
+      "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
+      "                     count before them, then those of `worker`; without it, as recorded\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -75,7 +75,7 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"clock", 1, nullptr, 'c'},    {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
+      {"pace", 1, nullptr, 'c'},    {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
       {"help", 0, nullptr, 'h'},     {}};
@@ -91,7 +91,7 @@ int parse(int argc, char** argv, Arguments* arguments) {
         arguments->learn = optarg;
         break;
       case 'c':
-        arguments->clock = optarg;
+        arguments->pace = optarg;
         break;
       case 'g':
         arguments->progress = true;
@@ -131,14 +131,18 @@ bool is_policy(const std::string& name) {
   return false;
 }
 
-// Numbers between white space.
-bool read_clock(const std::string& name, uint64_t duration, Clock* clock, std::string* error) {
+// COUNT MARK... (EVENT TIME)...
+bool read_pace(const std::string& name, uint64_t duration, Pace* pace) {
   std::ifstream file(name);
+  size_t count = 0;
   std::vector<uint64_t> marks;
-  for (uint64_t mark; file >> mark;) marks.push_back(mark);
-  const bool good = file.eof() && marks.size() >= 2 && std::is_sorted(marks.begin(), marks.end());
-  if (good) *clock = Clock(std::move(marks), duration);
-  if (!good) *error = name + ": not a rising list of nanoseconds; give the clock of a replay";
+  std::vector<Visit> visits;
+  file >> count;
+  for (uint64_t mark; marks.size() < count && file >> mark;) marks.push_back(mark);
+  for (Visit visit; file >> visit.event >> visit.at;) visits.push_back(visit);
+  const bool good = file.eof() && count >= 2 && marks.size() == count &&
+                    std::is_sorted(marks.begin(), marks.end());
+  if (good) *pace = Pace(std::move(marks), std::move(visits), duration);
   return good;
 }
 
@@ -180,9 +184,8 @@ int run(const Arguments& arguments) {
     return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
-  if (!arguments.clock.empty() &&
-      !read_clock(arguments.clock, survey.duration, &options.clock, &error))
-    return failed(arguments.clock, error);
+  if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))
+    return failed(arguments.pace, "no pace of a replay; see --help");
   Outcome outcome;
   const double start = processor_seconds();
   if (!simulate(*input, survey, prediction, *policy, options, &outcome, &error))

@@ -73,7 +73,7 @@ class Setting:
     error_by_object: bool = False
     seed: int = 1
     samples: int = 500
-    clock: str | None = None  # a file: when a replay came to each part of the trace
+    pace: str | None = None  # a file: when things happened in a replay
 
     def arguments(self) -> list[str]:
         """For the tool."""
@@ -82,8 +82,8 @@ class Setting:
             words += ["--learn", self.learn]
         if self.error:
             words += ["--error", str(self.error)]
-        if self.clock:
-            words += ["--clock", self.clock]
+        if self.pace:
+            words += ["--pace", self.pace]
         return [*words, "--error-objects"] if self.error_by_object else words
 
 
@@ -172,13 +172,13 @@ def run_all(
 def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) -> Agreement:
     """Replays the trace at its pace under the library, and simulates that replay without a model.
 
-    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept,
-    so a machine that is too busy to keep the pace changes both. Where the replay gets no huge pages,
+    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept and
+    does the background work when the library did, so a busy machine changes both alike. Where the replay gets no huge pages,
     its resident memory stands beside what the simulation counts in pages of 4 KiB. Raises
     SimulationError.
     """
-    real = _replay(setting.trace, samples, speed)
-    simulated = _simulate_on(real["clock"], Setting(setting.trace, samples=samples))
+    real = replay(setting.trace, samples, speed)
+    simulated = simulate_paced(real, Setting(setting.trace, samples=samples))
     moments = [m for m in simulated["moments"] if m["kind"] == "sample"]
     as_backed = "resident" if real["huge_pages"] else "small"
     return Agreement(
@@ -189,7 +189,8 @@ def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) 
     )
 
 
-def _replay(trace: str, samples: int, speed: float) -> Result:
+def replay(trace: str, samples: int = 100, speed: float = 1) -> Result:
+    """What llamalloc-replay prints, under the library without a model."""
     library = launch.find_library()
     words = [str(find_tool(REPLAY)), trace, "--samples", str(samples), "--speed", str(speed)]
     environment = {**os.environ, "LD_PRELOAD": str(library)}
@@ -197,11 +198,14 @@ def _replay(trace: str, samples: int, speed: float) -> Result:
     return _json_of(words, environment)
 
 
-def _simulate_on(clock: list[int], setting: Setting) -> Result:
-    with tempfile.NamedTemporaryFile("w", suffix=".clock") as file:
-        file.write("\n".join(map(str, clock)))
+def simulate_paced(real: Result, setting: Setting) -> Result:
+    """The same without a model in the simulator, which does everything when that replay did it."""
+    visits = [number for visit in real["worker"] for number in visit]
+    numbers = [len(real["clock"]), *real["clock"], *visits]
+    with tempfile.NamedTemporaryFile("w", suffix=".pace") as file:
+        file.write("\n".join(map(str, numbers)))
         file.flush()
-        return run_all(replace(setting, clock=file.name), [("llamalloc", "none")])[0]
+        return run_all(replace(setting, pace=file.name), [("llamalloc", "none")])[0]
 
 
 def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time of a policy while a trace is simulated: the trace's own, or that of a replay which took
-// place and was late, or faster. Release, promotion and idle caches go by it.
+// place, and was late or faster. Release, promotion and idle caches go by it.
 //
 //   marks   m[0]=0 ... m[n]: what the clock shows when each n-th of the trace is over; linear between
+//   visits  when the background work was done: before which event, and at what time of the clock;
+//           without any the policy says when
 #pragma once
 
 #include <cstddef>
@@ -11,12 +13,18 @@
 
 namespace llamalloc::sim {
 
-class Clock {
+struct Visit {
+  uint64_t event;  // events before it
+  uint64_t at;     // nanoseconds
+};
+
+class Pace {
  public:
-  Clock() = default;
-  // Nanoseconds, never less than the one before; at least two. duration: of the trace.
-  Clock(std::vector<uint64_t> marks, uint64_t duration)
-      : marks_(std::move(marks)), duration_(duration) {}
+  Pace() = default;
+  // Marks in nanoseconds, at least two, none less than the one before; visits in their order.
+  // duration: of the trace.
+  Pace(std::vector<uint64_t> marks, std::vector<Visit> visits, uint64_t duration)
+      : marks_(std::move(marks)), visits_(std::move(visits)), duration_(duration) {}
 
   uint64_t at(uint64_t time) const {
     if (marks_.empty()) return time;
@@ -28,9 +36,12 @@ class Clock {
     const double part = place - static_cast<double>(mark);
     return from + static_cast<uint64_t>(part * static_cast<double>(to - from));
   }
+  bool tells_visits() const { return !marks_.empty(); }
+  const std::vector<Visit>& visits() const { return visits_; }
 
  private:
   std::vector<uint64_t> marks_;
+  std::vector<Visit> visits_;
   uint64_t duration_ = 0;
 };
 
