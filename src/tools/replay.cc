@@ -84,7 +84,7 @@ double number(const char* option, const char* text, double least, double most) {
   char* end = nullptr;
   const double value = strtod(text, &end);
   if (end == text || *end != 0 || !(value >= least && value <= most))
-    stop_replay(2, (std::string(option) + " " + text + " is out of range").c_str(), "see --help");
+    stop_replay(2, option, "its number is out of range; see --help");
   return value;
 }
 

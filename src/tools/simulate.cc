@@ -12,6 +12,7 @@
 
 #include "sim/outcome_json.h"
 #include "tools/trace_argument.h"
+#include "tools/write_steps.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ struct Arguments {
   std::string trace;
   std::string learn;
   std::string pace;
+  std::string steps;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -49,6 +51,7 @@ void print_help() {
       "  --samples N        number of evenly spaced samples (500)\n"
       "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
       "                     count before them, then those of `worker`; without it, as recorded\n"
+      "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -75,7 +78,7 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"pace", 1, nullptr, 'c'},    {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
+      {"pace", 1, nullptr, 'c'},    {"steps", 1, nullptr, 't'},     {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
       {"help", 0, nullptr, 'h'},     {}};
@@ -92,6 +95,9 @@ int parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'c':
         arguments->pace = optarg;
+        break;
+      case 't':
+        arguments->steps = optarg;
         break;
       case 'g':
         arguments->progress = true;

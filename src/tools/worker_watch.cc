@@ -20,8 +20,11 @@ constinit thread_local WorkerWatch* in_step = nullptr;  // of the background thr
 
 using SystemCall = long(long number, long, long, long, long, long, long);
 
+// Of the C library; first asked for as the preloaded library starts, in one thread.
+constinit SystemCall* real = nullptr;
+
 SystemCall* system_call() {
-  static SystemCall* const real = reinterpret_cast<SystemCall*>(dlsym(RTLD_NEXT, "syscall"));
+  if (real == nullptr) real = reinterpret_cast<SystemCall*>(dlsym(RTLD_NEXT, "syscall"));
   return real;
 }
 
