@@ -13,6 +13,7 @@ namespace {
 
 using trace::EventKind;
 
+constexpr uint64_t kCloseEvents = 100'000;  // nanoseconds; within them the clock is read seldom
 constexpr size_t kStack = 64 << 10;
 
 uint64_t field(const char* text, const char* name) {
@@ -103,7 +104,7 @@ void ReplayPlayer::play_in_a_row(uint16_t number) {
     const Step& step = steps_.steps[next_];
     worker_.events_are_over(next_);
     sample_until(step.time);
-    if (next_ % 16 == 0) wait_until(step.time);
+    if (next_ % 16 == 0 || step.time - waited_for_ > kCloseEvents) wait_until(step.time);
     clock_.reach(step.time);
     apply(step);
   }
@@ -111,6 +112,7 @@ void ReplayPlayer::play_in_a_row(uint16_t number) {
 
 // The background thread may come meanwhile.
 void ReplayPlayer::wait_until(uint64_t time) {
+  waited_for_ = time;
   if (!clock_.is_early(time)) return;
   worker_.leave();
   clock_.sleep_until(time);

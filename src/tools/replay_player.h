@@ -70,6 +70,7 @@ class ReplayPlayer {
   WorkerWatch worker_;
   size_t next_ = 0;     // step
   size_t sampled_ = 0;  // samples taken
+  uint64_t waited_for_ = 0;  // time of the trace
   uint64_t live_ = 0;
 };
 

@@ -174,6 +174,9 @@ int run(const Arguments& arguments) {
   if (input == nullptr) return failed(arguments.trace, error);
   Survey survey, teacher_survey;
   if (!survey_trace(*input, &survey, &error)) return failed(arguments.trace, error);
+  if (!arguments.steps.empty())
+    return write_steps(*input, survey, arguments.steps, &error) ? 0
+                                                                : failed(arguments.trace, error);
   std::unique_ptr<TraceInput> teacher;
   if (!arguments.learn.empty()) {
     teacher = open_trace(arguments.learn, &error);
