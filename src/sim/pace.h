@@ -3,6 +3,7 @@
 // place, and was late or faster. Release, promotion and idle caches go by it.
 //
 //   marks   m[0]=0 ... m[n]: what the clock shows when each n-th of the trace is over; linear between
+//   ticks   of the system's coarse clock
 //   visits  when the background work was done: before which event, and at what time of the clock;
 //           without any the policy says when
 #pragma once
@@ -18,13 +19,18 @@ struct Visit {
   uint64_t at;     // nanoseconds
 };
 
+struct Ticks {
+  uint64_t period;
+  uint64_t first;  // less than the period
+};
+
 class Pace {
  public:
   Pace() = default;
   // Marks in nanoseconds, at least two, none less than the one before; visits in their order.
   // duration: of the trace.
-  Pace(std::vector<uint64_t> marks, std::vector<Visit> visits, uint64_t duration)
-      : marks_(std::move(marks)), visits_(std::move(visits)), duration_(duration) {}
+  Pace(std::vector<uint64_t> marks, Ticks ticks, std::vector<Visit> visits, uint64_t duration)
+      : marks_(std::move(marks)), ticks_(ticks), visits_(std::move(visits)), duration_(duration) {}
 
   uint64_t at(uint64_t time) const {
     if (marks_.empty()) return time;
@@ -36,11 +42,14 @@ class Pace {
     const double part = place - static_cast<double>(mark);
     return from + static_cast<uint64_t>(part * static_cast<double>(to - from));
   }
-  bool tells_visits() const { return !marks_.empty(); }
+  // Else nothing else of it is known.
+  bool is_told() const { return !marks_.empty(); }
+  const Ticks& ticks() const { return ticks_; }
   const std::vector<Visit>& visits() const { return visits_; }
 
  private:
   std::vector<uint64_t> marks_;
+  Ticks ticks_{};
   std::vector<Visit> visits_;
   uint64_t duration_ = 0;
 };

@@ -62,6 +62,8 @@ class Policy {
     if (moved != kNoAddress) free(address, bytes, request.thread, request.now);
     return moved;
   }
+  // The coarse clock of the system (os/pages.h): its period, and the time of one of its ticks.
+  virtual void set_ticks(Nanos, Nanos) {}
   // Work in the background.
   virtual void advance(Nanos now) = 0;
   // When it is due next, after it was done at `last`; any call may bring it nearer.

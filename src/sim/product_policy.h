@@ -43,6 +43,10 @@ class ProductPolicy final : public Policy {
   void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) override;
   uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) override;
   void end_thread(uint32_t thread) override;
+  void set_ticks(Nanos period, Nanos one) override {
+    pages_.tick = period;
+    pages_.a_tick = one;
+  }
   void advance(Nanos now) override;
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;

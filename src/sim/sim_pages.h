@@ -33,7 +33,8 @@ class SimPages final : public PageSource {
     return system_pages.resident(address, bytes);
   }
   Nanos now() override { return time; }
-  Nanos now_coarse() override { return time; }
+  // As of the last tick of the kernel.
+  Nanos now_coarse() override { return {time.n - (time.n - a_tick.n) % tick.n}; }
 
   uint64_t offset_of(const void* p) const {
     return static_cast<uint64_t>(static_cast<const char*>(p) - base_);
@@ -41,6 +42,8 @@ class SimPages final : public PageSource {
   char* at(uint64_t offset) const { return base_ + offset; }
 
   Nanos time{};
+  Nanos tick = Nanos::millis(4);  // 250 a second, as in most kernels
+  Nanos a_tick{};                 // when one was, not after `time`
   PageLedger ledger;
   DirectSpace direct;
 

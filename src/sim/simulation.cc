@@ -43,6 +43,10 @@ class Simulation {
         pace_(pace),
         outcome_(outcome) {
     objects_.resize(1024);
+    if (pace.is_told())
+      policy.set_ticks({static_cast<int64_t>(pace.ticks().period)},
+                       {static_cast<int64_t>(pace.ticks().first) + kStart -
+                        static_cast<int64_t>(pace.ticks().period)});
   }
 
   bool run(TraceInput& input, const RunOptions& options, std::string* error) {
@@ -106,7 +110,7 @@ class Simulation {
   }
 
   Nanos next_work() const {
-    return pace_.tells_visits() ? next_visit() : policy_.next_work(last_work_);
+    return pace_.is_told() ? next_visit() : policy_.next_work(last_work_);
   }
 
   // Those before later events are not due, whatever the clock shows, and those before this one are.

@@ -29,6 +29,7 @@ over time as JSON. Writes to every page of each object.
                 the background to keep up
 
 The JSON's `clock` holds 4097 times in nanoseconds: when each 4096th of the trace really happened.
+`ticks`: the period of the system's coarse clock, and when its first tick was.
 `worker` holds a pair for each step of llamalloc's background thread: how many events were over, and
 when. llamalloc-simulate --pace takes both, so that a busy machine disturbs no comparison.
 
@@ -73,7 +74,8 @@ void print(const ReplayPlayer& player, size_t samples) {
          has_huge_pages() ? "true" : "false");
   for (size_t i = 0; i <= ReplayClock::kMarks; ++i)
     printf("%s%" PRIu64, i ? "," : "", clock.marks()[i]);
-  printf("],\"worker\":[");
+  printf("],\"ticks\":[%" PRIu64 ",%" PRIu64 "],\"worker\":[", clock.tick_period(),
+         clock.first_tick());
   print_worker(player);
   printf("],\"samples\":[");
   print_samples(player, samples);

@@ -34,6 +34,17 @@ class ReplayClock {
     if (next_ <= kMarks && time >= time_of(next_)) record(time, now() - start_);
   }
   uint64_t started() const { return start_; }
+  // Of the coarse clock: its period, and when its first tick was after start().
+  static uint64_t tick_period() {
+    timespec time;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &time);
+    return nanoseconds(time);
+  }
+  uint64_t first_tick() const {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (nanoseconds(time) - start_) % tick_period();
+  }
   // Nanoseconds since start(), evenly over the trace; good after reach(duration).
   const uint64_t* marks() const { return marks_; }
   uint64_t late() const { return late_; }  // at worst, nanoseconds
@@ -45,6 +56,9 @@ class ReplayClock {
   static uint64_t now() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
+    return nanoseconds(time);
+  }
+  static uint64_t nanoseconds(const timespec& time) {
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
   }
   static void sleep_for(uint64_t nanoseconds) {

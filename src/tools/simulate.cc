@@ -50,7 +50,7 @@ void print_help() {
       "  --seed N           seed of the wrong classes (1)\n"
       "  --samples N        number of evenly spaced samples (500)\n"
       "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
-      "                     count before them, then those of `worker`; without it, as recorded\n"
+      "                     count before them, of `ticks` and `worker`; without it, as recorded\n"
       "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
@@ -137,7 +137,7 @@ bool is_policy(const std::string& name) {
   return false;
 }
 
-// COUNT MARK... (EVENT TIME)...
+// COUNT MARK... PERIOD FIRST (EVENT TIME)...
 bool read_pace(const std::string& name, uint64_t duration, Pace* pace) {
   std::ifstream file(name);
   size_t count = 0;
@@ -145,10 +145,12 @@ bool read_pace(const std::string& name, uint64_t duration, Pace* pace) {
   std::vector<Visit> visits;
   file >> count;
   for (uint64_t mark; marks.size() < count && file >> mark;) marks.push_back(mark);
+  Ticks ticks{};
+  file >> ticks.period >> ticks.first;
   for (Visit visit; file >> visit.event >> visit.at;) visits.push_back(visit);
   const bool good = file.eof() && count >= 2 && marks.size() == count &&
-                    std::is_sorted(marks.begin(), marks.end());
-  if (good) *pace = Pace(std::move(marks), std::move(visits), duration);
+                    ticks.first < ticks.period && std::is_sorted(marks.begin(), marks.end());
+  if (good) *pace = Pace(std::move(marks), ticks, std::move(visits), duration);
   return good;
 }
 

@@ -201,7 +201,7 @@ def replay(trace: str, samples: int = 100, speed: float = 1) -> Result:
 def simulate_paced(real: Result, setting: Setting) -> Result:
     """The same without a model in the simulator, which does everything when that replay did it."""
     visits = [number for visit in real["worker"] for number in visit]
-    numbers = [len(real["clock"]), *real["clock"], *visits]
+    numbers = [len(real["clock"]), *real["clock"], *real["ticks"], *visits]
     with tempfile.NamedTemporaryFile("w", suffix=".pace") as file:
         file.write("\n".join(map(str, numbers)))
         file.flush()
