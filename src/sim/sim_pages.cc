@@ -14,9 +14,10 @@ bool SimPages::open() {
 }
 
 void* SimPages::reserve(size_t bytes, size_t alignment) {
-  const uint64_t offset = align_up(cursor_, alignment);
+  if (bytes <= low_) return at(low_ = align_down(low_ - bytes, alignment));
+  const uint64_t offset = align_up(high_, alignment);
   if (bytes > kDirectBase || offset > kDirectBase - bytes) return nullptr;
-  cursor_ = offset + bytes;
+  high_ = offset + bytes;
   return at(offset);
 }
 
