@@ -46,7 +46,7 @@ def simulate(
         bool,
         typer.Option(
             "--check-against-replay",
-            help="Compare with a replay on the library; they must agree within 5 %.",
+            help="Compare with a replay on the library; they must agree within 2 %.",
         ),
     ] = False,
 ) -> int:

@@ -54,6 +54,7 @@ LEARNED = ("llamalloc", "paper-k2", "paper-k4")
 BLIND = ("slabs-fullest", "slabs-lowest", "first-fit", "best-fit")
 POLICIES = LEARNED + BLIND
 LOSSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
+AGREED = 0.02  # how far simulation and replay may be apart
 _JOBS = 2
 
 Result = dict[str, Any]
@@ -105,6 +106,11 @@ class Agreement:
     def peak(self) -> float:
         """Highest by highest."""
         return max(self.simulated) / max(*self.real, 1)
+
+    @property
+    def holds(self) -> bool:
+        """Whether both are close enough to 1."""
+        return max(abs(self.average - 1), abs(self.peak - 1)) <= AGREED
 
 
 def find_tool(name: str = TOOL) -> Path:
