@@ -22,6 +22,7 @@ struct Request {
   uint32_t thread;
   LifetimeClass lifetime;  // as predicted
   uint8_t alignment_log2;
+  uint32_t context = 0;  // number of the stack and size bucket that it was predicted by
 
   uint64_t alignment() const { return uint64_t{1} << alignment_log2; }
 };

@@ -76,6 +76,7 @@ class Simulation {
     uint64_t size;                  // as asked for, at least 1
     int64_t due;                    // on the policy's clock; after it the object is an outliver
     uint8_t lifetime;
+    uint32_t context;  // of its placement
   };
 
   Nanos clock_at(uint64_t time) const {
@@ -174,6 +175,7 @@ class Simulation {
 
   bool predict(const Event& event, Object* object) {
     if (placement_ >= prediction_.classes.size()) return false;
+    object->context = survey_.contexts[placement_];
     object->lifetime = prediction_.classes[placement_++];
     const int64_t bound = kLifetimeClassRows[object->lifetime].bound.n;
     object->due = bound ? now_.n + bound : INT64_MAX;
@@ -184,7 +186,7 @@ class Simulation {
 
   Request request(const Event& event, const Object& object) const {
     return {asked(event.size), now_, event.thread, static_cast<LifetimeClass>(object.lifetime),
-            event.alignment_log2};
+            event.alignment_log2, object.context};
   }
 
   bool placed(const Object& object, uint64_t before) {
