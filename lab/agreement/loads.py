@@ -37,12 +37,12 @@ LOADS = (
     Load(
         "fleetbench1-sine",
         sizes="TCMALLOC_1.csv",
-        options=("--events", "1500000", "--live", "96", "--period", "2"),
+        options=("--events", "1500000", "--live", "96", "--period", "0.5"),
     ),
     Load(
         "fleetbench3-steps",
         sizes="TCMALLOC_3.csv",
-        options=("--events", "1500000", "--live", "192", "--wave", "steps", "--period", "1"),
+        options=("--events", "1500000", "--live", "192", "--wave", "steps", "--period", "0.5"),
     ),
 )
 

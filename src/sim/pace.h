@@ -2,9 +2,9 @@
 // The time of a policy while a trace is simulated: the trace's own, or that of a replay which took
 // place, and was late or faster. Release, promotion and idle caches go by it.
 //
-//   marks   m[0]=0 ... m[n]: what the clock shows when each n-th of the trace is over; linear between
-//   ticks   of the system's coarse clock
-//   visits  when the background work was done: before which event, and at what time of the clock;
+//   marks   m[0]=0 ... m[n]: what the clock shows when each n-th of the trace is over; linear
+//   between ticks   of the system's coarse clock visits  when the background work was done: before
+//   which event, and at what time of the clock;
 //           without any the policy says when
 #pragma once
 

@@ -8,7 +8,8 @@ namespace llamalloc::sim {
 namespace {
 
 constexpr uint64_t kBytes = 4096;
-constexpr int kObjects = 64 << 10;  // 256 MiB: some 500 samples, and too large a heap to share pages
+constexpr int kObjects =
+    64 << 10;  // 256 MiB: some 500 samples, and too large a heap to share pages
 
 class ProductPolicyTest : public testing::Test {
  protected:

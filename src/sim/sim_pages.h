@@ -22,8 +22,8 @@ class SimPages final : public PageSource {
   // False if the machine grants no address space; call it before all others.
   bool open();
 
-  // Downwards from kHeapTop, as Linux maps: the heap prefers low addresses, so newer chunks. Upwards
-  // from there when nothing is left.
+  // Downwards from kHeapTop, as Linux maps: the heap prefers low addresses, so newer chunks.
+  // Upwards from there when nothing is left.
   void* reserve(size_t bytes, size_t alignment) override;
   bool commit(void*, size_t) override { return true; }
   void advise_huge(void* address, size_t bytes, bool huge) override;

@@ -37,11 +37,7 @@ class Simulation {
  public:
   Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, const Pace& pace,
              Outcome& outcome)
-      : survey_(survey),
-        prediction_(prediction),
-        policy_(policy),
-        pace_(pace),
-        outcome_(outcome) {
+      : survey_(survey), prediction_(prediction), policy_(policy), pace_(pace), outcome_(outcome) {
     objects_.resize(1024);
     if (pace.is_told())
       policy.set_ticks({static_cast<int64_t>(pace.ticks().period)},
@@ -79,9 +75,7 @@ class Simulation {
     uint32_t context;  // of its placement
   };
 
-  Nanos clock_at(uint64_t time) const {
-    return {static_cast<int64_t>(pace_.at(time)) + kStart};
-  }
+  Nanos clock_at(uint64_t time) const { return {static_cast<int64_t>(pace_.at(time)) + kStart}; }
 
   // A trace does not tell when a thread ends: its last event has to do.
   bool take(const Event& event, std::string* error) {
@@ -110,9 +104,7 @@ class Simulation {
     return done || changed(error);
   }
 
-  Nanos next_work() const {
-    return pace_.is_told() ? next_visit() : policy_.next_work(last_work_);
-  }
+  Nanos next_work() const { return pace_.is_told() ? next_visit() : policy_.next_work(last_work_); }
 
   // Those before later events are not due, whatever the clock shows, and those before this one are.
   Nanos next_visit() const {
@@ -185,7 +177,8 @@ class Simulation {
   }
 
   Request request(const Event& event, const Object& object) const {
-    return {asked(event.size), now_, event.thread, static_cast<LifetimeClass>(object.lifetime),
+    return {asked(event.size),    now_,
+            event.thread,         static_cast<LifetimeClass>(object.lifetime),
             event.alignment_log2, object.context};
   }
 

@@ -27,6 +27,11 @@ void touch(void* object, size_t from, size_t size) {
   if (size > 0) bytes[size - 1] = 1;
 }
 
+void wait(sem_t* semaphore) {
+  while (sem_wait(semaphore) != 0) {
+  }
+}
+
 void* allocate(const Step& step) {
   if (step.alignment_log2 <= 4) return malloc(step.size);
   return memalign(size_t{1} << step.alignment_log2, step.size);
@@ -55,6 +60,7 @@ ReplayPlayer::ReplayPlayer(const Steps& steps, size_t samples, double speed)
       sizes_(pages_for<uint64_t>(steps.slots)),
       samples_(pages_for<ReplaySample>(samples)) {
   sem_init(&done_, 0, 0);
+  pthread_key_create(&at_exit_, thread_ends);
   for (size_t t = 0; t < steps.threads; ++t) {
     threads_[t].player = this;
     sem_init(&threads_[t].turn, 0, 0);
@@ -69,9 +75,10 @@ void ReplayPlayer::run() {
   if (steps_.count != 0) {
     Thread* mine = &threads_[steps_.steps[0].thread];
     mine->begun = true;
+    sem_post(&mine->turn);
     play(mine);
-    while (sem_wait(&done_) != 0) {
-    }
+    pass_on();
+    wait(&done_);
   }
   worker_.events_are_over(steps_.count);
   sample_until(UINT64_MAX);
@@ -81,21 +88,26 @@ void ReplayPlayer::run() {
 
 void* ReplayPlayer::thread_main(void* argument) {
   auto* thread = static_cast<Thread*>(argument);
+  WorkerWatch::ignore_this_thread();
   thread->player->play(thread);
+  pthread_setspecific(thread->player->at_exit_, thread);
   return nullptr;
 }
 
-// Begins with the turn, and returns without it when the thread has nothing more to do.
+// Keys end in the order in which they were made: the allocator's, which retires the thread's cache,
+// before this one.
+void ReplayPlayer::thread_ends(void* thread) {
+  static_cast<Thread*>(thread)->player->pass_on();
+}
+
+// Returns with the turn, when the thread has nothing more to do.
 void ReplayPlayer::play(Thread* thread) {
-  const auto number = static_cast<uint16_t>(thread - threads_);
-  WorkerWatch::ignore_this_thread();
   while (true) {
-    play_in_a_row(number);
-    const bool ends = next_ >= thread->last_step;
+    wait(&thread->turn);
+    play_in_a_row(static_cast<uint16_t>(thread - threads_));
+    if (next_ < steps_.count) begin(&threads_[steps_.steps[next_].thread]);
+    if (next_ >= thread->last_step) return;
     pass_on();
-    if (ends) return;
-    while (sem_wait(&thread->turn) != 0) {
-    }
   }
 }
 
@@ -120,24 +132,18 @@ void ReplayPlayer::wait_until(uint64_t time) {
 }
 
 void ReplayPlayer::pass_on() {
-  if (next_ == steps_.count) {
-    sem_post(&done_);
-    return;
-  }
-  Thread* next = &threads_[steps_.steps[next_].thread];
-  if (next->begun)
-    sem_post(&next->turn);
-  else
-    begin(next);
+  sem_post(next_ == steps_.count ? &done_ : &threads_[steps_.steps[next_].thread].turn);
 }
 
-// Joinable, and nobody joins it: what the C library has of it stays.
+// Unless it has begun. Joinable, and nobody joins it: what the C library has of it stays.
 void ReplayPlayer::begin(Thread* thread) {
+  if (thread->begun) return;
   thread->begun = true;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, stacks_ + (thread - threads_) * kStack, kStack);
-  if (pthread_create(&thread->handle, &attributes, thread_main, thread) != 0)
+  pthread_t handle;
+  if (pthread_create(&handle, &attributes, thread_main, thread) != 0)
     stop_replay(1, "the system refuses a thread", "raise `ulimit -u`");
   pthread_attr_destroy(&attributes);
 }

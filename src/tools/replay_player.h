@@ -4,8 +4,9 @@
 //   thread 3: step step step --post--> thread 5: step step --post--> thread 3: step ...
 //
 // One thread at a time has the turn and passes it on. A thread begins with its first step and ends
-// after its last, as in the simulation; the main thread plays the thread of the first step and
-// stays. Stacks are resident before the first sample, so that they count as nothing.
+// after its last, before the next event, as in the simulation; the main thread plays the thread of
+// the first step and stays. Stacks are resident before the first sample, so that they count as
+// nothing.
 #pragma once
 
 #include <pthread.h>
@@ -41,13 +42,13 @@ class ReplayPlayer {
  private:
   struct Thread {
     ReplayPlayer* player;
-    pthread_t handle;
     sem_t turn;
     size_t last_step;  // plus 1
     bool begun;
   };
 
   static void* thread_main(void* thread);
+  static void thread_ends(void* thread);
   void play(Thread* thread);
   void play_in_a_row(uint16_t number);
   void pass_on();
@@ -67,9 +68,10 @@ class ReplayPlayer {
   ReplaySample* samples_;
   ReplaySample before_{};
   sem_t done_;
+  pthread_key_t at_exit_{};
   WorkerWatch worker_;
-  size_t next_ = 0;     // step
-  size_t sampled_ = 0;  // samples taken
+  size_t next_ = 0;          // step
+  size_t sampled_ = 0;       // samples taken
   uint64_t waited_for_ = 0;  // time of the trace
   uint64_t live_ = 0;
 };

@@ -78,7 +78,8 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"pace", 1, nullptr, 'c'},    {"steps", 1, nullptr, 't'},     {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
+      {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
+      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
       {"help", 0, nullptr, 'h'},     {}};

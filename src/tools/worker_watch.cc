@@ -87,8 +87,7 @@ using llamalloc::WorkerWatch;
 
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const bool begins = clock == CLOCK_MONOTONIC && !is_own && in_step == nullptr;
-  WorkerWatch* watch =
-      begins ? llamalloc::watching.load(std::memory_order_acquire) : nullptr;
+  WorkerWatch* watch = begins ? llamalloc::watching.load(std::memory_order_acquire) : nullptr;
   if (watch != nullptr) watch->begin_step();
   const auto result = static_cast<int>(
       system_call()(SYS_clock_gettime, clock, reinterpret_cast<long>(time), 0, 0, 0, 0));
