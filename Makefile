@@ -18,8 +18,8 @@ STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
 THP ?= always
 
-.PHONY: help setup build wheel demo bench agreement test test-thp test-cpp test-sanitized test-python checks \
-  lint format docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench agreement test test-thp test-cpp test-sanitized \
+  test-python checks lint format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, agreement, workloads
+#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, agreement,
+#                                        workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
 #   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line

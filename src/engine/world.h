@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine asks of its surroundings besides memory and clock (os/pages.h). In a process:
-// runtime/process_world.h; in a simulation: sim/engine_world.h.
+// runtime/process_world.h; in a simulation: sim/product_policy.h.
 #pragma once
 
 #include "base/stack_trace.h"

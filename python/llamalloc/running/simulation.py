@@ -178,10 +178,10 @@ def run_all(
 def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) -> Agreement:
     """Replays the trace at its pace under the library, and simulates that replay without a model.
 
-    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept and
-    does the background work when the library did, so a busy machine changes both alike. Where the replay gets no huge pages,
-    its resident memory stands beside what the simulation counts in pages of 4 KiB. Raises
-    SimulationError.
+    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept,
+    and does the background work when the library did, so a busy machine changes both alike. Where
+    the replay gets no huge pages, its resident memory stands beside what the simulation counts in
+    pages of 4 KiB. Raises SimulationError.
     """
     real = replay(setting.trace, samples, speed)
     simulated = simulate_paced(real, Setting(setting.trace, samples=samples))
