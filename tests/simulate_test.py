@@ -98,7 +98,7 @@ def test_a_replay_starts_with_an_empty_heap() -> None:
 
 
 def test_a_replay_of_no_trace_says_so() -> None:
-    with pytest.raises(simulation.SimulationError, match="none.trace"):
+    with pytest.raises(simulation.SimulationError, match=r"none\.trace"):
         replayed("/none.trace", samples=1)
 
 
