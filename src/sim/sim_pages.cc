@@ -7,9 +7,12 @@ SimPages::~SimPages() {
   if (base_) system_pages.unmap(base_, kDirectBase + DirectSpace::kBytes);
 }
 
+// Aligned so far that, in spite of address space randomisation, it is the same address in each
+// run: tables of the engine hash addresses.
 bool SimPages::open() {
   const uint64_t bytes = kDirectBase + DirectSpace::kBytes;
-  base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 30));
+  base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 44));
+  if (base_ == nullptr) base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 30));
   return base_ != nullptr;
 }
 
