@@ -6,7 +6,7 @@
 //                                             first and in the last generation
 //   work MILLISECONDS      ends with exit status 3
 //   serve                  until stdin ends; says "ready"
-//   fork N MILLISECONDS    N children at once, each works; the parent too
+//   fork N GENERATIONS     so many of the parent, then a few of it and of N children
 //   exec MILLISECONDS      a forked child that becomes `work`
 //   threads N MILLISECONDS
 //   freed MILLISECONDS     frees all survivors, then ends
@@ -158,14 +158,12 @@ void wait_for_all() {
 }
 
 int run_fork(char** words) {
-  const auto end = in(words[1]);
-  work_until(one_load(), Clock::now());
-  for (int i = 0; i < atoi(words[0]); ++i) {
-    if (fork() != 0) continue;
-    work_until(one_load(), end);
-    exit(0);
-  }
-  work_until(one_load(), end);
+  constexpr int kFew = 5;
+  for (int i = 0; i < atoi(words[1]); ++i) generation(one_load(), allocate_by_sites);
+  bool is_child = false;
+  for (int i = 0; i < atoi(words[0]) && !is_child; ++i) is_child = fork() == 0;
+  for (int i = 0; i < kFew; ++i) generation(one_load(), allocate_by_sites);
+  if (is_child) exit(0);
   wait_for_all();
   puts("worked");
   return 0;
