@@ -123,8 +123,8 @@ Load& one_load() {
 }
 
 int run_apart(char** words) {
-  const Allocate allocate = strcmp(words[0], "sites") == 0 ? allocate_by_sites
-                                                           : allocate_by_callers;
+  const Allocate allocate =
+      strcmp(words[0], "sites") == 0 ? allocate_by_sites : allocate_by_callers;
   const auto end = Clock::now() + std::chrono::seconds(atoi(words[1]));
   const int first = generation(one_load(), allocate);
   int last = first;
@@ -208,10 +208,17 @@ int run_phases(char** words) {
 
 // ----- Plugins -----
 
-Make open_plugin(const char* path, void** handle) {
-  *handle = dlopen(path, RTLD_NOW);
-  if (*handle == nullptr) fail(dlerror());
-  return reinterpret_cast<Make>(dlsym(*handle, "make"));
+// Its function is at `at`, unless that is null. Something may lie there for a moment.
+Make open_plugin(const char* path, Make at, void** handle) {
+  for (int tries = 0; tries < 500; ++tries) {
+    *handle = dlopen(path, RTLD_NOW);
+    if (*handle == nullptr) fail(dlerror());
+    const Make make = reinterpret_cast<Make>(dlsym(*handle, "make"));
+    if (at == nullptr || make == at) return make;
+    dlclose(*handle);
+    std::this_thread::sleep_for(kPause);
+  }
+  fail("at another address");
 }
 
 // The other kind comes from the program itself.
@@ -228,9 +235,7 @@ int run_mirror(char** words) {
   for (int i = 0; i < atoi(words[2]); ++i) {
     const auto end = Clock::now() + std::chrono::seconds(40);
     void* handle;
-    const Make make = open_plugin(words[i % 2], &handle);
-    if (at != nullptr && make != at) fail("at another address");
-    at = make;
+    const Make make = at = open_plugin(words[i % 2], at, &handle);
     for (int shared = 1; shared != 0;) {
       allocate_by_plugin(one_load(), make, i % 2 == 0);
       shared = count_shared(one_load());
@@ -306,10 +311,9 @@ void use(void* p, bool survives) {
 }
 
 int run_jit(char** words) {
-  auto* code =
-      static_cast<char*>(mmap(nullptr, static_cast<size_t>(atol(words[0])) * 32,
-                              PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                              0));
+  auto* code = static_cast<char*>(mmap(nullptr, static_cast<size_t>(atol(words[0])) * 32,
+                                       PROT_READ | PROT_WRITE | PROT_EXEC,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (code == MAP_FAILED) fail("no memory for code");
   char* const all = code;
   for (long i = 0; i < atol(words[0]); ++i) {
