@@ -12,7 +12,7 @@ from support import golden_learned
 
 from llamalloc.cli import call
 from llamalloc.formats import contracts, learned_state
-from llamalloc.formats.learned_state import Gate, GateVerdict, Node, StateError
+from llamalloc.formats.learned_state import NO_FIGURE, Gate, GateVerdict, GateWaste, Node, StateError
 from llamalloc.learning.evidence import verdict
 from llamalloc.reporting.learned_summary import gate_text, summarise
 
@@ -39,13 +39,13 @@ def test_the_golden_file_both_ways(tmp_path: Path) -> None:
 
 
 def test_round_trip_of_the_largest(tmp_path: Path) -> None:
-    nodes = tuple(Node(n, 64, 255, (65535,) * 7, (1,) * 7, 3) for n in range(26_212))
+    nodes = tuple(Node(n, 65, True, 255, (65535,) * 7, (1,) * 7, 3) for n in range(26_211))
     state = replace(STATE, nodes=nodes, name="x" * 31, gate=Gate())
     learned_state.write(state, tmp_path / "s.learned")
     assert learned_state.read(tmp_path / "s.learned") == state
     assert (tmp_path / "s.learned").stat().st_size <= 1 << 20
-    with pytest.raises(StateError, match="do not hold 26213 nodes"):
-        learned_state.pack(replace(state, nodes=(*nodes, Node(26_212, 1, elders=1))))
+    with pytest.raises(StateError, match="do not hold 26212 nodes"):
+        learned_state.pack(replace(state, nodes=(*nodes, Node(26_211, 1, elders=1))))
 
 
 def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
@@ -71,12 +71,20 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         (with_bytes(24, b"a/b"), "header is not sane"),
         (with_bytes(24, b"\0"), "header is not sane"),
         (with_bytes(40, b"x"), "header is not sane"),
-        (with_bytes(72, b"\x03"), "header is not sane"),
-        (with_bytes(76, b"\x01"), "header is not sane"),
-        (with_bytes(88, b"\x00"), "nodes are not sane"),
-        (with_bytes(88, b"\x41"), "nodes are not sane"),
-        (with_bytes(90, bytes(30)), "nodes are not sane"),
-        (with_bytes(80, b"\xff" * 8), "nodes are not sane"),
+        (with_bytes(60, b"\x04"), "header is not sane"),
+        (with_bytes(61, b"\x06"), "header is not sane"),
+        (with_bytes(62, b"\x01"), "header is not sane"),
+        (with_bytes(63, b"\x01"), "header is not sane"),
+        (with_bytes(64, bytes(4)), "header is not sane"),
+        (with_bytes(64, struct.pack("<I", (1 << 20) + 1)), "header is not sane"),
+        (with_bytes(68, struct.pack("<I", 1_000_001)), "header is not sane"),
+        (with_bytes(92, b"\xff" * 4), "header is not sane"),
+        (with_bytes(112, b"\x00"), "nodes are not sane"),
+        (with_bytes(112, b"\x80"), "nodes are not sane"),
+        (with_bytes(112, b"\x42"), "nodes are not sane"),
+        (with_bytes(112, b"\xff"), "nodes are not sane"),
+        (with_bytes(114, bytes(30)), "nodes are not sane"),
+        (with_bytes(104, b"\xff" * 8), "nodes are not sane"),
     ],
 )
 def test_refusals(tmp_path: Path, data: bytes, cause: str) -> None:
@@ -97,24 +105,36 @@ def test_golden_evidence() -> None:
     cases = json.loads(GOLDEN.with_name("evidence.json").read_text())["cases"]
     assert len(cases) == len(golden_learned.EVIDENCE)
     for case in cases:
-        node = Node(1, 1, 0, tuple(case["deaths"]), tuple(case["young"]), case["elders"])
+        node = Node(1, 1, False, 0, tuple(case["deaths"]), tuple(case["young"]), case["elders"])
         assert (verdict(node) or "") == case["verdict"]
 
 
 def test_a_state_is_summed_up() -> None:
     summary = summarise(STATE, "s.learned")
     assert (summary.program, summary.build) == ("redis-server", "cc927f6ee23a0f61")
-    assert (summary.contexts, summary.undecided, summary.unseen) == (2, 0, 1)
-    assert summary.samples == 708
-    assert summary.decided == {"never": 1, "mixed": 1}
+    assert (summary.contexts, summary.sites, summary.differing) == (3, 1, 1)
+    assert (summary.samples, summary.undecided, summary.unseen) == (708, 0, 0)
+    assert summary.decided == {}
+    site, other = replace(STATE.nodes[1], differs=False), Node(7, 1, elders=1, unseen=2)
+    summary = summarise(replace(STATE, nodes=(other, site)), "s.learned")
+    assert (summary.differing, summary.undecided, summary.unseen) == (0, 1, 1)
+    assert summary.decided == {"mixed": 1}
 
 
 def test_the_gate_speaks_in_sentences() -> None:
     assert gate_text(STATE.gate) == (
-        "Objects are placed by lifetime: footprint / live memory is 1.47 without, 1.12 with it."
+        "Objects are placed by lifetime, since that saves memory. At low load, free memory that "
+        "stays held is 19% of the peak without it (held / live 1.47), 5% of the peak with it "
+        "(held / live 1.12)."
     )
-    assert gate_text(Gate()) == "Whether placing objects by lifetime pays is not known yet."
-    assert "does not pay here" in gate_text(Gate(GateVerdict.OFF, blind_permille=1050))
+    assert gate_text(Gate()) == "It is not known yet whether placing objects by lifetime pays."
+    blind = GateWaste(2, NO_FIGURE, 250, 300, 1833)
+    assert gate_text(Gate(GateVerdict.ON_TRIAL, blind=blind)) == (
+        "Objects are placed by lifetime on trial. At low load, free memory that stays held is "
+        "25% of the peak without it (held / live 1.83)."
+    )
+    assert "not placed by lifetime, since" in gate_text(Gate(GateVerdict.FAILS, 1, blind))
+    assert "not placed by lifetime any more" in gate_text(Gate(GateVerdict.FAILS, 5, blind))
 
 
 def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,8 +142,8 @@ def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "redis-server" in (tmp_path / "s.html").read_text()
     assert call(["report", str(GOLDEN)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "redis-server (build cc927f6ee23a0f61): 708 samples from 3 runs in 2 contexts" in text
-    assert "Objects are placed by lifetime" in text and "not freed while the program ran" in text
+    assert "redis-server (build cc927f6ee23a0f61): 708 samples; runs: 3, call sites: 1, contexts: 3" in text
+    assert "Objects are placed by lifetime" in text and "depends on the size or on callers 1" in text
     assert call(["report", "--json", str(GOLDEN)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["runs"] == 3
 
@@ -131,4 +151,4 @@ def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_report_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.learned").write_bytes(GOLDEN.read_bytes()[:-1])
     assert call(["report", str(tmp_path / "s.learned")]) == 2
-    assert "s.learned: damaged, 163 bytes do not hold 2 nodes" in capsys.readouterr().err
+    assert "s.learned: damaged, 227 bytes do not hold 3 nodes" in capsys.readouterr().err

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "os/fake/fake_pages.h"
-#include "policy/learned_key.h"
 
 namespace llamalloc {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 using Nodes = std::vector<LearnedNode>;
 
 LearnedNode node(uint64_t key, uint16_t deaths, uint8_t unseen = 0) {
-  LearnedNode made{key, 1, unseen, {}};
+  LearnedNode made{key, 1, false, unseen, {}};
   made.evidence.deaths[0] = deaths;
   return made;
 }
@@ -49,6 +48,7 @@ class LearnedNodesTest : public testing::Test {
       if (is_new) continue;
       to.evidence.add(n.evidence);
       to.unseen = std::min(to.unseen, n.unseen);
+      to.differs = to.differs || n.differs;
     }
     std::erase_if(sum, [](const auto& entry) { return is_empty(entry.second.evidence); });
     while (sum.size() > bound) sum.erase(worst(sum));
@@ -94,6 +94,15 @@ TEST_F(LearnedNodesTest, NothingIsLeftOfWhatWasTakenBack) {
   EXPECT_TRUE(merge({}, {}, {}).empty());
 }
 
+TEST_F(LearnedNodesTest, DiffersWhereEitherSaysSo) {
+  LearnedNode differing = node(1, 5);
+  differing.differs = true;
+  EXPECT_TRUE(merge({differing}, {}, {node(1, 5)})[0].differs);
+  EXPECT_TRUE(merge({node(1, 5)}, {}, {differing})[0].differs);
+  EXPECT_TRUE(merge({differing}, {differing}, {node(1, 5)})[0].differs);
+  EXPECT_FALSE(merge({node(1, 5)}, {differing}, {node(1, 5)})[0].differs);
+}
+
 TEST_F(LearnedNodesTest, LongUnseenOnesGoFirstThenThoseOfFewSamples) {
   const Nodes merged =
       merge({node(1, 900, 3), node(2, 5, 1), node(3, 4), node(4, 9)}, {}, {node(5, 4)}, 3);
@@ -115,6 +124,7 @@ Nodes random_nodes(std::minstd_rand& random) {
   std::map<uint64_t, LearnedNode> nodes;
   for (auto left = random() % 60; left > 0; --left) {
     LearnedNode n = node(random() % 80, 0, static_cast<uint8_t>(random() % 3));
+    n.differs = random() % 4 == 0;
     n.evidence.deaths[random() % kTimedClasses] = static_cast<uint16_t>(random() % 4);
     n.evidence.young[random() % kTimedClasses] =
         static_cast<uint16_t>(random() % 50 == 0 ? 65535 : random() % 3);
@@ -145,17 +155,6 @@ TEST_F(LearnedNodesTest, WithoutMemoryThereIsNoResult) {
   const Nodes nodes{node(1, 1)};
   EXPECT_FALSE(merge_nodes(nodes, {}, {}, 10, pages_, &out));
   EXPECT_EQ(out.size(), 0u);
-}
-
-TEST(LearnedKeyTest, TellsFramesAndTheirOrder) {
-  const uint8_t id[] = {1, 2, 3};
-  const uint64_t build = hash_build_id(id, sizeof(id));
-  EXPECT_EQ(build & 1, 1u);
-  EXPECT_EQ(hash_build_id(id, 0), 0u);
-  EXPECT_NE(extend_key(kNoFrames, build, 1), extend_key(kNoFrames, build, 2));
-  EXPECT_NE(extend_key(kNoFrames, build, 1), extend_key(kNoFrames, build + 2, 1));
-  EXPECT_NE(extend_key(extend_key(kNoFrames, build, 1), build, 2),
-            extend_key(extend_key(kNoFrames, build, 2), build, 1));
 }
 
 }  // namespace

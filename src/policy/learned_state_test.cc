@@ -12,17 +12,29 @@
 
 #include "base/crc32.h"
 #include "os/fake/fake_pages.h"
+#include "policy/learned_layout.h"
 #include "policy/test_learned.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr size_t kVersionAt = 8, kCountAt = 12, kNameAt = 24, kVerdictAt = 72;
+constexpr size_t kVersionAt = 8, kCountAt = 12, kNameAt = 24, kVerdictAt = 60, kReversalsAt = 61,
+                 kReservedAt = 62, kBlindAt = 64, kPlacedAt = 84;
+constexpr size_t kLevelAt = kLearnedHeaderBytes + 8;
 constexpr char kReplaced[] = "; it is not used, and replaced at the next write";
 
 std::string content(const char* path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string laid_out(const LearnedHeader& header) {
+  uint8_t bytes[kLearnedHeaderBytes];
+  const LearnedStart start{};
+  LittleEndianOut out(bytes);
+  lay_out_header(out, start, header);
+  EXPECT_EQ(out.end(), bytes + sizeof(bytes));
+  return std::string(reinterpret_cast<char*>(bytes), sizeof(bytes));
 }
 
 // With its checksum set right again.
@@ -69,8 +81,7 @@ class LearnedStateTest : public testing::Test {
 
 TEST_F(LearnedStateTest, ReadsTheGoldenFile) {
   ASSERT_EQ(parse(golden_), ReadStatus::ok);
-  const LearnedHeader header = golden_header();
-  EXPECT_EQ(memcmp(&state_.header, &header, sizeof(header)), 0);
+  EXPECT_EQ(laid_out(state_.header), laid_out(golden_header()));
   const auto nodes = golden_nodes();
   ASSERT_EQ(state_.nodes.size(), nodes.size());
   EXPECT_EQ(memcmp(state_.nodes.data(), nodes.data(), nodes.size() * sizeof(LearnedNode)), 0);
@@ -79,8 +90,8 @@ TEST_F(LearnedStateTest, ReadsTheGoldenFile) {
 TEST_F(LearnedStateTest, RefusesEveryTruncationAndWhatIsBehind) {
   for (size_t length = 0; length < golden_.size(); ++length)
     ASSERT_EQ(parse(golden_.substr(0, length)), ReadStatus::damaged) << length;
-  EXPECT_EQ(damage(golden_.substr(0, 163)), "header says 164 bytes, file has 163");
-  EXPECT_EQ(damage(golden_ + "x"), "header says 164 bytes, file has 165");
+  EXPECT_EQ(damage(golden_.substr(0, 227)), "header says 228 bytes, file has 227");
+  EXPECT_EQ(damage(golden_ + "x"), "header says 228 bytes, file has 229");
   EXPECT_EQ(damage(golden_.substr(0, 20)), "truncated");
 }
 
@@ -116,7 +127,7 @@ TEST_F(LearnedStateTest, TellsAnotherProgramFromAnotherBuild) {
                "learned in the program redis-server, and this is mariadbd; it is left alone: name "
                "a folder");
   EXPECT_EQ(parse(golden_, {golden_build() + 2, "redis-server"}), ReadStatus::other_build);
-  EXPECT_EQ(state_.nodes.size(), 2u);
+  EXPECT_EQ(state_.nodes.size(), 3u);
   EXPECT_STREQ(message_,
                "of another build of redis-server; what both share is used, the rest is learned "
                "again");
@@ -127,10 +138,37 @@ TEST_F(LearnedStateTest, RefusesHeadersThatAreNotSane) {
   for (const std::string& name : {std::string(1, '\0'), std::string("a/b"), std::string("a b"),
                                   std::string("a\0b", 3), std::string(32, 'x'), std::string("\n")})
     EXPECT_EQ(damage(with(kNameAt, name)), "its header is not sane") << name;
-  EXPECT_EQ(damage(with(kVerdictAt, "\3")), "its header is not sane");
-  for (size_t at = kVerdictAt + 2; at < kLearnedHeaderBytes; ++at)
+  for (size_t at = kReservedAt; at < kBlindAt; ++at)
     EXPECT_EQ(damage(with(at, "\1")), "its header is not sane") << at;
   EXPECT_EQ(damage(with(kCountAt, "\xFF\xFF\xFF\xFF")), "too many nodes");
+}
+
+TEST_F(LearnedStateTest, RefusesAGateThatIsNotSane) {
+  const std::string most("\x40\x42\x0f\0", 4), more("\x41\x42\x0f\0", 4);  // 1,000,000
+  const std::string none(4, '\xff');
+  EXPECT_EQ(damage(with(kVerdictAt, "\4")), "its header is not sane");
+  EXPECT_EQ(damage(with(kReversalsAt, "\6")), "its header is not sane");
+  EXPECT_EQ(damage(with(kBlindAt, std::string(4, '\0'))), "its header is not sane") << "untried";
+  EXPECT_EQ(parse(with(kPlacedAt, std::string(4, '\0'))), ReadStatus::ok);
+  for (const size_t waste : {kBlindAt, kPlacedAt}) {
+    EXPECT_EQ(parse(with(waste, std::string("\0\0\x10\0", 4))), ReadStatus::ok);
+    EXPECT_EQ(damage(with(waste, std::string("\1\0\x10\0", 4))), "its header is not sane");
+    for (size_t at = waste + 4; at < waste + 20; at += 4) {
+      EXPECT_EQ(parse(with(at, most)), ReadStatus::ok) << at;
+      EXPECT_EQ(damage(with(at, more)), "its header is not sane") << at;
+    }
+    EXPECT_EQ(parse(with(waste + 4, none)), ReadStatus::ok) << "no high load was seen";
+    EXPECT_EQ(damage(with(waste + 8, none)), "its header is not sane");
+  }
+}
+
+TEST_F(LearnedStateTest, ReadsLevels) {
+  ASSERT_EQ(parse(with(kLevelAt, "\x41")), ReadStatus::ok);
+  EXPECT_EQ(state_.nodes.data()[0].level, 65);
+  EXPECT_FALSE(state_.nodes.data()[0].differs);
+  ASSERT_EQ(parse(with(kLevelAt, "\xc1")), ReadStatus::ok);
+  EXPECT_EQ(state_.nodes.data()[0].level, 65);
+  EXPECT_TRUE(state_.nodes.data()[0].differs);
 }
 
 TEST_F(LearnedStateTest, RefusesNodesThatAreNotSane) {
@@ -139,8 +177,9 @@ TEST_F(LearnedStateTest, RefusesNodesThatAreNotSane) {
   const char* fault = "its nodes are not sane";
   EXPECT_EQ(damage(with(kLearnedHeaderBytes, second + first)), fault);
   EXPECT_EQ(damage(with(kLearnedHeaderBytes, first + first)), fault);
-  EXPECT_EQ(damage(with(kLearnedHeaderBytes + 8, std::string(1, '\0'))), fault);
-  EXPECT_EQ(damage(with(kLearnedHeaderBytes + 8, "\x41")), fault);
+  for (const char* level : {"\x80", "\x42", "\xc2", "\x7f", "\xff"})
+    EXPECT_EQ(damage(with(kLevelAt, level)), fault) << +*level;
+  EXPECT_EQ(damage(with(kLevelAt, std::string(1, '\0'))), fault);
   EXPECT_EQ(damage(with(kLearnedHeaderBytes + 10, std::string(30, '\0'))), fault);
 }
 

@@ -67,7 +67,7 @@ class StateFileTest : public testing::Test {
     Nodes written;
     for (uint16_t i = 1; i <= 50; ++i) {
       const Evidence evidence{{i}, {}, 0};
-      const Nodes now{{1, 1, 0, evidence}, {own_key, 1, 0, evidence}};
+      const Nodes now{{1, 1, false, 0, evidence}, {own_key, 1, false, 0, evidence}};
       while (!add_to_file(written, now)) usleep(100);
       written = now;
     }

@@ -4,8 +4,10 @@
 
 #include <vector>
 
-#include "policy/learned_key.h"
+#include "base/code_key.h"
+#include "base/size_bucket.h"
 #include "policy/learned_state.h"
+#include "predict/context_tree.h"
 
 namespace llamalloc {
 
@@ -24,17 +26,24 @@ inline LearnedProgram golden_program() {
 inline LearnedHeader golden_header() {
   LearnedHeader header = header_for(golden_program());
   header.runs = 3;
-  header.gate = {GateVerdict::on, 2, 0, 1466, 1117, 2};
+  header.gate.verdict = GateVerdict::helps;
+  header.gate.reversals = 1;
+  header.gate.blind = {.rounds = 2, .high = 61, .low = 186, .depth = 400, .ratio = 1466};
+  header.gate.placed = {.rounds = 1, .high = kNoFigure, .low = 48, .depth = 410, .ratio = 1117};
   return header;
 }
 
+// A site, its objects of 50 bytes, and one of the callers that ask for those; by key.
 inline std::vector<LearnedNode> golden_nodes() {
-  const uint64_t build = golden_build();
-  const uint64_t site = extend_key(kNoFrames, build, 0x1A2B3);
-  const uint64_t call = extend_key(site, build, 0x4C5D6);
+  ContextPath path(code_key(golden_build(), 0x1A2B3), size_bucket(50));
+  const uint64_t site = path.key();
+  path.descend(0);
+  const uint64_t sized = path.key();
+  path.descend(code_key(golden_build(), 0x4C5D6));
   constexpr Evidence kStored{{}, {0, 0, 0, 0, 5}, 4};
-  constexpr Evidence kBoth{{700, 0, 2}, {1, 0, 0, 0, 5}, 4};
-  return {{call, 2, 1, kStored}, {site, 1, 0, kBoth}};
+  constexpr Evidence kSized{{90, 0, 2}, {1, 0, 0, 0, 5}, 4};
+  constexpr Evidence kAll{{700, 0, 2}, {1, 0, 0, 0, 5}, 4};
+  return {{sized, 2, true, 0, kSized}, {site, 1, true, 0, kAll}, {path.key(), 3, false, 1, kStored}};
 }
 
 }  // namespace llamalloc

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +14,16 @@ MAGIC = b"llmlearn"
 VERSION = 1
 CLASSES = 7  # le_10ms to gt_1000s
 MAX_BYTES = 1 << 20
-MAX_DEPTH = 64
-NO_FRAMES = 0x6C6C6D6C6561726E
+MAX_LEVEL = 65  # the size, and the frames of a stack trace
+MAX_REVERSALS = 5
+MAX_PERMILLE = 1_000_000
+MAX_ROUNDS = 1 << 20
+NO_FIGURE = (1 << 32) - 1
+ROOT = 0x6C6C616D616C6C6F
 
-_HEADER = struct.Struct("<8sIIQ32sIIIIBBHI")
+_DIFFERS = 0x80
+
+_HEADER = struct.Struct("<8sIIQ32sIBBH5I5I")
 _NODE = struct.Struct(f"<QBB{CLASSES}H{CLASSES}HH")
 _TAIL = struct.Struct("<I")
 MAX_NODES = (MAX_BYTES - _HEADER.size - _TAIL.size) // _NODE.size
@@ -30,30 +35,50 @@ class StateError(ValueError):
 
 
 class GateVerdict(IntEnum):
-    """What the gate decided on keeping lifetimes apart."""
+    """What the gate decided on placing objects by lifetime."""
 
-    UNDECIDED = 0
-    OFF = 1
-    ON = 2
+    UNTRIED = 0
+    ON_TRIAL = 1
+    HELPS = 2
+    FAILS = 3
+
+
+@dataclass(frozen=True)
+class GateWaste:
+    """Free bytes in used huge pages (`high`, `low`), in permille of the load's peak of live bytes.
+
+    `high`: at high load, or NO_FIGURE. `low`: in troughs, whose live bytes are `depth`.
+    `ratio`: held by live bytes in troughs, in permille. `rounds`: 0: nothing is known.
+    """
+
+    rounds: int = 0
+    high: int = NO_FIGURE
+    low: int = 0
+    depth: int = 0
+    ratio: int = 0
 
 
 @dataclass(frozen=True)
 class Gate:
-    """Footprint / live memory without and with separation, in permille; 0: not measured."""
+    """The verdict, how often placement was given up, and what was measured without and with it."""
 
-    verdict: GateVerdict = GateVerdict.UNDECIDED
-    rounds: int = 0
-    blind_permille: int = 0
-    placed_permille: int = 0
-    runs: int = 0
+    verdict: GateVerdict = GateVerdict.UNTRIED
+    reversals: int = 0
+    blind: GateWaste = field(default_factory=GateWaste)
+    placed: GateWaste = field(default_factory=GateWaste)
 
 
 @dataclass(frozen=True)
 class Node:
-    """Sampled lifetimes of one context. `deaths` and `young`: by class, le_10ms first."""
+    """Sampled lifetimes of a call site (level 1), one size there (2), its callers (3 and more).
+
+    `differs`: lifetimes depend on what the next level tells apart. `deaths` and `young`: by class,
+    le_10ms first.
+    """
 
     key: int
-    depth: int
+    level: int
+    differs: bool = False
     unseen: int = 0
     deaths: tuple[int, ...] = (0,) * CLASSES
     young: tuple[int, ...] = (0,) * CLASSES
@@ -84,13 +109,18 @@ def hash_build_id(build_id: bytes) -> int:
     return value | 1 if build_id else 0
 
 
-def key_of(frames: Iterable[tuple[int, int]]) -> int:
-    """The key of frames (build, offset), the innermost first."""
-    key = NO_FRAMES
-    for frame in frames:
-        for word in frame:
-            key = (key ^ word) * 0xFF51AFD7ED558CCD & _WORD
-            key ^= key >> 32
+def code_key(build: int, offset: int) -> int:
+    """The number of a frame. `offset`: of its return address from the module's lowest address."""
+    value = (build ^ offset) * 0xFF51AFD7ED558CCD & _WORD
+    return (value ^ value >> 32) | 1
+
+
+def key_of(site: int, *further: int) -> int:
+    """The key of a node: `site` and callers by code_key, between them the size bucket."""
+    key = ROOT
+    for word in (site, *further):
+        key = (key ^ word) * 0x9E3779B97F4A7C15 & _WORD
+        key ^= key >> 29
     return key
 
 
@@ -115,9 +145,9 @@ def write(state: LearnedState, path: Path) -> None:
 def pack(state: LearnedState) -> bytes:
     """The bytes of the file. Raises StateError for what the format does not hold."""
     gate = state.gate
-    figures = (gate.runs, gate.blind_permille, gate.placed_permille, gate.verdict, gate.rounds)
+    figures = (gate.verdict, gate.reversals, 0, *astuple(gate.blind), *astuple(gate.placed))
     name = state.name.encode("ascii", "replace")
-    head = (MAGIC, VERSION, len(state.nodes), state.program, name, state.runs, *figures, 0, 0)
+    head = (MAGIC, VERSION, len(state.nodes), state.program, name, state.runs, *figures)
     try:
         data = _HEADER.pack(*head) + b"".join(_packed(node) for node in state.nodes)
     except struct.error as fault:
@@ -128,7 +158,13 @@ def pack(state: LearnedState) -> bytes:
 
 
 def _packed(node: Node) -> bytes:
-    return _NODE.pack(node.key, node.depth, node.unseen, *node.deaths, *node.young, node.elders)
+    level = node.level | (_DIFFERS if node.differs else 0)
+    return _NODE.pack(node.key, level, node.unseen, *node.deaths, *node.young, node.elders)
+
+
+def _node(row: tuple[int, ...]) -> Node:
+    level, differs = row[1] & ~_DIFFERS, row[1] & _DIFFERS != 0
+    return Node(row[0], level, differs, row[2], row[3:10], row[10:17], row[17])
 
 
 def read(path: Path) -> LearnedState:
@@ -144,14 +180,32 @@ def read(path: Path) -> LearnedState:
 def _unpacked(data: bytes, what: str) -> LearnedState:
     nodes = _checked_nodes(data, what)
     head = _HEADER.unpack_from(data)
-    program, name, runs, gate_runs, blind, placed, verdict, rounds = head[3:11]
+    program, name, runs, verdict, reversals, reserved = head[3:9]
     text = name.split(b"\0")[0]
     printable = all(0x20 < byte < 0x7F and byte != ord("/") for byte in text)
     sane = 0 < len(text) < len(name) and printable and name == text.ljust(len(name), b"\0")
-    if not sane or verdict > max(GateVerdict) or any(head[11:]):
+    if not sane or verdict > max(GateVerdict) or reserved != 0:
         raise StateError(f"{what}: damaged, its header is not sane")
-    gate = Gate(GateVerdict(verdict), rounds, blind, placed, gate_runs)
+    gate = Gate(GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]))
+    if not _is_sane_gate(gate):
+        raise StateError(f"{what}: damaged, its header is not sane")
     return LearnedState(program, text.decode("ascii"), runs, gate, nodes)
+
+
+def _is_sane_gate(gate: Gate) -> bool:
+    tried = gate.verdict != GateVerdict.UNTRIED
+    return (
+        gate.reversals <= MAX_REVERSALS
+        and _is_sane_waste(gate.blind)
+        and _is_sane_waste(gate.placed)
+        and not (tried and gate.blind.rounds == 0)
+    )
+
+
+def _is_sane_waste(waste: GateWaste) -> bool:
+    high = 0 if waste.high == NO_FIGURE else waste.high
+    figures = (high, waste.low, waste.depth, waste.ratio)
+    return waste.rounds <= MAX_ROUNDS and max(figures) <= MAX_PERMILLE
 
 
 def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
@@ -169,7 +223,7 @@ def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
     if zlib.crc32(data[: -_TAIL.size]) != _TAIL.unpack(data[-_TAIL.size :])[0]:
         raise StateError(f"{what}: damaged, the checksum does not match")
     rows = _NODE.iter_unpack(data[_HEADER.size : -_TAIL.size])
-    nodes = tuple(Node(*row[:3], row[3:10], row[10:17], row[17]) for row in rows)
+    nodes = tuple(_node(row) for row in rows)
     ascending = all(a.key < b.key for a, b in pairwise(nodes))
     if not ascending or not all(_is_sane(node) for node in nodes):
         raise StateError(f"{what}: damaged, its nodes are not sane")
@@ -177,4 +231,4 @@ def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
 
 
 def _is_sane(node: Node) -> bool:
-    return 1 <= node.depth <= MAX_DEPTH and (node.samples > 0 or node.elders > 0)
+    return 1 <= node.level <= MAX_LEVEL and (node.samples > 0 or node.elders > 0)

@@ -25,11 +25,11 @@ def add_summary(page: Page, summary: ProfileSummary | StatsSummary | LearnedSumm
 
 
 def add_learned(page: Page, summary: LearnedSummary) -> None:
-    """Whose state it is, the gate's verdict, contexts by class."""
+    """Whose state it is, the gate's verdict, call sites by class."""
     page.paragraph(learned_head(summary) + ".")
     page.paragraph(summary.gate)
     page.heading("What was learned")
-    page.table(("lifetime", "contexts"), learned_rows(summary))
+    page.table(("lifetime", "call sites"), learned_rows(summary))
 
 
 def add_profile(page: Page, summary: ProfileSummary) -> None:

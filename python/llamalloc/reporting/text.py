@@ -49,24 +49,25 @@ def print_summary(
 def learned_head(summary: LearnedSummary) -> str:
     """Whose state it is, and from how much."""
     return (
-        f"{summary.program} (build {summary.build}): {summary.samples:,} samples from "
-        f"{summary.runs:,} runs in {summary.contexts:,} contexts"
+        f"{summary.program} (build {summary.build}): {summary.samples:,} samples; runs: "
+        f"{summary.runs:,}, call sites: {summary.sites:,}, contexts: {summary.contexts:,}"
     )
 
 
 def learned_rows(summary: LearnedSummary) -> list[tuple[str, str]]:
-    """Contexts by what is known of them."""
+    """Call sites by what is known of them."""
     meanings = {row.name: row.meaning for row in lifetime_classes()}
     rows = [(meanings[name], f"{count:,}") for name, count in summary.decided.items()]
+    rows.append(("depends on the size or on callers", f"{summary.differing:,}"))
     rows.append(("not decided: too few samples", f"{summary.undecided:,}"))
     return [*rows, ("not seen in the last run", f"{summary.unseen:,}")]
 
 
 def print_learned(summary: LearnedSummary, console: Console) -> None:
-    """Whose state it is, the gate's verdict, contexts by class."""
+    """Whose state it is, the gate's verdict, call sites by class."""
     console.print(escape(learned_head(summary)))
     console.print(summary.gate)
-    view = _table("\nWhat was learned", "contexts")
+    view = _table("\nWhat was learned", "call sites")
     for row in learned_rows(summary):
         view.add_row(*row)
     console.print(view)

@@ -5,28 +5,36 @@ import random
 
 from llamalloc.formats.learned_state import (
     CLASSES,
+    NO_FIGURE,
     Gate,
     GateVerdict,
+    GateWaste,
     LearnedState,
     Node,
+    code_key,
     hash_build_id,
     key_of,
 )
 
 BUILD = hash_build_id(bytes(range(20)))
-SITE = (BUILD, 0x1A2B3)
-CALLER = (BUILD, 0x4C5D6)
+SITE = code_key(BUILD, 0x1A2B3)
+CALLER = code_key(BUILD, 0x4C5D6)
+YOUNG = (1, 0, 0, 0, 5, 0, 0)
 
 STATE = LearnedState(
     program=BUILD,
     name="redis-server",
     runs=3,
-    gate=Gate(GateVerdict.ON, rounds=2, blind_permille=1466, placed_permille=1117, runs=2),
+    gate=Gate(
+        GateVerdict.HELPS,
+        reversals=1,
+        blind=GateWaste(rounds=2, high=61, low=186, depth=400, ratio=1466),
+        placed=GateWaste(rounds=1, high=NO_FIGURE, low=48, depth=410, ratio=1117),
+    ),
     nodes=(
-        Node(key_of([SITE, CALLER]), 2, unseen=1, young=(0, 0, 0, 0, 5, 0, 0), elders=4),
-        Node(
-            key_of([SITE]), 1, deaths=(700, 0, 2, 0, 0, 0, 0), young=(1, 0, 0, 0, 5, 0, 0), elders=4
-        ),
+        Node(key_of(SITE, 64), 2, True, 0, (90, 0, 2, 0, 0, 0, 0), YOUNG, elders=4),
+        Node(key_of(SITE), 1, True, 0, (700, 0, 2, 0, 0, 0, 0), YOUNG, elders=4),
+        Node(key_of(SITE, 64, CALLER), 3, unseen=1, young=(0, 0, 0, 0, 5, 0, 0), elders=4),
     ),
 )
 
@@ -45,7 +53,7 @@ def _evidence() -> list[Node]:
         counts = [int(chance.random() < 0.4) * int(2 ** chance.uniform(0, 15)) for _ in range(14)]
         some = chance.randrange(sum(counts[7:]) + 1) * chance.randrange(2)
         nodes.append(
-            Node(1, 1, 0, tuple(counts[:CLASSES]), tuple(counts[CLASSES:]), min(some, 65535))
+            Node(1, 1, False, 0, tuple(counts[:CLASSES]), tuple(counts[CLASSES:]), min(some, 65535))
         )
     return nodes
 
