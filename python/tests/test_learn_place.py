@@ -43,6 +43,8 @@ def test_good_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert learn_place.checked("new.learned", "server") == str(tmp_path / "new.learned")
     a_state(tmp_path / "server.learned", "server")
     assert learn_place.checked(".", "server") == str(tmp_path)
+    a_state(tmp_path / "program.learned", "another")
+    assert learn_place.checked(".", "") == str(tmp_path)
     assert learn_place.checked("server.learned", "") == str(tmp_path / "server.learned")
 
 
@@ -98,7 +100,8 @@ def test_a_damaged_file_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_too_long_a_path() -> None:
-    assert "longer than" in complaint("/" + "x" * 1200)
+    assert "file name too long" in complaint("/" + "x" * 1200)
+    assert "longer than 1000 bytes" in complaint("/" + "x/" * 600)
 
 
 # ----- llamalloc run -----

@@ -2,8 +2,9 @@
 """A small ELF reader: what `run` and `doctor` must know of a program before they preload into it.
 
 Reads the program headers (interpreter, build-id), the dynamic section (needed libraries) and the
-symbol tables (who defines malloc). Source: the System V gABI, chapters 4 and 5. Every offset is checked;
-any fault is one ElfError. 64-bit little-endian files only, other ELF files are told by `machine`.
+symbol tables (who defines malloc). Source: the System V gABI, chapters 4 and 5. Every offset is
+checked; any fault is one ElfError. 64-bit little-endian files only, other ELF files are told by
+`machine`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class _Reader:
         segments = self._segments()
         interpreter = next((self._text(s[1]) for s in segments if s[0] == _INTERP), None)
         symtabs, defined = self._symbols()
-        build = next((found for s in segments if s[0] == _NOTE if (found := self._build_id(s))), b"")
+        build = next(
+            (found for s in segments if s[0] == _NOTE if (found := self._build_id(s))), b""
+        )
         needed = self._needed(segments)
         return Elf(64, machine, interpreter, needed, defined, _SYMTAB in symtabs, build)
 

@@ -27,7 +27,7 @@ _ANOTHER = "name another file, or a folder (it gets a file for each program)"
 
 def file_of(place: str, program: str) -> Path:
     """The state file of the program with this name."""
-    if not place.endswith("/") and not Path(place).is_dir():
+    if not _is_folder(place):
         return Path(place)
     return Path(place) / f"{_shown(program)[:_NAME]}.learned"
 
@@ -39,17 +39,25 @@ def checked(place: str, program: str) -> str:
     """
     if place == NOTHING_KEPT:
         return place
-    file = file_of(place, program)
-    if len(os.fsencode(file.absolute())) > _LONGEST:
-        raise LaunchError(f"{file}: path is longer than {_LONGEST} bytes")
-    _check_folder(file.parent)
-    if program or not _is_folder(place):
-        _check_file(file, program)
-    return os.path.abspath(place) + ("/" if place.endswith("/") else "")
+    try:
+        _check(file_of(place, program), program, of_all=program == "" and _is_folder(place))
+    except OSError as error:
+        raise LaunchError(
+            f"{place}: {(error.strerror or str(error)).lower()}; {_ANOTHER}"
+        ) from error
+    return str(Path(place).absolute()) + ("/" if place.endswith("/") else "")
 
 
 def _is_folder(place: str) -> bool:
     return place.endswith("/") or Path(place).is_dir()
+
+
+def _check(file: Path, program: str, of_all: bool) -> None:
+    if len(os.fsencode(file.absolute())) > _LONGEST:
+        raise LaunchError(f"{file}: path is longer than {_LONGEST} bytes; {_ANOTHER}")
+    _check_folder(file.parent)
+    if not of_all:
+        _check_file(file, program)
 
 
 def _shown(name: str) -> str:
