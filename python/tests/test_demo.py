@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's parts that need no server: reading its tools' output, judging logs, sums, page."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from support.statistics import document
 
 from lab import redis
 from lab import redis_benchmark as benchmark
-from lab.demo import allocators, measure, page, results
+from lab.demo import allocators, measure, page, results, table
 from lab.demo.sampler import Series
 from lab.redis_benchmark import BenchmarkError, Rate
 from lab.server import ServerError
@@ -136,6 +138,15 @@ def test_our_rows_differ_by_an_option(tmp_path: Path, name: str, words: list[str
     assert all(word in line for word in words)
     assert ("redis.learned" in line) == name.startswith("learns")
     assert ("--model" in line) == (name == "learned")
+
+
+def test_the_table_fits_a_terminal() -> None:
+    found = results.Results("always", "m")
+    found.runs = [a_run(row.name, 3 << 20, 2 << 20) for row in allocators.ROWS]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table.table(found))
+    text = console.export_text()
+    assert "RSS/live" in text and "peak MiB" in text and "…" not in text
 
 
 def test_a_row_that_learns_needs_no_training() -> None:
