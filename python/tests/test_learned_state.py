@@ -12,7 +12,14 @@ from support import golden_learned
 
 from llamalloc.cli import call
 from llamalloc.formats import contracts, learned_state
-from llamalloc.formats.learned_state import NO_FIGURE, Gate, GateVerdict, GateWaste, Node, StateError
+from llamalloc.formats.learned_state import (
+    NO_FIGURE,
+    Gate,
+    GateVerdict,
+    GateWaste,
+    Node,
+    StateError,
+)
 from llamalloc.learning.evidence import verdict
 from llamalloc.reporting.learned_summary import gate_text, summarise
 
@@ -142,8 +149,13 @@ def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "redis-server" in (tmp_path / "s.html").read_text()
     assert call(["report", str(GOLDEN)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "redis-server (build cc927f6ee23a0f61): 708 samples; runs: 3, call sites: 1, contexts: 3" in text
-    assert "Objects are placed by lifetime" in text and "depends on the size or on callers 1" in text
+    assert (
+        "redis-server (build cc927f6ee23a0f61): 708 samples; runs: 3, call sites: 1, contexts: 3"
+        in text
+    )
+    assert (
+        "Objects are placed by lifetime" in text and "depends on the size or on callers 1" in text
+    )
     assert call(["report", "--json", str(GOLDEN)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["runs"] == 3
 

@@ -59,6 +59,11 @@ constexpr PageGroup group_of(LifetimeClass c) {
   return row(c).group;
 }
 
+// Whether its pages have a deadline of seconds.
+constexpr bool dies_soon(LifetimeClass c) {
+  return group_of(c) == PageGroup::transient || group_of(c) == PageGroup::brief;
+}
+
 // The shortest timed class that holds a lifetime (gt_1000s for what exceeds every bound).
 constexpr LifetimeClass class_of_lifetime(Nanos lifetime) {
   int c = 0;

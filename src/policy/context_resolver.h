@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a miss of the prediction cache from the tree of what is known (predict/context_tree.h), in
-// the allocating thread: no lock, about 0.2 us where the site decides, about 1 us where the stack
-// has to be walked. From then on the cache answers.
+// Answers a miss of the prediction cache from the tree of what is known (predict/context_tree.h),
+// in the allocating thread: no lock, about 0.2 us where the site decides, about 1 us where the
+// stack has to be walked. From then on the cache answers.
 //
 // Where the tree needs callers to tell contexts apart, the cache's key has to hold them too: each
-// frame passed on the way becomes a site that the key looks past. A frame whose size varies (alloca)
-// cannot be looked past: its contexts share a key by their stack height, as far as that differs.
+// frame passed on the way becomes a site that the key looks past. A frame whose size varies
+// (alloca) cannot be looked past: its contexts share a key by their stack height, as far as that
+// differs.
 #pragma once
 
 #include "base/size_bucket.h"

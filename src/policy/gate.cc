@@ -158,7 +158,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
 void Gate::engage() {
   if (round_.low.count != 0) take_in(&kept_.blind, waste_of_round());
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
-  on_ = true;
+  on_ = late_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
 }
@@ -194,7 +194,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
 }
 
 void Gate::judge(Nanos now, uint32_t points) {
-  if (points == kNoFigure) return;
+  if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points_ >= kPoints) give_up(now);
@@ -229,11 +229,16 @@ void Gate::describe(char* out, size_t room) const {
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
              "with it, %u %% without",
              times == kMostReversals ? " for good" : "", times, placed, blind);
-  } else if (on_ && kept_.placed.rounds != 0) {
+  } else if (on_ && kept_.placed.rounds != 0 && (!late_ || kept_.verdict == GateVerdict::helps)) {
     snprintf(out, room,
              "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
+  } else if (is_late() && kept_.verdict != GateVerdict::helps) {
+    snprintf(out, room,
+             "placement by lifetime is on for what lives long, and from the next start on for all: "
+             "without it troughs pinned %u %% of the peak, held/live %u.%02u",
+             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "

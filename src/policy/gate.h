@@ -80,6 +80,11 @@ class Gate {
   // Whether objects are to be placed by lifetime from now on.
   bool step(Nanos now, const GateFigures& figures);
   bool is_on() const { return on_; }
+  // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
+  // the holes have to be used again, or the heap grows: what dies soon stays among the blind pages,
+  // and only what lives longer goes to pages of its own. Such a run may show that this costs or
+  // saves; that it does neither means nothing. The next run is the trial.
+  bool is_late() const { return on_ && late_; }
   const GateKept& kept() const { return kept_; }
   // In the last trough.
   const GateFigures& trough() const { return trough_; }
@@ -121,6 +126,7 @@ class Gate {
   LoadCycle cycle_;
   Round round_;
   bool on_ = false;
+  bool late_ = false;
   bool started_ = false;
   bool was_large_ = false;  // the peak was worth it in this run
   uint32_t proofs_ = 0;

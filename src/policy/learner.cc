@@ -22,10 +22,6 @@ bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
 }
 
-// Its pages have a deadline of seconds.
-bool dies_soon(LifetimeClass lifetime) {
-  return is_short(lifetime) || group_of(lifetime) == PageGroup::brief;
-}
 Evidence sum_of(const Learner::Node& node) {
   Evidence sum = node.prior;
   sum.add(node.now);

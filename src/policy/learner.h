@@ -8,8 +8,9 @@
 //     --> the tree
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
-// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What earlier
-// runs learned is the prior of each node; what this run adds is kept apart, for the state file.
+// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What
+// earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
+// file.
 #pragma once
 
 #include "os/arena.h"
@@ -69,7 +70,7 @@ class Learner {
   // Null: not met, and not known from earlier.
   Node* find(uint64_t key);
   Shares shares() const { return shares_; }
-  uint32_t contexts() const { return contexts_; }  // that the last round saw
+  uint32_t contexts() const { return contexts_; }               // that the last round saw
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
   bool is_consistent() const;
 

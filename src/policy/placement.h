@@ -20,7 +20,8 @@
 namespace llamalloc {
 
 // Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
-// those, for what has none. A place: that of the magazine among all, with the class in the low bits.
+// those, for what has none. A place: that of the magazine among all, with the class in the low
+// bits.
 constexpr size_t site_shape(int size_class) {
   return magazine_offset_of(size_class);
 }

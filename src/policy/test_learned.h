@@ -43,7 +43,8 @@ inline std::vector<LearnedNode> golden_nodes() {
   constexpr Evidence kStored{{}, {0, 0, 0, 0, 5}, 4};
   constexpr Evidence kSized{{90, 0, 2}, {1, 0, 0, 0, 5}, 4};
   constexpr Evidence kAll{{700, 0, 2}, {1, 0, 0, 0, 5}, 4};
-  return {{sized, 2, true, 0, kSized}, {site, 1, true, 0, kAll}, {path.key(), 3, false, 1, kStored}};
+  return {
+      {sized, 2, true, 0, kSized}, {site, 1, true, 0, kAll}, {path.key(), 3, false, 1, kStored}};
 }
 
 }  // namespace llamalloc

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a call site that decides alone, whoever calls it, to where its objects go: what the fast path
-// asks first. It needs neither the stack's height nor the table of wrappers.
+// From a call site that decides alone, whoever calls it, to where its objects go: what the fast
+// path asks first. It needs neither the stack's height nor the table of wrappers.
 //
 //   slot = [ tag: 48 bits of the key | place:16 ]     key = hash of (return address, shape)
 //
-// Direct-mapped, 32 KiB, one atomic word a slot: any thread may write, all read. shape and place mean
-// what their users make of them (policy/placement.h).
+// Direct-mapped, 32 KiB, one atomic word a slot: any thread may write, all read. shape and place
+// mean what their users make of them (policy/placement.h).
 #pragma once
 
 #include <atomic>

@@ -68,8 +68,7 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
-    if (LLAMALLOC_UNLIKELY(cache->predicting))
-      return predicted(size, site, cache, offset);
+    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(size, site, cache, offset);
     Magazine* magazine = cache->magazines.at_offset(offset);
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return pop_and_end_call(magazine);
   }

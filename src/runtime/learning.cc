@@ -183,6 +183,7 @@ void step_gate(Nanos now) {
                                             .long_share = shares.long_lived});
   const bool place = segregates(process.options.segregate.value, background.contexts.loaded(), on);
   if (process.placement_on.load(std::memory_order_relaxed) == place) return;
+  process.late.store(place && learning->gate.is_late(), std::memory_order_relaxed);
   process.placement_on.store(place, std::memory_order_release);
   process.threads.wake_all();
 }

@@ -15,6 +15,7 @@ struct Process : Engine {
 
   Nanos started{};
   ContextResolver known_contexts;    // closed unless learning
+  std::atomic<bool> late{false};     // Gate::is_late
   const char* model_state = "none";  // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};    // options are read; background work may start
 };

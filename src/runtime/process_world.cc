@@ -30,26 +30,26 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
   StackTrace trace;
   process.counters.add(Stat::predict_misses);
   cache.busy = 1;
-  const ContextResolver::Answer answer = process.known_contexts.resolve(
-      code_of(site.return_address), request.size, prediction_cache.sites,
-      [&]() -> const StackTrace& {
-        unwind_from_here(site.return_address, &trace);
-        return trace;
-      });
+  const ContextResolver::Answer answer =
+      process.known_contexts.resolve(code_of(site.return_address), request.size,
+                                     prediction_cache.sites, [&]() -> const StackTrace& {
+                                       unwind_from_here(site.return_address, &trace);
+                                       return trace;
+                                     });
   cache.busy = 0;
   if (!answer.known) return false;
+  LifetimeClass lifetime = answer.lifetime;
+  if (process.late.load(std::memory_order_relaxed) && dies_soon(lifetime))
+    lifetime = LifetimeClass::mixed;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key =
       answer.by_site ? 0 : prediction_cache.context_key(site, cache.own_stack, size_class);
   if (answer.by_site)
-    process.placement.settle_site(site, size_class, answer.lifetime);
+    process.placement.settle_site(site, size_class, lifetime);
   else
-    process.placement.settle(key, answer.lifetime);
-  *choice = {.key = key,
-             .lifetime = answer.lifetime,
-             .group = group_of(answer.lifetime),
-             .known = true,
-             .miss = false};
+    process.placement.settle(key, lifetime);
+  *choice = {
+      .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/learning.h"
 #include "runtime/values.h"
+#include "runtime/learning.h"
 
 #include <cerrno>
 #include <cstring>

@@ -7,8 +7,8 @@
 
 namespace llamalloc {
 
-// A statistic, an option, or "model_state", "idle_caches", "learning", "segregation", "tag" of the calling
-// thread. False: no such name.
+// A statistic, an option, or "model_state", "idle_caches", "learning", "segregation", "tag" of the
+// calling thread. False: no such name.
 bool read_value(const char* name, Options::Value* out);
 
 // 0; ENOENT: no such name, or it may not change at run time; EINVAL: invalid value.

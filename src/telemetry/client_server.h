@@ -108,7 +108,7 @@ class ClientServer {
   Responder& responder_;
   Lock lock_{LockRank::control};
   OwnSocket listener_ WRITTEN_UNDER(lock_);  // as are clients' sockets
-  Nanos rest_until_{};                       // no client is accepted before: there were no free descriptors
+  Nanos rest_until_{};  // no client is accepted before: there were no free descriptors
   Client clients_[kClients];
 };
 

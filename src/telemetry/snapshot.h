@@ -25,8 +25,8 @@ struct ProcessFacts {
   const char* model = "";
   const char* hugepages = "";
   const char* idle_caches = "";  // whether they are emptied: "on", or "off: REASON"
-  const char* learning = "";      // "off", "on: FILE", or "on; nothing is kept: REASON"
-  const char* segregation = "";   // what the gate decided, in a sentence
+  const char* learning = "";     // "off", "on: FILE", or "on; nothing is kept: REASON"
+  const char* segregation = "";  // what the gate decided, in a sentence
   size_t thread_caches = 0;
 };
 

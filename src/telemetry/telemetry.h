@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies the state of the process. One walk over the heap reads the counts of each huge page once, under
-// the lock of its page set, which is held for that page only: an allocation waits for microseconds,
-// however large the heap is. Callers then hold a copy of their own.
+// Copies the state of the process. One walk over the heap reads the counts of each huge page once,
+// under the lock of its page set, which is held for that page only: an allocation waits for
+// microseconds, however large the heap is. Callers then hold a copy of their own.
 //
 // What agrees: the counts of one page, which are of one moment; totals, groups and rows, which are
 // sums of the same counts (is_consistent). What need not: different pages are seen at different

@@ -7,7 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 from llamalloc.formats.contracts import class_names
-from llamalloc.formats.learned_state import MAX_REVERSALS, Gate, GateVerdict, GateWaste, LearnedState
+from llamalloc.formats.learned_state import (
+    MAX_REVERSALS,
+    Gate,
+    GateVerdict,
+    GateWaste,
+    LearnedState,
+)
 from llamalloc.learning.evidence import verdict
 
 

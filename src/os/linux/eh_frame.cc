@@ -64,7 +64,8 @@ struct Mixer {
 constexpr size_t kFirstPage = 4096;  // of a module: always mapped
 
 // What the ELF header and the notes say of the file, as far as they lie in the module's first page
-// (linkers put them there): the hash of its build-id; 0, and the header mixed in: it has none there.
+// (linkers put them there): the hash of its build-id; 0, and the header mixed in: it has none
+// there.
 uint64_t read_first_page(const uint8_t* page, Mixer* mixer) {
   const ElfW(Ehdr)& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
   if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;

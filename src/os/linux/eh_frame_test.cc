@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <sys/mman.h>
 
 #include <cstring>
@@ -12,7 +13,9 @@
 #include <random>
 #include <vector>
 
+#include "base/code_key.h"
 #include "os/linux/eh_frame_reader.h"
+#include "os/linux/elf_file.h"
 #include "os/linux/unwind_row.h"
 
 namespace llamalloc {
@@ -205,6 +208,58 @@ TEST(EhFrame, IdentitySurvivesAMutatedFirstPage) {
     changed += module_identity(module) != whole;
   }
   EXPECT_GT(changed, 1000);
+  munmap(memory, 8192);
+}
+
+// By the dynamic loader's list of modules, which knows the notes but not the unwind tables.
+int hash_of_main_program(dl_phdr_info* info, size_t, void* out) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE) continue;
+    const auto notes = reinterpret_cast<const uint8_t*>(info->dlpi_addr + segment.p_vaddr);
+    const MemoryBytes bytes({notes, segment.p_filesz});
+    const BuildId id = find_build_id(bytes, {0, segment.p_filesz}, segment.p_align);
+    if (id.size != 0) *static_cast<uint64_t*>(out) = hash_build_id(id.data, id.size);
+  }
+  return 1;  // the first module is the program
+}
+
+TEST(EhFrame, TheBuildIsTheHashOfTheBuildId) {
+  uint64_t expected = 0;
+  dl_iterate_phdr(hash_of_main_program, &expected);
+  ASSERT_NE(expected, 0u) << "the test has no build-id";
+  UnwindModule module;
+  ASSERT_TRUE(find_unwind_module(reinterpret_cast<uintptr_t>(&hash_of_main_program), &module));
+  EXPECT_EQ(module.build, expected);
+  EXPECT_EQ(module_build(module), expected);
+  EXPECT_EQ(module.identity, module_identity(module));
+}
+
+TEST(EhFrame, TheBuildIsTheSameAtAnyAddressButTheIdentityIsNot) {
+  FileModule file;
+  const auto memory = static_cast<uint8_t*>(
+      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  UnwindModule modules[2];
+  for (int i = 0; i < 2; ++i) {
+    memcpy(memory + i * 4096, file.bytes(), 4096);
+    modules[i].start = reinterpret_cast<uintptr_t>(memory + i * 4096);
+    modules[i].limit = modules[i].start + 4096;
+    modules[i].index = reinterpret_cast<const uint8_t*>(modules[i].start);
+  }
+  UnwindModule program;
+  ASSERT_TRUE(find_unwind_module(reinterpret_cast<uintptr_t>(&hash_of_main_program), &program));
+  EXPECT_EQ(module_build(modules[0]), program.build);
+  EXPECT_EQ(module_build(modules[1]), program.build);
+  EXPECT_NE(module_identity(modules[0]), module_identity(modules[1]));
+  // Without its notes, a module is known by its shape, also at any address.
+  for (int i = 0; i < 2; ++i) {
+    Elf64_Ehdr& header = *reinterpret_cast<Elf64_Ehdr*>(memory + i * 4096);
+    header.e_phnum = 0;
+  }
+  EXPECT_NE(module_build(modules[0]), program.build);
+  EXPECT_NE(module_build(modules[0]), 0u);
+  EXPECT_EQ(module_build(modules[0]), module_build(modules[1]));
+  EXPECT_NE(module_identity(modules[0]), module_identity(modules[1]));
   munmap(memory, 8192);
 }
 

@@ -267,7 +267,9 @@ void unwind_cache_clear() {
 
 uint64_t code_of(uintptr_t return_address) {
   UnwindModule module;
-  return find_unwind_module(return_address - 1, &module) ? code_key(module.build, return_address - module.start) : 0;
+  return find_unwind_module(return_address - 1, &module)
+             ? code_key(module.build, return_address - module.start)
+             : 0;
 }
 
 uint64_t build_of_code(uintptr_t address) {

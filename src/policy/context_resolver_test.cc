@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/context_resolver.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr int kSizeClass = 3;
+constexpr uintptr_t kSite = 0x1000, kWrapper = 0x2000, kLoader = 0x3000, kServer = 0x4000;
+
+struct Frame {
+  uintptr_t return_address;
+  uint32_t bytes;  // up to and with the return address of its caller; 0: unknown
+};
+
+// A stack in memory, as the cache's key reads it, and as the unwinder sees it.
+struct FakeStack {
+  uintptr_t words[64] = {};
+  StackTrace trace;
+
+  explicit FakeStack(const std::vector<Frame>& frames) {
+    size_t bytes = 0;
+    for (const Frame& frame : frames) {
+      if (trace.depth > 0 && bytes > 0) words[bytes / 8 - 1] = frame.return_address;
+      trace.frames[trace.depth] = frame.return_address;
+      trace.codes[trace.depth] = code_of(frame.return_address);
+      trace.sizes[trace.depth++] = frame.bytes;
+      bytes += frame.bytes;
+    }
+  }
+  static uint64_t code_of(uintptr_t return_address) { return return_address * 3 | 1; }
+  // All sites have the same height.
+  CallSite site() const { return {trace.frames[0], reinterpret_cast<uintptr_t>(&words[0])}; }
+  StackBounds bounds() const {
+    return {reinterpret_cast<uintptr_t>(&words[0]), reinterpret_cast<uintptr_t>(&words[64])};
+  }
+};
+
+class ContextResolverTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(resolver_.open(arena_)); }
+
+  struct Known {
+    std::vector<uintptr_t> frames;  // of one: the site
+    size_t size;                    // 0: the site alone
+    bool deeper;
+    LifetimeClass lifetime;
+  };
+  void teach(const std::vector<Known>& all) {
+    resolver_.tree().begin();
+    for (const Known& known : all) {
+      ContextPath path(FakeStack::code_of(known.frames[0]), size_bucket(known.size));
+      if (known.size != 0) path.descend(0);
+      for (size_t i = 1; i < known.frames.size(); ++i)
+        path.descend(FakeStack::code_of(known.frames[i]));
+      ASSERT_TRUE(resolver_.tree().add(path.key(), known.deeper, known.lifetime));
+    }
+    resolver_.tree().publish();
+  }
+  ContextResolver::Answer ask(const FakeStack& stack, size_t size = 100) {
+    return resolver_.resolve(stack.trace.codes[0], size, cache_->sites,
+                             [&]() -> const StackTrace& { return ++walks_, stack.trace; });
+  }
+  uint64_t key(const FakeStack& stack) const {
+    return cache_->context_key(stack.site(), stack.bounds(), kSizeClass);
+  }
+  // The site and its size decide nothing; its callers do.
+  void teach_callers(LifetimeClass of_loader, LifetimeClass of_server) {
+    teach({{{kSite}, 0, true, LifetimeClass::mixed},
+           {{kSite}, 100, true, LifetimeClass::mixed},
+           {{kSite, kLoader}, 100, false, of_loader},
+           {{kSite, kServer}, 100, false, of_server}});
+  }
+
+  FakePages pages_;
+  MetadataArena arena_{pages_};
+  ContextResolver resolver_;
+  std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
+  int walks_ = 0;
+};
+
+TEST_F(ContextResolverTest, KnowsNothingAtFirst) {
+  EXPECT_FALSE(ask(FakeStack({{kSite, 32}, {kServer, 0}})).known);
+  ContextResolver closed;
+  EXPECT_FALSE(closed.is_open());
+  const FakeStack stack({{kSite, 32}});
+  EXPECT_FALSE(closed
+                   .resolve(1, 100, cache_->sites,
+                            [&]() -> const StackTrace& { return ++walks_, stack.trace; })
+                   .known);
+  EXPECT_EQ(walks_, 0);
+}
+
+TEST_F(ContextResolverTest, TheSiteDecidesWithoutAWalk) {
+  teach({{{kSite}, 0, false, LifetimeClass::le_10ms}});
+  const auto answer = ask(FakeStack({{kSite, 32}, {kServer, 0}}));
+  EXPECT_TRUE(answer.known);
+  EXPECT_TRUE(answer.by_site);
+  EXPECT_EQ(answer.lifetime, LifetimeClass::le_10ms);
+  EXPECT_FALSE(ask(FakeStack({{kServer, 32}})).known);
+  EXPECT_EQ(walks_, 0);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u);
+}
+
+TEST_F(ContextResolverTest, TheSizeDecidesWithoutAWalk) {
+  teach({{{kSite}, 0, true, LifetimeClass::mixed},
+         {{kSite}, 100, false, LifetimeClass::never},
+         {{kSite}, 32, false, LifetimeClass::le_1s}});
+  const FakeStack stack({{kSite, 32}, {kServer, 0}});
+  EXPECT_EQ(ask(stack, 100).lifetime, LifetimeClass::never);
+  EXPECT_EQ(ask(stack, 97).lifetime, LifetimeClass::never) << "of one bucket";
+  EXPECT_EQ(ask(stack, 20).lifetime, LifetimeClass::le_1s);
+  EXPECT_TRUE(ask(stack, 20).by_site);
+  EXPECT_TRUE(ask(stack, 20).known);
+  EXPECT_FALSE(ask(stack, 1000).known);
+  EXPECT_EQ(walks_, 0);
+}
+
+TEST_F(ContextResolverTest, CallersDecide) {
+  teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
+  const FakeStack loader({{kSite, 32}, {kLoader, 0}}), server({{kSite, 32}, {kServer, 0}});
+  EXPECT_TRUE(ask(loader).known);
+  EXPECT_FALSE(ask(loader).by_site);
+  EXPECT_EQ(walks_, 2) << "once for each question";
+  EXPECT_EQ(ask(loader).lifetime, LifetimeClass::never);
+  EXPECT_EQ(ask(server).lifetime, LifetimeClass::le_10ms);
+  EXPECT_FALSE(ask(FakeStack({{kSite, 32}, {0x5000, 0}})).known) << "another caller";
+  EXPECT_FALSE(ask(loader, 1000).known) << "another size";
+  EXPECT_FALSE(ask(FakeStack({{kSite, 32}})).known) << "the walk found no caller";
+}
+
+TEST_F(ContextResolverTest, TheKeyThenHoldsWhatTheAnswerDependsOn) {
+  teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
+  const FakeStack loader({{kSite, 32}, {kLoader, 0}}), server({{kSite, 32}, {kServer, 0}});
+  ASSERT_EQ(key(loader), key(server)) << "not looked past yet";
+  ask(loader);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u);
+  EXPECT_EQ(cache_->sites.frame_bytes(kLoader), 0u) << "nothing depends on its callers";
+  EXPECT_NE(key(loader), key(server));
+}
+
+TEST_F(ContextResolverTest, EachFrameOnTheWayIsLookedPast) {
+  teach({{{kSite}, 0, true, LifetimeClass::mixed},
+         {{kSite}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper, kLoader}, 100, false, LifetimeClass::never},
+         {{kSite, kWrapper, kServer}, 100, false, LifetimeClass::le_10ms}});
+  const FakeStack loader({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}});
+  const FakeStack server({{kSite, 32}, {kWrapper, 48}, {kServer, 16}});
+  ASSERT_EQ(key(loader), key(server));
+  EXPECT_EQ(ask(server).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask(loader).lifetime, LifetimeClass::never);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u);
+  EXPECT_EQ(cache_->sites.frame_bytes(kWrapper), 48u);
+  EXPECT_NE(key(loader), key(server));
+}
+
+TEST_F(ContextResolverTest, AFrameWhoseSizeVariesIsNotLookedPast) {
+  teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
+  const FakeStack small({{kSite, 32}, {kLoader, 0}}), large({{kSite, 64}, {kLoader, 0}});
+  ask(small);
+  ASSERT_EQ(cache_->sites.frame_bytes(kSite), 32u);
+  EXPECT_TRUE(ask(large).known) << "it is answered all the same";
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u);
+  for (int i = 0; i < 3; ++i) {
+    ask(small);
+    EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u);
+    ask(large);
+    EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u);
+  }
+}
+
+TEST_F(ContextResolverTest, ForgetsFramesOfCodeThatIsGone) {
+  teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
+  const FakeStack small({{kSite, 32}, {kLoader, 0}}), large({{kSite, 64}, {kLoader, 0}});
+  ask(small);
+  ask(large);
+  resolver_.forget_if([](uintptr_t site) { return site == kLoader; });
+  ask(small);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u) << "other code is gone";
+  resolver_.forget_if([](uintptr_t site) { return site == kSite; });
+  ask(small);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u);
+}
+
+TEST_F(ContextResolverTest, AFrameOfUnknownOrOddSizeIsNotLookedPast) {
+  teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
+  for (const uint32_t bytes : {0u, 36u, SiteTable::kMostBytes, SiteTable::kMostBytes + 8}) {
+    FakeStack stack({{kSite, 32}, {kLoader, 0}});
+    stack.trace.sizes[0] = bytes;
+    EXPECT_TRUE(ask(stack).known);
+    EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u) << bytes;
+  }
+  ask(FakeStack({{kSite, 32}, {kLoader, 0}}));
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u) << "none of them counts as another size";
+}
+
+}  // namespace
+}  // namespace llamalloc
