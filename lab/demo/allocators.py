@@ -19,7 +19,8 @@ class Row:
     colour: str
     peer: Entry | None = None
     shipped: bool = False  # the binary's own allocator: nothing is preloaded
-    learned: bool = False
+    learned: bool = False  # with a model, of recorded runs
+    learns: int = 0  # by itself, in its first run or, with what that one kept, its second
 
     @property
     def ours(self) -> bool:
@@ -52,8 +53,11 @@ ROWS = (
     _peer("gperftools", "#c98b2b"),
     _peer("mimalloc", "#4f9d8f"),
     Row("plain", "llamalloc, no model", "#e58a86"),
-    Row("learned", "llamalloc, learned", "#c0272d", learned=True),
+    Row("learns-1", "llamalloc, learns by itself, first run", "#7fa650", learns=1),
+    Row("learns-2", "llamalloc, learns by itself, second run", "#2f6b1d", learns=2),
+    Row("learned", "llamalloc, with a model", "#c0272d", learned=True),
 )
+SOAKED = ROWS[-1]
 # Debian 12 packages that the rows and the workload need; `make demo` installs them.
 PACKAGES = (
     "redis-server",

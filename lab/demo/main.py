@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lab.demo import allocators, learn
-from lab.demo.measure import measured
+from lab.demo.measure import measured, prepare_state
 from lab.demo.plan import QUICK
 from lab.demo.results import Results
 from lab.demo.table import table
@@ -36,9 +36,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     """The demo's own options; a plain call is the whole demo."""
     parser = argparse.ArgumentParser(prog="python -m lab.demo", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small load: seconds, no figures")
-    parser.add_argument("--only", default="", help="rows, e.g. learned,jemalloc; default: all")
+    names = ", ".join(row.name for row in allocators.ROWS)
+    parser.add_argument("--only", default="", help=f"rows, by commas, of {names}; default: all")
     parser.add_argument("--runs", type=int, default=1, help="interleaved runs of each row")
-    parser.add_argument("--soak", type=int, default=0, help="only so many learned runs")
+    parser.add_argument("--soak", type=int, default=0, help="only so many runs with a model")
     parser.add_argument("--reuse", action="store_true", help="take the model of the last demo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo", help="folder to write")
     parser.add_argument("--json", type=Path, help="write results to this file, and no page")
@@ -76,7 +77,7 @@ def _leave(number: int, _frame: object) -> None:
 
 def _run(options: argparse.Namespace, say: Teller) -> int:
     rows = allocators.chosen(options.only.split(",") if options.only else [])
-    rows = [allocators.ROWS[-1]] * options.soak or rows
+    rows = [allocators.SOAKED] * options.soak or rows
     workload = QUICK if options.quick else PAPER
     _prepare(options.out, rows)
     with hugepages.borrowed("always") as setting:
@@ -100,9 +101,12 @@ def _one(
     say: Teller,
 ) -> None:
     say(f"redis-server on {row.title}, run {turn}")
-    run = measured(row, workload, out / "redis.model", out / "logs", lambda s: say(f"    {s}"))
+    prepare_state(row, out)
+    run = measured(row, workload, out, lambda s: say(f"    {s}"))
     results.runs.append(run)
     say(f"    RSS {run.rss >> 20} MiB after the drop, live {run.used_memory >> 20} MiB")
+    if row.learns and run.statistics:
+        say(f"    {run.statistics['segregation']}")
     for fault in run.faults:
         say(f"    FAULT {fault}")
     if run.faults:
@@ -118,6 +122,9 @@ def _keep_logs(folder: Path, name: str, number: int) -> None:
 def _prepare(out: Path, rows: list[allocators.Row]) -> None:
     """Folders, descriptors, programs. Raises ServerError with the cure where something lacks."""
     (out / "logs").mkdir(parents=True, exist_ok=True)
+    if not any(row.learns == 1 for row in rows):
+        for row in rows:
+            prepare_state(row, out)
     missing = [p for p in ("redis-server", "redis-benchmark", "stdbuf") if not shutil.which(p)]
     missing += [row.preload for row in rows if not row.available()]
     if missing:

@@ -23,11 +23,25 @@ from llamalloc.running import control, procmem
 _DYING = 2.0  # seconds in which a server that broke its connections ends
 
 
-def launcher(row: Row, model: Path, socket: Path) -> tuple[list[str], dict[str, str]]:
-    """(words before `redis-server`, environment) of one row."""
+def state_of(out: Path) -> Path:
+    """Where the rows that learn by themselves keep what they learned."""
+    return out / "redis.learned"
+
+
+def prepare_state(row: Row, out: Path) -> None:
+    """A first run knows nothing, a second one what the first one kept. Raises ServerError."""
+    if row.learns == 1:
+        state_of(out).unlink(missing_ok=True)
+    elif row.learns == 2 and not state_of(out).exists():
+        raise ServerError(f"{state_of(out)}: no such file: take --only learns-1,learns-2")
+
+
+def launcher(row: Row, out: Path, socket: Path) -> tuple[list[str], dict[str, str]]:
+    """(words before `redis-server`, environment) of one row, with its files in `out`."""
     env = clean_environment()
     if row.ours:
-        chosen = ["--model", str(model)] if row.learned else []
+        chosen = ["--model", str(out / "redis.model")] if row.learned else []
+        chosen += ["--learn", str(state_of(out))] if row.learns else []
         return [*LLAMALLOC, "run", *chosen, "--control", str(socket), "--"], env
     return [], env | ({"LD_PRELOAD": row.preload} if row.preload else {})
 
@@ -38,14 +52,12 @@ def recorder(profile: Path) -> tuple[list[str], dict[str, str]]:
     return words, clean_environment()
 
 
-def measured(
-    row: Row, workload: Workload, model: Path, folder: Path, say: Callable[[str], None]
-) -> Run:
+def measured(row: Row, workload: Workload, out: Path, say: Callable[[str], None]) -> Run:
     """Runs the workload on one allocator. Raises ServerError or BenchmarkError."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-") as private:
         socket = Path(private) / "control"
-        prefix, env = launcher(row, model, socket)
-        server = RedisServer(prefix, env, folder, row.name)
+        prefix, env = launcher(row, out, socket)
+        server = RedisServer(prefix, env, out / "logs", row.name)
         return _guarded(server, row, workload, socket if row.ours else None, say)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.demo import pictures
+from lab.demo.allocators import ROWS
 from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import LIVE_MEANS, Figures, Results
 from llamalloc.formats import profile
@@ -34,6 +35,7 @@ def write(results: Results, out: Path) -> None:
     if results.training and (out / "redis.pb.gz").exists():
         html.add_lifetimes(page, profile_summary.summarise(profile.read(out / "redis.pb.gz")))
         _accuracy(page, results.training)
+    _learned(page, results)
     _pinned(page, results)
     _how(page, results)
     (out / "report.html").write_text(page.render())
@@ -69,7 +71,7 @@ def _opening(rows: list[Figures]) -> str:
         return ""
     ours, shipped = by_name["learned"], by_name["jemalloc"]
     return (
-        f"The same redis-server binary under the same load. After it, with learned lifetimes, "
+        f"The same redis-server binary under the same load. After it, with a model, "
         f"{ours.ratio:.2f} bytes are resident for each live byte, {ours.coverage:.0%} of them on "
         f"huge pages; as shipped it is {shipped.ratio:.2f} bytes, {shipped.coverage:.0%} on huge "
         f"pages. It answered {ours.requests_per_second / shipped.requests_per_second:.0%} of the "
@@ -154,6 +156,18 @@ def _accuracy(page: Page, training: dict) -> None:
     )
 
 
+def _learned(page: Page, results: Results) -> None:
+    rows = {row.name for row in ROWS if row.learns}
+    runs = [run for run in results.runs if run.allocator in rows and run.statistics]
+    if not runs:
+        return
+    page.heading("What llamalloc learned by itself")
+    for run in runs:
+        summary = stats_summary.summarise(run.statistics or {}, run.title)
+        page.paragraph(f"{run.title}, {summary.seconds:.0f} seconds after its start:", "soft")
+        html.add_learning(page, summary)
+
+
 def _pinned(page: Page, results: Results) -> None:
     run = results.one_run("learned") or results.one_run("plain")
     if run is None or run.statistics is None:
@@ -182,6 +196,7 @@ def _how(page: Page, results: Results) -> None:
         f"{load.operations:,} operations a test, values of {load.value:,} bytes, tests "
         f"{load.tests}; no persistence; transparent huge pages {results.hugepages!r}. RSS is all "
         "resident memory of the process, its libraries included. The model learned from a "
-        "recorded run other than the ones shown."
+        "recorded run other than the ones shown. The rows that learn by themselves have no model: "
+        "the first run starts without any knowledge, the second with the state file of the first."
     )
     page.paragraph(f"Machine: {results.machine}.", "soft")

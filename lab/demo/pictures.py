@@ -19,7 +19,7 @@ def overview(results: Results) -> bytes:
         runs = _one_each(results)
         for run in runs:
             row = _ROW[run.allocator]
-            width = 2.6 if row.learned else 1.5
+            width = 2.6 if row.learned or row.learns else 1.5
             at = [t / run.dropped_at for t in run.series.memory_at]
             axes.plot(at, _mib(run.series.rss), color=row.colour, linewidth=width, label=run.title)
         _live(axes, runs[-1], runs[-1].dropped_at, "live (what Redis holds)")

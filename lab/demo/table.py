@@ -18,7 +18,7 @@ def table(results: Results) -> Table:
     """A row for every allocator: memory after the drop, huge pages, requests per second."""
     title = f"redis-server {results.workload.settle:.0f} seconds after the load dropped"
     view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    view.add_column("allocator", no_wrap=True)
+    view.add_column("allocator")
     for head in ("RSS MiB", "RSS/live", "huge", "peak MiB", "req/s", "speed"):
         view.add_column(head, justify="right", no_wrap=True)
     rows = results.rows()

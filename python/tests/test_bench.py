@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,10 @@ def test_steady_state_is_the_difference_of_two_runs():
     assert instructions.steady(short, long, calls) == dict.fromkeys(calls, 25.0)
     with pytest.raises(instructions.CountError, match="no calls from bench_malloc"):
         instructions.steady({}, {}, calls)
+
+
+def test_the_script_that_documents_name_starts():
+    done = subprocess.run(
+        [ROOT / "bench" / "instructions", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "bench/instructions" in done.stdout

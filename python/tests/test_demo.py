@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's parts that need no server: reading its tools' output, judging logs, sums, page."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from support.statistics import document
 
 from lab import redis
 from lab import redis_benchmark as benchmark
-from lab.demo import allocators, page, results
+from lab.demo import allocators, measure, page, results, table
 from lab.demo.sampler import Series
 from lab.redis_benchmark import BenchmarkError, Rate
+from lab.server import ServerError
 from llamalloc.running import procmem
 
 # What redis-benchmark 7.0.15 prints with --csv.
@@ -98,6 +102,67 @@ def test_results_come_back_from_their_file_and_make_a_page(tmp_path: Path) -> No
     assert "a &amp; b" in text and "RSS / live" in text and "1.50" in text
     assert 'src="data:image/png;base64,' in text and "http" not in text
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+# ----- Rows that learn by themselves -----
+
+
+def row_of(name: str) -> allocators.Row:
+    return next(row for row in allocators.ROWS if row.name == name)
+
+
+def test_the_first_run_forgets_and_the_second_remembers(tmp_path: Path) -> None:
+    state = measure.state_of(tmp_path)
+    for leftover in (state, Path(f"{state}.lock")):
+        leftover.touch()
+    measure.prepare_state(row_of("learns-2"), tmp_path)
+    assert state.exists()
+    measure.prepare_state(row_of("plain"), tmp_path)
+    assert state.exists()
+    measure.prepare_state(row_of("learns-1"), tmp_path)
+    assert not state.exists()
+
+
+def test_a_second_run_needs_a_first(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="--only learns-1,learns-2"):
+        measure.prepare_state(row_of("learns-2"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("plain", []), ("learned", ["--model", "redis.model"]), ("learns-1", ["--learn"])],
+)
+def test_our_rows_differ_by_an_option(tmp_path: Path, name: str, words: list[str]) -> None:
+    prefix, _ = measure.launcher(row_of(name), tmp_path, tmp_path / "control")
+    line = " ".join(prefix)
+    assert all(word in line for word in words)
+    assert ("redis.learned" in line) == name.startswith("learns")
+    assert ("--model" in line) == (name == "learned")
+
+
+def test_the_table_fits_a_terminal() -> None:
+    found = results.Results("always", "m")
+    found.runs = [a_run(row.name, 3 << 20, 2 << 20) for row in allocators.ROWS]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table.table(found))
+    text = console.export_text()
+    assert "RSS/live" in text and "peak MiB" in text and "…" not in text
+
+
+def test_a_row_that_learns_needs_no_training() -> None:
+    assert [row.name for row in allocators.ROWS if row.learned] == ["learned"]
+    assert allocators.SOAKED.name == "learned"
+
+
+def test_the_page_says_what_was_learned_and_decided(tmp_path: Path) -> None:
+    found = results.Results("always", "m")
+    found.runs = [a_run(name, 3 << 20, 2 << 20) for name in ("plain", "learns-1", "learns-2")]
+    for run in found.runs[1:]:
+        run.statistics = document() | {"learning": "on: /s", "segregation": "placement is on"}
+    page.write(found, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "learns by itself, first run" in text and "learns by itself, second run" in text
+    assert "What llamalloc learned by itself" in text and text.count("Placement is on.") == 2
 
 
 def test_unknown_rows_are_named() -> None:

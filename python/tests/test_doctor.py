@@ -45,6 +45,28 @@ def test_another_malloc_library_is_named(tmp_path: Path) -> None:
     assert finding.level == OK and finding.found == "libjemalloc.so.9"
 
 
+def test_a_program_without_a_build_id_is_noted(tmp_path: Path) -> None:
+    found = about(compiled(tmp_path / "p", TRIVIAL, "-Wl,--build-id=none"))[": build-id"]
+    assert found.level == NOTE and "--build-id" in found.cure
+
+
+def test_learning_is_offered_or_its_place_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLAMALLOC_CONF", raising=False)
+    assert doctor.learning().found == "off" and "--learn" in doctor.learning().meaning
+    for value, level in (("on", OK), (str(tmp_path), OK), ("/none/x/", PROBLEM)):
+        monkeypatch.setenv("LLAMALLOC_CONF", f"learn:{value}")
+        assert doctor.learning().level == doctor.learning("sh").level == level
+    assert doctor.learning().cure == "make it: mkdir -p /none/x"
+    file = tmp_path / "llamalloc.conf"
+    file.write_text("learn: /none/y/\n")
+    monkeypatch.setenv("LLAMALLOC_CONF", f"conf_file:{file}")
+    assert "/none/y" in doctor.learning().found
+    monkeypatch.setenv("LLAMALLOC_CONF", "lean:x")
+    assert doctor.learning().level == OK
+
+
 def test_the_configuration_and_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "llamalloc.conf"
     file.write_text("# a server\nretain: 1MiB\nstats: /a,b\n")

@@ -39,6 +39,15 @@ def test_a_malloc_of_its_own_is_seen_even_when_stripped(tmp_path: Path) -> None:
     assert "malloc" in facts.defined and not facts.has_symtab
 
 
+@pytest.mark.parametrize(("flag", "length"), [("sha1", 20), ("md5", 16), ("none", 0)])
+def test_the_build_id(tmp_path: Path, flag: str, length: int) -> None:
+    program = compiled(tmp_path / "p", TRIVIAL, f"-Wl,--build-id={flag}")
+    found = elf.read(program).build_id
+    assert len(found) == length
+    told = subprocess.run(["file", program], capture_output=True, text=True, check=True).stdout
+    assert found.hex() in told
+
+
 def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
     for content in (b"", b"#!/bin/sh\n", b"\x7fELG" + bytes(60)):
         (tmp_path / "f").write_bytes(content)

@@ -65,6 +65,35 @@ def test_missing_huge_pages_are_told_once(
     assert capsys.readouterr().out.count("Huge pages were never") == 1
 
 
+LEARNS = {
+    "learning": "on: /var/lib/llamalloc/redis-server.learned",
+    "segregation": "placement by lifetime is on: troughs pin 4 % of the peak, 18 % without it; it "
+    "saves 90 MiB",
+}
+
+
+def test_what_was_learned_and_decided_is_told(
+    stats_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentences = (
+        "Learning is on: /var/lib/llamalloc/redis-server.learned.",
+        "Placement by lifetime is on: troughs pin 4 % of the peak, 18 % without it; it saves "
+        "90 MiB.",
+    )
+    stats_file.write_text(json.dumps(document() | LEARNS))
+    assert call(["report", str(stats_file)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert call(["report", str(stats_file), "--html", str(tmp_path / "out.html")]) == 0
+    page = (tmp_path / "out.html").read_text()
+    assert all(sentence in text and sentence in page for sentence in sentences)
+
+
+def test_without_learning_nothing_is_told_of_it(stats_file: Path) -> None:
+    for more in ({}, {"learning": "off", "segregation": ""}):
+        summary = stats_summary.summarise(document() | more, "s.json")
+        assert (summary.learning, summary.segregation) == ("", "")
+
+
 def test_json_is_for_scripts(stats_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["report", "--json", str(stats_file), str(GOLDEN)]) == 0
     stats, lives = json.loads(capsys.readouterr().out)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llamalloc.running import launch
+from llamalloc.running import launch, learn_place
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
 _READ = {
@@ -19,12 +20,35 @@ _READ = {
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc run -- ./server --port 1"
 
 
+class Segregate(StrEnum):
+    """The option `segregate` (docs/options.md)."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
 def run(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]", show_default=False)
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="Model that `llamalloc train` wrote; none: no predictions.")
+    ] = None,
+    learn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Learn while the program runs, and keep that in this file for the next run; in a "
+            "folder: a file for each program. `on`: keep nothing.",
+        ),
+    ] = None,
+    segregate: Annotated[
+        Segregate | None,
+        typer.Option(
+            help="When objects are placed by lifetime. auto, the default: with a model always; by "
+            "what was learned while it measurably saves memory."
+        ),
     ] = None,
     stats: Annotated[
         Path | None,
@@ -41,11 +65,17 @@ def run(
         typer.Option(help="File of options, one KEY: VALUE per line; --conf overrides it."),
     ] = None,
 ) -> None:
-    """Run a program on llamalloc, with or without a model.
+    """Run a program on llamalloc: plain, with a model, or so that it learns by itself.
+
+    With --learn nothing has to be recorded or trained. The library samples how long objects live.
+    It places them by that only while it measures that this saves memory. The next run begins with
+    what this one learned (docs/learning.md). `llamalloc report FILE` shows it.
 
     Examples:
 
         llamalloc run -- redis-server --port 7000
+
+        llamalloc run --learn /var/lib/llamalloc -- redis-server --port 7000
 
         llamalloc run --model m.model --stats s.json -- ./server args
 
@@ -57,6 +87,10 @@ def run(
     program = launch.checked(command[0])
     paths = paths_of(model=model, stats=stats, control=control, conf_file=conf_file)
     options = launch.parse_conf(conf) | paths
+    options |= {"learn": learn} if learn else {}
+    options |= {"segregate": segregate.value} if segregate else {}
+    if options.get("learn"):
+        options["learn"] = learn_place.checked(options["learn"], launch.file_name(program))
     environment = launch.environment(library, options)
     os.execve(program, command, environment)
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small ELF reader: what `run` and `doctor` must know of a program before they preload into it.
 
-Reads the program headers (interpreter), the dynamic section (needed libraries) and the symbol
-tables (who defines malloc). Source: the System V gABI, chapters 4 and 5. Every offset is checked;
-any fault is one ElfError. 64-bit little-endian files only, other ELF files are told by `machine`.
+Reads the program headers (interpreter, build-id), the dynamic section (needed libraries) and the
+symbol tables (who defines malloc). Source: the System V gABI, chapters 4 and 5. Every offset is
+checked; any fault is one ElfError. 64-bit little-endian files only, other ELF files are told by
+`machine`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183
-_LOAD, _DYNAMIC, _INTERP = 1, 2, 3
+_LOAD, _DYNAMIC, _INTERP, _NOTE = 1, 2, 3, 4
+_BUILD_ID = (3, b"GNU\0")  # type and name of the note
 _NEEDED, _STRTAB = 1, 5
 _SYMTAB, _DYNSYM = 2, 11
 
@@ -34,6 +36,7 @@ class Elf:
     needed: tuple[str, ...] = ()
     defined: frozenset[str] = field(default_factory=frozenset)
     has_symtab: bool = False
+    build_id: bytes = b""
 
     @property
     def is_static(self) -> bool:
@@ -67,7 +70,11 @@ class _Reader:
         segments = self._segments()
         interpreter = next((self._text(s[1]) for s in segments if s[0] == _INTERP), None)
         symtabs, defined = self._symbols()
-        return Elf(64, machine, interpreter, self._needed(segments), defined, _SYMTAB in symtabs)
+        build = next(
+            (found for s in segments if s[0] == _NOTE if (found := self._build_id(s))), b""
+        )
+        needed = self._needed(segments)
+        return Elf(64, machine, interpreter, needed, defined, _SYMTAB in symtabs, build)
 
     def _unpack(self, layout: str, offset: int) -> tuple:
         if offset < 0 or offset + struct.calcsize(layout) > len(self.data):
@@ -98,6 +105,19 @@ class _Reader:
             return ()
         base = self._offset_of(strings, segments)
         return tuple(self._text(base + value) for tag, value in tags if tag == _NEEDED)
+
+    def _build_id(self, segment: tuple[int, int, int, int]) -> bytes:
+        """The build-id among the notes of a segment; empty: none there."""
+        _, at, _, length = segment
+        end = at + length
+        while at + 12 <= end:
+            names, size, kind = self._unpack("<III", at)
+            name = at + 12
+            words = name + (names + 3 & ~3)
+            if (kind, self.data[name : name + names]) == _BUILD_ID:
+                return self.data[words : words + size]
+            at = words + (size + 3 & ~3)
+        return b""
 
     def _offset_of(self, address: int, segments: list[tuple[int, int, int, int]]) -> int:
         for kind, offset, start, length in segments:

@@ -95,6 +95,7 @@ def add_stats(page: Page, summary: StatsSummary) -> None:
     )
     if warning := without_huge_pages(summary):
         page.paragraph(warning, "note")
+    add_learning(page, summary)
     page.heading("Where the memory is")
     add_memory(page, summary)
     page.heading("Counters")
@@ -103,6 +104,12 @@ def add_stats(page: Page, summary: StatsSummary) -> None:
         for row in stat_rows()
     ]
     page.table(("counter", "what it counts", "value"), counters)
+
+
+def add_learning(page: Page, summary: StatsSummary) -> None:
+    """What is learned in process, and whether objects are placed by it; nothing if it is off."""
+    for sentence in filter(None, (summary.learning, summary.segregation)):
+        page.paragraph(sentence)
 
 
 def add_memory(page: Page, summary: StatsSummary) -> None:

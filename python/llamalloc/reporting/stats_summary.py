@@ -46,7 +46,11 @@ class PinRow:
 
 @dataclass(frozen=True)
 class StatsSummary:
-    """`occupancy`: group -> allocated share of each of its pages, ascending."""
+    """`occupancy`: group -> allocated share of each of its pages, ascending.
+
+    `learning`: what is learned in process and where it is kept, `segregation`: whether objects are
+    placed by it, each a sentence; empty: learning is off.
+    """
 
     file: str
     program: str
@@ -59,6 +63,8 @@ class StatsSummary:
     groups: list[GroupRow]
     pins: list[PinRow]
     occupancy: dict[str, list[float]]
+    learning: str = ""
+    segregation: str = ""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -93,7 +99,17 @@ def summarise(document: dict[str, Any], file: str) -> StatsSummary:
         groups=_groups(document.get("groups", []), pinned),
         pins=_pins(pinned),
         occupancy=_occupancy(pages),
+        learning=_learning(document.get("learning", "off")),
+        segregation=_sentence(document.get("segregation", "")),
     )
+
+
+def _learning(state: str) -> str:
+    return "" if state == "off" else _sentence(f"learning is {state}")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:].rstrip('.')}." if words else ""
 
 
 def _groups(groups: list[dict[str, Any]], pinned: list[dict[str, Any]]) -> list[GroupRow]:

@@ -123,6 +123,8 @@ def print_stats(summary: StatsSummary, console: Console) -> None:
     )
     if warning := without_huge_pages(summary):
         console.print(f"[yellow]{warning}[/]")
+    for sentence in filter(None, (summary.learning, summary.segregation)):
+        console.print(escape(sentence))
     heads = ("pages", "allocated", "free slots", "free blocks", "pinned")
     view = _table("\nWhere the memory is", *heads)
     for g in summary.groups:

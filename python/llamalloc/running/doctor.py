@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llamalloc.formats import elf
-from llamalloc.running import hugepages, launch
+from llamalloc.running import hugepages, launch, learn_place
 from llamalloc.running.procmem import read_text
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -40,6 +40,7 @@ class Finding:
 def examine(program: str | None = None) -> list[Finding]:
     """All findings, for the machine and, where given, for a program."""
     findings = [*_huge_pages(), *_limits(), *_library(), _python(), configuration()]
+    findings.append(learning(program))
     return findings + (list(_program(program)) if program else [])
 
 
@@ -170,13 +171,40 @@ def configuration() -> Finding:
         return Finding(OK, subject, "not set", "options may also come from a file: conf_file:PATH")
     cure = "see docs/options.md"
     try:
-        options = launch.parse_conf(text)
-        named = options.get("conf_file")
-        known = {} if named is None else launch.parse_conf_file(Path(named))
+        options, known = _options()
     except launch.LaunchError as error:
         return Finding(PROBLEM, subject, str(error), "wrong options are ignored", cure)
+    named = options.get("conf_file")
     of_file = f", and {len(known)} of {named}" if named else ""
     return Finding(OK, subject, f"{len(options)} options{of_file}", "all options are known")
+
+
+def _options() -> tuple[dict[str, str], dict[str, str]]:
+    """The options of LLAMALLOC_CONF, and those of the file that it names. Raises LaunchError."""
+    options = launch.parse_conf(os.environ.get("LLAMALLOC_CONF", ""))
+    named = options.get("conf_file")
+    return options, {} if named is None else launch.parse_conf_file(Path(named))
+
+
+def learning(program: str | None = None) -> Finding:
+    """Whether LLAMALLOC_CONF lets programs learn while they run, and whether that can be kept."""
+    try:
+        options, of_file = _options()
+    except launch.LaunchError:
+        options, of_file = {}, {}  # configuration() tells
+    place = (of_file | options).get("learn", "")
+    if not place:
+        meaning = "to let a program learn while it runs: llamalloc run --learn FOLDER -- PROGRAM"
+        return Finding(OK, "learning", "off", meaning)
+    try:
+        name = launch.file_name(launch.find_program(program)) if program else ""
+        learn_place.checked(place, name)
+    except launch.LaunchError as error:
+        cause, _, cure = str(error).partition("; ")
+        return Finding(PROBLEM, "learning", cause, "the program would run, but keep nothing", cure)
+    if place == learn_place.NOTHING_KEPT:
+        return Finding(OK, "learning", place, "each run begins anew; learn:FOLDER keeps it")
+    return Finding(OK, "learning", place, "what is learned can be kept there")
 
 
 def _python() -> Finding:
@@ -213,6 +241,7 @@ def _program(name: str) -> Iterator[Finding]:
     yield Finding(OK, name, kind, "dynamically linked, no raised privileges: can be preloaded")
     yield _other_malloc(name, facts.needed)
     yield _names(name, file, facts)
+    yield _build_id(name, facts)
     if b"disable-thp" in file.read_bytes():
         meaning = "the program turns huge pages off for itself by default"
         yield Finding(NOTE, f"{name}: huge pages", "disable-thp", meaning, "add: --disable-thp no")
@@ -235,5 +264,17 @@ def _names(name: str, file: Path, facts: elf.Elf) -> Finding:
     if facts.has_symtab:
         return Finding(OK, subject, "present", "profiles and models use function names")
     meaning = "profiles show addresses for its internal functions; a model fits only this build"
-    cure = f"use an unstripped build of {file.name} to keep models valid across versions"
+    cure = (
+        f"use an unstripped build of {file.name} to keep models valid across versions, or "
+        f"llamalloc run --learn, which needs no names"
+    )
     return Finding(NOTE, subject, "stripped", meaning, cure)
+
+
+def _build_id(name: str, facts: elf.Elf) -> Finding:
+    subject = f"{name}: build-id"
+    if facts.build_id:
+        meaning = "what is learned holds for this build, and is known again in the next run"
+        return Finding(OK, subject, facts.build_id.hex(), meaning)
+    meaning = "builds that look alike share what is learned, though their code differs"
+    return Finding(NOTE, subject, "none", meaning, "link with -Wl,--build-id")

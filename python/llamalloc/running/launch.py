@@ -89,6 +89,11 @@ def loaded_file(program: Path, depth: int = 4) -> Path:
     return loaded_file(find_program(os.fsdecode(words[0])), depth - 1)
 
 
+def file_name(program: Path) -> str:
+    """The name by which the library knows `program` (src/os/path.h)."""
+    return loaded_file(program).resolve().name
+
+
 def obstacle(program: Path) -> Obstacle | None:
     """What keeps the library out of `program`; None if nothing does."""
     try:
