@@ -24,8 +24,8 @@ void Engine::look_at_outlivers(Nanos now, Nanos since) {
     const Nanos bound = row(live.predicted).bound;
     // Again in each longer class, as only another page group matters.
     const bool just_passed = bound.n != 0 && live.age > bound &&
-                             (live.age - since <= bound || class_of_lifetime(live.age) !=
-                                                               class_of_lifetime(live.age - since));
+                             (live.age - since <= bound ||
+                              class_of_lifetime(live.age) != class_of_lifetime(live.age - since));
     if (live.context_key != 0 && just_passed)
       placement.observe(live.context_key, live.predicted, live.age);
   });

@@ -50,8 +50,9 @@ bool is_trap(LifetimeClass chosen, const Survival& curve) {
          group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
 }
 
-// Whether what outlived all deaths stays, and is not merely younger than the longest life: some have
-// lived long, and the oldest belongs to a class at least two above the longest life that was seen.
+// Whether what outlived all deaths stays, and is not merely younger than the longest life: some
+// have lived long, and the oldest belongs to a class at least two above the longest life that was
+// seen.
 bool stays(const Evidence& evidence) {
   int oldest = kTimedClasses - 1, longest = kTimedClasses - 1;
   while (oldest >= 0 && evidence.young[oldest] == 0) --oldest;

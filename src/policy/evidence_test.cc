@@ -65,8 +65,8 @@ TEST(EvidenceTest, NothingIsSaidOfYoungOnesBeforeAnyDies) {
 
 // A context of which the longest life is 1 s has objects a little older than that now and then.
 TEST(EvidenceTest, TheOldestInFlightDoNotCountAsStaying) {
-  const Verdict verdict = verdict_of(
-      both(deaths(LifetimeClass::le_1s, 1000), alive(LifetimeClass::le_10s, 10, 10)));
+  const Verdict verdict =
+      verdict_of(both(deaths(LifetimeClass::le_1s, 1000), alive(LifetimeClass::le_10s, 10, 10)));
   EXPECT_EQ(verdict.lifetime, LifetimeClass::le_10s);
 }
 
