@@ -18,8 +18,8 @@ STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
 THP ?= always
 
-.PHONY: help setup build wheel demo bench test test-thp test-cpp test-sanitized test-python checks \
-  lint format docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench agreement test test-thp test-cpp test-sanitized \
+  test-python checks lint format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -37,6 +37,7 @@ help:
 	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
+	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"
@@ -53,7 +54,8 @@ $(STAMPS)/build: GROUPS := build
 $(STAMPS)/demo: GROUPS := build demo
 $(STAMPS)/test: GROUPS := build demo test
 $(STAMPS)/bench: GROUPS := build bench
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench: scripts/setup.sh
+$(STAMPS)/agreement: GROUPS := build agreement
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -82,6 +84,9 @@ demo: $(STAMPS)/demo build
 bench: $(STAMPS)/bench build
 	$(call cmake_build,release,--target malloc_bench count_calls)
 	@$(PYTHON) -m lab.bench $(BENCH_ARGS)
+
+agreement: $(STAMPS)/agreement build
+	@$(PYTHON) -m lab.agreement
 
 test: $(STAMPS)/test build
 	@scripts/test.sh

@@ -46,8 +46,10 @@ PYTHON_LAYERS = {
     "llamalloc.reporting": 3,
     "llamalloc.cli": 4,
     "lab": 5,
+    "lab.agreement": 6,
     "lab.bench": 6,
     "lab.demo": 6,
+    "lab.sites": 6,
     "lab.workloads": 6,
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, workloads
+#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, agreement,
+#                                        workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
 #   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
@@ -52,6 +53,12 @@ bench|libtcmalloc-minimal4|-|peer: gperftools tcmalloc
 bench|cargo|cargo|brings the sources of the other peers
 bench|make|make|builds one of them
 bench|valgrind|valgrind|counts instructions
+agreement|redis-server|-|recorded, then replayed and simulated
+agreement|redis-tools|-|loads it
+agreement|mariadb-server-core|-|recorded likewise
+agreement|mariadb-client-core|-|loads it
+agreement|clang-19|-|recorded likewise
+agreement|g++|-|the headers that it compiles
 workloads|redis-server|-|recipes redis and redis-mixed
 workloads|redis-tools|-|redis-benchmark
 workloads|nginx-light|/usr/sbin/nginx|recipe nginx
@@ -66,6 +73,8 @@ workloads|libopencv-imgcodecs-dev|-|recipe images: JPEG and PNG
 workloads|libjemalloc2|-|recipe swing: peer
 workloads|libmimalloc2.0|-|recipe swing: peer
 workloads|libtcmalloc-minimal4|-|recipe swing: peer
+workloads|binutils|ld.gold|lab.sites: folds equal functions
+workloads|ruby|ruby|lab.sites: a cache with threads
 TABLE
 }
 

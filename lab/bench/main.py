@@ -8,11 +8,8 @@ neighbour on the machine disturbs all alike. Results: table, OUT/results.json, O
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from rich.console import Console
@@ -24,6 +21,7 @@ from lab.bench import rows
 from lab.bench.results import Results
 from lab.bench.rows import Row
 from lab.bench.table import table
+from lab.machine import machine
 from lab.places import LIBRARY, ROOT
 
 EXAMPLES = """examples:
@@ -131,18 +129,3 @@ def _show(results: Results, options: argparse.Namespace) -> int:
     page.write(results, options.out / "report.html")
     print(f"bench: {options.out / 'report.html'} and results.json beside it")
     return 1 if results.faults else 0
-
-
-def machine() -> dict[str, str]:
-    """What the figures depend on: processor, kernel, huge pages, load, time."""
-    cpu = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((x.partition(":")[2].strip() for x in cpu if x.startswith("model name")), "?")
-    thp = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    return {
-        "cpu": f"{os.cpu_count()} cores of {model}",
-        "kernel": platform.release(),
-        "libc": "-".join(platform.libc_ver()),
-        "transparent huge pages": thp.read_text().strip() if thp.exists() else "?",
-        "load average at the start": f"{os.getloadavg()[0]:.2f}",
-        "time": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }

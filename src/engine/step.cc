@@ -22,7 +22,10 @@ void Engine::collect_caches(Nanos now) {
 void Engine::look_at_outlivers(Nanos now, Nanos since) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     const Nanos bound = row(live.predicted).bound;
-    const bool just_passed = bound.n != 0 && live.age > bound && live.age - since <= bound;
+    // Again in each longer class, as only another page group matters.
+    const bool just_passed = bound.n != 0 && live.age > bound &&
+                             (live.age - since <= bound || class_of_lifetime(live.age) !=
+                                                               class_of_lifetime(live.age - since));
     if (live.context_key != 0 && just_passed)
       placement.observe(live.context_key, live.predicted, live.age);
   });

@@ -19,7 +19,8 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   Place place = take_in(group, PageKind::native, blocks, alignment);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
-  if (place.page == nullptr && (group == PageGroup::permanent || is_small_with_holes()))
+  const bool fills = group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed);
+  if (place.page == nullptr && (fills || is_small_with_holes()))
     place = take_in_longer_lived(group, blocks, alignment);
   return place;
 }

@@ -47,6 +47,8 @@ class PageHeap {
   // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
+  // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
+  void fill_unknown_pages(bool yes) { fills_unknown_.store(yes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
@@ -140,6 +142,7 @@ class PageHeap {
   PageSet (&sets_)[kPageGroups][kPageKinds];
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
+  std::atomic<bool> fills_unknown_{true};
   std::atomic<size_t> used_blocks_{0};  // of the pages in use
   std::atomic<size_t> unbacked_{0};     // bytes; written by break_idle
 };

@@ -34,7 +34,10 @@ struct FakeStack {
       bytes += frame.bytes;
     }
   }
-  static uint64_t code_of(uintptr_t return_address) { return return_address * 3 | 1; }
+  // 0: of no module, as for the unwinder.
+  static uint64_t code_of(uintptr_t return_address) {
+    return return_address == 0 ? 0 : return_address * 3 | 1;
+  }
   // All sites have the same height.
   CallSite site() const { return {trace.frames[0], reinterpret_cast<uintptr_t>(&words[0])}; }
   StackBounds bounds() const {
@@ -132,7 +135,14 @@ TEST_F(ContextResolverTest, CallersDecide) {
   EXPECT_EQ(ask(server).lifetime, LifetimeClass::le_10ms);
   EXPECT_FALSE(ask(FakeStack({{kSite, 32}, {0x5000, 0}})).known) << "another caller";
   EXPECT_FALSE(ask(loader, 1000).known) << "another size";
-  EXPECT_FALSE(ask(FakeStack({{kSite, 32}})).known) << "the walk found no caller";
+}
+
+TEST_F(ContextResolverTest, NoCallerIsNotACallerOfNoModule) {
+  teach({{{kSite}, 0, true, LifetimeClass::mixed},
+         {{kSite}, 100, true, LifetimeClass::mixed},
+         {{kSite, 0}, 100, false, LifetimeClass::never}});
+  EXPECT_TRUE(ask(FakeStack({{kSite, 32}, {0, 0}})).known);
+  EXPECT_FALSE(ask(FakeStack({{kSite, 32}})).known);
 }
 
 TEST_F(ContextResolverTest, TheKeyThenHoldsWhatTheAnswerDependsOn) {
@@ -198,7 +208,11 @@ TEST_F(ContextResolverTest, AFrameOfUnknownOrOddSizeIsNotLookedPast) {
     EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u) << bytes;
   }
   ask(FakeStack({{kSite, 32}, {kLoader, 0}}));
-  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u) << "none of them counts as another size";
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u) << "none of them counted as another size";
+  FakeStack unknown({{kSite, 32}, {kLoader, 0}});
+  unknown.trace.sizes[0] = 0;
+  ask(unknown);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u) << "nor does it now";
 }
 
 }  // namespace

@@ -50,6 +50,15 @@ bool is_trap(LifetimeClass chosen, const Survival& curve) {
          group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
 }
 
+// Whether what outlived all deaths stays, and is not merely younger than the longest life: some have
+// lived long, and the oldest belongs to a class at least two above the longest life that was seen.
+bool stays(const Evidence& evidence) {
+  int oldest = kTimedClasses - 1, longest = kTimedClasses - 1;
+  while (oldest >= 0 && evidence.young[oldest] == 0) --oldest;
+  while (longest >= 0 && evidence.deaths[longest] == 0) --longest;
+  return evidence.elders != 0 && (longest < 0 || oldest >= longest + 2);
+}
+
 }  // namespace
 
 uint32_t Evidence::samples() const {
@@ -91,7 +100,8 @@ Verdict verdict_of(const Evidence& evidence) {
   const Survival curve = survival_of(evidence);
   int c = curve.quantile(kTail);
   if (c == kTimedClasses) {
-    const bool in_flight = evidence.elders == 0 && curve.plateau() < kMost;
+    const bool in_flight = !stays(evidence);
+    if (in_flight && curve.plateau() >= kMost) return {};
     c = in_flight ? curve.last : static_cast<int>(LifetimeClass::never);
   }
   const auto chosen = static_cast<LifetimeClass>(c);

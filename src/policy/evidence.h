@@ -35,7 +35,7 @@ struct Evidence {
 
 // So many samples before objects are taken for short-lived, or for long-lived.
 inline constexpr uint32_t kEnoughShort = 32;
-inline constexpr uint32_t kEnoughLong = 4;
+inline constexpr uint32_t kEnoughLong = 2;
 // The share of objects that may outlive their class (research: a huge page holds about 5,000 small
 // objects). Fewer samples than its inverse cannot show it: then none may.
 inline constexpr double kTail = 1e-4;

@@ -59,6 +59,17 @@ TEST(EvidenceTest, YoungOnesInFlightDoNotCountAsStaying) {
   EXPECT_EQ(verdict.lifetime, LifetimeClass::le_10ms);
 }
 
+TEST(EvidenceTest, NothingIsSaidOfYoungOnesBeforeAnyDies) {
+  EXPECT_FALSE(verdict_of(alive(LifetimeClass::le_1s, 1000, 0)).decided);
+}
+
+// A context of which the longest life is 1 s has objects a little older than that now and then.
+TEST(EvidenceTest, TheOldestInFlightDoNotCountAsStaying) {
+  const Verdict verdict = verdict_of(
+      both(deaths(LifetimeClass::le_1s, 1000), alive(LifetimeClass::le_10s, 10, 10)));
+  EXPECT_EQ(verdict.lifetime, LifetimeClass::le_10s);
+}
+
 TEST(EvidenceTest, MostDieAndSomeStay) {
   const Verdict verdict = verdict_of(
       both(deaths(LifetimeClass::le_10ms, 900), alive(LifetimeClass::le_1000s, 100, 100)));

@@ -7,7 +7,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr Nanos kElder = Nanos::seconds(1);
+constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
 constexpr Nanos kCollapse = Nanos::seconds(3);
 constexpr double kCollapsed = 0.5;

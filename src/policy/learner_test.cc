@@ -120,7 +120,7 @@ TEST_F(LearnerTest, OneStackThatDoesBothIsMixed) {
 
 TEST_F(LearnerTest, ACallerThatIsNotYetKnownIsNotTakenForItsSibling) {
   die_at_once({1, 10}, 100);
-  stay({1, 11}, 3);  // too few to decide
+  stay({1, 11}, kEnoughLong - 1);
   pass(Nanos::seconds(10));
   round();
   EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10ms);

@@ -49,6 +49,11 @@ bool LifetimeStats::is_consistent() const {
   return count == 0 || (min <= average() && average() <= max && weighted_count >= 1);
 }
 
+void LifetimeTable::bound(uint32_t most) {
+  LockGuard guard(lock_);
+  most_ = most;
+}
+
 uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
   const uint64_t hash = (bucket * 0xFF51AFD7ED558CCDull) ^ stack ^ uint64_t { tag } << 40;
   LockGuard guard(lock_);
@@ -56,7 +61,7 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
     return rows_[context].stack == stack && rows_[context].bucket == bucket &&
            rows_[context].tag == tag;
   });
-  if (known != kNone || !index_.reserve_one(arena_)) return known;
+  if (known != kNone || rows_.size() >= most_ || !index_.reserve_one(arena_)) return known;
   LifetimeStats row;
   row.stack = stack;
   row.tag = tag;

@@ -59,6 +59,8 @@ class LifetimeTable {
 
   // The id of the context, a new one if needed; kNone: full, or no memory.
   uint32_t intern(uint32_t stack, uint64_t bucket, uint32_t tag = 0);
+  // No new contexts once there are so many.
+  void bound(uint32_t most);
   bool record(uint32_t context, const Death& death);
   void clear();
 
@@ -73,6 +75,7 @@ class LifetimeTable {
  private:
   MetadataArena& arena_;
   mutable Lock lock_{LockRank::lifetime_table};
+  uint32_t most_ GUARDED_BY(lock_) = kNone;
   IdIndex index_ GUARDED_BY(lock_);
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);

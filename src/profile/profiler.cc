@@ -23,6 +23,11 @@ void Profiler::start(size_t interval, Nanos now) {
   on_.store(true, std::memory_order_relaxed);
 }
 
+void Profiler::bound_contexts(uint32_t most) {
+  stacks_.bound(most);
+  contexts_.bound(most);
+}
+
 bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
                         LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu,
                         uint32_t tag) {

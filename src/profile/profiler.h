@@ -36,6 +36,9 @@ class Profiler {
   // No new samples; frees of sampled objects are still recorded.
   void stop() { on_.store(false, std::memory_order_relaxed); }
   bool on() const { return on_.load(std::memory_order_relaxed); }
+  // Samples of new contexts are dropped once there are so many: a program without end of them, such
+  // as an interpreter, would fill memory.
+  void bound_contexts(uint32_t most);
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free

@@ -46,6 +46,18 @@ struct World {
   }
 };
 
+TEST(Profiler, DropsSamplesOfNewContextsBeyondTheBound) {
+  World w;
+  w.profiler.start(kInterval, {0});
+  w.profiler.bound_contexts(10);
+  for (uintptr_t i = 0; i < 100; ++i) EXPECT_EQ(w.allocate(16 + 16 * i, 100, 1 + i, {1}), i < 10);
+  EXPECT_EQ(w.profiler.stacks().stacks(), 10);
+  EXPECT_LE(w.profiler.stacks().frames(), 11);
+  EXPECT_FALSE(w.allocate(4096, 5000, 1, {2}));  // a known stack, and another size
+  EXPECT_TRUE(w.allocate(8192, 100, 1, {2}));
+  EXPECT_TRUE(w.profiler.is_consistent());
+}
+
 TEST(Profiler, RecordsNothingUntilStartedAndFreesAfterStop) {
   World w;
   EXPECT_FALSE(w.allocate(16, 100, 1, {0}));

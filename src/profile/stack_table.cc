@@ -5,6 +5,11 @@
 
 namespace llamalloc {
 
+void StackTable::bound(uint32_t most) {
+  LockGuard guard(lock_);
+  most_ = most;
+}
+
 // By the ids of the frames: images without a number of their own give the same stack.
 uint32_t StackTable::intern(const StackTrace& trace) {
   uint32_t frames[kMaxFrames];
@@ -20,7 +25,7 @@ uint32_t StackTable::intern(const StackTrace& trace) {
            memcmp(stacks_[stack]->frames, frames, trace.depth * sizeof(frames[0])) == 0;
   };
   const uint32_t known = stack_index_.find(hash, is_it);
-  if (known != kNone || !stack_index_.reserve_one(arena_)) return known;
+  if (known != kNone || is_full() || !stack_index_.reserve_one(arena_)) return known;
   const uint32_t stack = add(frames, trace.depth);
   if (stack != kNone) stack_index_.insert(hash, stack);
   return stack;
@@ -54,7 +59,7 @@ uint32_t StackTable::intern_frame(uintptr_t address, uint64_t image, uint64_t co
   const uint32_t known = frame_index_.find(hash, [&](uint32_t i) {
     return frames_[i].address == address && frames_[i].module == frame.module;
   });
-  if (known != kNone || !frame_index_.reserve_one(arena_)) return known;
+  if (known != kNone || is_full() || !frame_index_.reserve_one(arena_)) return known;
   if (!frames_.push(arena_, frame)) return kNone;
   frame_index_.insert(hash, frames_.size() - 1);
   return frames_.size() - 1;

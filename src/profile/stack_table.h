@@ -31,6 +31,8 @@ class StackTable {
 
   // The id of the stack, a new one if it was not seen before; kNone: full, or no memory.
   uint32_t intern(const StackTrace& trace);
+  // No new stacks or frames once there are so many stacks.
+  void bound(uint32_t most);
 
   uint32_t stacks() const { return stacks_.size(); }
   uint32_t depth(uint32_t stack) const { return stacks_[stack]->depth; }
@@ -62,6 +64,7 @@ class StackTable {
     uint32_t module;
   };
 
+  bool is_full() const REQUIRES(lock_) { return stacks_.size() >= most_; }
   uint32_t find_module(uint64_t image) const REQUIRES(lock_);
   uint32_t intern_module(uint64_t image) REQUIRES(lock_);
   uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code) REQUIRES(lock_);
@@ -69,6 +72,7 @@ class StackTable {
 
   MetadataArena& arena_;
   Lock lock_{LockRank::stack_table};
+  uint32_t most_ GUARDED_BY(lock_) = kNone;
   IdIndex stack_index_ GUARDED_BY(lock_);
   IdIndex frame_index_ GUARDED_BY(lock_);
   IdIndex module_index_ GUARDED_BY(lock_);

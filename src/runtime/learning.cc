@@ -9,6 +9,7 @@
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
+#include "os/waiter.h"
 #include "policy/gate.h"
 #include "policy/learned_state.h"
 #include "policy/learner.h"
@@ -24,6 +25,8 @@ constexpr Nanos kRound = Nanos::seconds(1);
 constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
 constexpr Nanos kFirstSave = Nanos::seconds(10);
 constexpr Nanos kSave = Nanos::seconds(60);
+constexpr Nanos kPause = Nanos::millis(2);  // at exit, until another process gives the file free
+constexpr int kTries = 250;
 
 struct Learning {
   Learner learner;
@@ -150,8 +153,15 @@ void merge_into_file() {
   learning->complained = true;
 }
 
-void save() {
-  if (learning->path[0] != 0) with_state_lock(learning->path, merge_into_file);
+// False: another process has the file.
+bool save() {
+  return learning->path[0] == 0 || with_state_lock(learning->path, merge_into_file);
+}
+
+// Processes that share a file often end together, and what one does not write now is lost.
+void save_or_wait() {
+  Waiter pause;
+  for (int tries = 0; !save() && tries < kTries; ++tries) pause.wait(kPause);
 }
 
 // ----- Rounds -----
@@ -183,7 +193,9 @@ void step_gate(Nanos now) {
                                             .long_share = shares.long_lived});
   const bool place = segregates(process.options.segregate.value, background.contexts.loaded(), on);
   if (process.placement_on.load(std::memory_order_relaxed) == place) return;
-  process.late.store(place && learning->gate.is_late(), std::memory_order_relaxed);
+  const bool late = place && learning->gate.is_late();
+  process.late.store(late, std::memory_order_relaxed);
+  process.heap.pages().fill_unknown_pages(!late);
   process.placement_on.store(place, std::memory_order_release);
   process.threads.wake_all();
 }
@@ -217,14 +229,13 @@ void learn_if_due(Nanos now) {
   if (now >= learning->next_round) run_round(now);
   step_gate(now);
   if (now < learning->next_save) return;
-  learning->next_save = now + kSave;
-  save();
+  learning->next_save = now + (save() ? kSave : kRound);
 }
 
 void save_learned_at_exit() {
   if (learning == nullptr || process.profiler.samples() == 0) return;
   run_round(process.system.now());
-  save();
+  save_or_wait();
 }
 
 // The parent keeps what was learned so far; the child adds what it sees itself.

@@ -57,7 +57,7 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
                                                          bool recheck) {
   const CallSite site = request.site;
   const int size_class = request.size <= kSmallMax ? size_class_of(request.size)
-                                                   : kSizeClasses + std::bit_width(request.size);
+                                                   : kSizeClasses + std::bit_width(request.size - 1);
   if (!cache.own_stack.contains(site.stack_pointer))
     cache.own_stack = own_stack_down_to(site.stack_pointer);
   Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);

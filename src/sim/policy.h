@@ -23,6 +23,7 @@ struct Request {
   uint32_t thread;
   LifetimeClass lifetime;  // as predicted
   uint8_t alignment_log2;
+  uint32_t context = 0;  // number of the stack and size bucket that it was predicted by
 
   uint64_t alignment() const { return uint64_t{1} << alignment_log2; }
 };
@@ -63,6 +64,8 @@ class Policy {
     if (moved != kNoAddress) free(address, bytes, request.thread, request.now);
     return moved;
   }
+  // The coarse clock of the system (os/pages.h): its period, and the time of one of its ticks.
+  virtual void set_ticks(Nanos, Nanos) {}
   // Does the background work.
   virtual void advance(Nanos now) = 0;
   // When the background work is due again, if it was last done at `last`; any call may make it due

@@ -8,6 +8,19 @@ void SimWorld::report_misuse(const void* p, const Span*, const char* what) {
   CHECK(false);
 }
 
+// What the worker and the fast path do with a prediction.
+Placement::Choice SimWorld::choose(ThreadCache&, const llamalloc::Request&, bool) {
+  if (context >= said_.size()) said_.resize(context + size_t{1}, kNothing);
+  const uint64_t key = PredictionCache::site_key({context + uintptr_t{1}, 0}, 0);
+  llamalloc::Prediction known = placement_.cache().find(key);
+  if (!known.found || said_[context] != static_cast<uint8_t>(predicted)) {
+    said_[context] = static_cast<uint8_t>(predicted);
+    placement_.publish(key, 0, predicted, false);
+    known = {.lifetime = predicted, .group = group_of(predicted)};
+  }
+  return {.key = key, .lifetime = known.lifetime, .group = known.group, .known = true};
+}
+
 std::unique_ptr<ProductPolicy> ProductPolicy::make() {
   std::unique_ptr<ProductPolicy> made(new ProductPolicy);
   made->engine_.placement_on = true;
@@ -45,10 +58,19 @@ void ProductPolicy::end_thread(uint32_t number) {
   threads_[number].reset();
 }
 
+// As a process that has a model.
+void ProductPolicy::start_sampling(Nanos now) {
+  engine_.profiler.start(Options::current(engine_.options.sample_interval), now);
+  engine_.threads.wake_all();
+}
+
 char* ProductPolicy::place(const Request& request, bool grows) {
-  world_.choice = {
-      .lifetime = request.lifetime, .group = group_of(request.lifetime), .known = true};
-  predicting_ |= world_.choice.group != PageGroup::unknown;
+  world_.context = request.context;
+  world_.predicted = request.lifetime;
+  if (!predicting_ && group_of(request.lifetime) != PageGroup::unknown) {
+    predicting_ = true;
+    start_sampling(request.now);
+  }
   void* p =
       engine_.allocate(cache_of(request.thread),
                        {.size = request.size, .alignment = request.alignment(), .grows = grows});

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // llamalloc in a simulation: the product's engine on SimPages, in virtual time. Each thread of the
 // trace has a thread cache of the engine. The worker runs when step() says or when it is wanted.
-// The simulation's predictor chooses the classes.
+//
+//   predictor's class --published once a context--> prediction cache --> class of the allocation
+//   sampled object outlives its class --> engine demotes the context, there
+//
+// So a context keeps a demoted class until the predictor itself says another one, which only an
+// oracle and injected errors do.
 #pragma once
 
 #include <memory>
@@ -17,10 +22,14 @@ namespace llamalloc::sim {
 // worker runs.
 class SimWorld final : public World {
  public:
-  Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override {
-    return choice;
+  explicit SimWorld(Placement& placement) : placement_(placement) {}
+
+  Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override;
+  // One frame, which stands for the context.
+  void trace_stack(const CallSite&, StackTrace* out) override {
+    out->depth = 1;
+    out->frames[0] = context + uintptr_t{1};
   }
-  void trace_stack(const CallSite&, StackTrace*) override {}
   uint32_t processor() override { return 0; }
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return true; }
@@ -29,9 +38,17 @@ class SimWorld final : public World {
   void report_misuse(const void*, const Span*, const char* what) override;
   void note_wrong_size(const void*, const Span*, size_t) override {}
 
-  Placement::Choice choice;  // of the next allocation
+  // Of the next allocation.
+  uint32_t context = 0;
+  LifetimeClass predicted = LifetimeClass::mixed;
   bool wanted = false;
   bool wanted_for_idle = false;
+
+ private:
+  static constexpr uint8_t kNothing = kLifetimeClasses;
+
+  Placement& placement_;
+  std::vector<uint8_t> said_;  // by context: the class that was published
 };
 
 class ProductPolicy final : public Policy {
@@ -43,6 +60,10 @@ class ProductPolicy final : public Policy {
   void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) override;
   uint64_t resize(uint64_t address, uint64_t bytes, const Request& request) override;
   void end_thread(uint32_t thread) override;
+  void set_ticks(Nanos period, Nanos one) override {
+    pages_.tick = period;
+    pages_.a_tick = one;
+  }
   void advance(Nanos now) override;
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
@@ -52,6 +73,7 @@ class ProductPolicy final : public Policy {
   PageLedger& ledger() override { return pages_.ledger; }
   const DirectSpace& direct() const override { return pages_.direct; }
 
+  uint64_t demotions() const { return engine_.counters.get(Stat::demotions); }
   uint64_t promotions() const { return engine_.counters.get(Stat::promotions); }
   uint64_t emptied_caches() const { return engine_.counters.get(Stat::sleepers_emptied); }
 
@@ -64,6 +86,7 @@ class ProductPolicy final : public Policy {
   };
   Thread& thread_of(uint32_t number);
   ThreadCache* cache_of(uint32_t number);
+  void start_sampling(Nanos now);
   char* place(const Request& request, bool grows);
   void call_worker(Nanos now);
   static uint64_t taken_for(const Span& span) {
@@ -71,10 +94,10 @@ class ProductPolicy final : public Policy {
   }
 
   SimPages pages_;
-  SimWorld world_;
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
   std::unique_ptr<ThreadCache> empty_ = std::make_unique<ThreadCache>();
+  SimWorld world_{engine_.placement};
   Engine engine_{pages_, *tables_, *predictions_, *empty_, world_};
   std::vector<std::unique_ptr<Thread>> threads_;  // by number; null: not begun, or ended
   Nanos next_step_ = Nanos::max();                // the worker starts when it is first wanted

@@ -7,16 +7,20 @@ SimPages::~SimPages() {
   if (base_) system_pages.unmap(base_, kDirectBase + DirectSpace::kBytes);
 }
 
+// Aligned so far that, in spite of address space randomisation, it is the same address in each
+// run: tables of the engine hash addresses.
 bool SimPages::open() {
   const uint64_t bytes = kDirectBase + DirectSpace::kBytes;
-  base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 30));
+  base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 44));
+  if (base_ == nullptr) base_ = static_cast<char*>(system_pages.reserve(bytes, size_t{1} << 30));
   return base_ != nullptr;
 }
 
 void* SimPages::reserve(size_t bytes, size_t alignment) {
-  const uint64_t offset = align_up(cursor_, alignment);
+  if (bytes <= low_) return at(low_ = align_down(low_ - bytes, alignment));
+  const uint64_t offset = align_up(high_, alignment);
   if (bytes > kDirectBase || offset > kDirectBase - bytes) return nullptr;
-  cursor_ = offset + bytes;
+  high_ = offset + bytes;
   return at(offset);
 }
 

@@ -9,6 +9,9 @@
 
 namespace llamalloc::sim {
 
+// Of the address space for pages; no higher than need be, as the ledger has a row a page below.
+inline constexpr uint64_t kHeapTop = uint64_t{1} << 36;
+
 class SimPages final : public PageSource {
  public:
   SimPages() = default;
@@ -19,6 +22,8 @@ class SimPages final : public PageSource {
   // False if the machine grants no address space; call it before all others.
   bool open();
 
+  // Downwards from kHeapTop, as Linux maps: the heap prefers low addresses, so newer chunks.
+  // Upwards from there when nothing is left.
   void* reserve(size_t bytes, size_t alignment) override;
   bool commit(void*, size_t) override { return true; }
   void advise_huge(void* address, size_t bytes, bool huge) override;
@@ -33,7 +38,8 @@ class SimPages final : public PageSource {
     return system_pages.resident(address, bytes);
   }
   Nanos now() override { return time; }
-  Nanos now_coarse() override { return time; }
+  // As of the last tick of the kernel.
+  Nanos now_coarse() override { return {time.n - (time.n - a_tick.n) % tick.n}; }
 
   uint64_t offset_of(const void* p) const {
     return static_cast<uint64_t>(static_cast<const char*>(p) - base_);
@@ -41,6 +47,8 @@ class SimPages final : public PageSource {
   char* at(uint64_t offset) const { return base_ + offset; }
 
   Nanos time{};
+  Nanos tick = Nanos::millis(4);  // 250 a second, as in most kernels
+  Nanos a_tick{};                 // when one was, not after `time`
   PageLedger ledger;
   DirectSpace direct;
 
@@ -48,7 +56,8 @@ class SimPages final : public PageSource {
   bool is_space(const void* p) const { return offset_of(p) < kDirectBase + DirectSpace::kBytes; }
 
   char* base_ = nullptr;
-  uint64_t cursor_ = 0;
+  uint64_t low_ = kHeapTop;   // all below is free
+  uint64_t high_ = kHeapTop;  // all from here to kDirectBase
 };
 
 }  // namespace llamalloc::sim

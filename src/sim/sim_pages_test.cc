@@ -56,5 +56,31 @@ TEST(SimPages, tables_are_on_small_pages) {
   }
 }
 
+TEST(SimPages, newer_chunks_lie_lower_as_linux_maps_them) {
+  SimPages pages;
+  ASSERT_TRUE(pages.open());
+  const auto* first = static_cast<char*>(pages.reserve(kHugePageSize * 32, kHugePageSize));
+  const auto* second = static_cast<char*>(pages.reserve(kHugePageSize * 64, kHugePageSize));
+  ASSERT_NE(second, nullptr);
+  EXPECT_LE(second + kHugePageSize * 64, first);
+}
+
+TEST(SimPages, space_above_the_top_comes_last) {
+  SimPages pages;
+  ASSERT_TRUE(pages.open());
+  ASSERT_EQ(pages.offset_of(pages.reserve(kHeapTop, kHugePageSize)), 0u);
+  EXPECT_EQ(pages.offset_of(pages.reserve(kHugePageSize, kHugePageSize)), kHeapTop);
+  EXPECT_EQ(pages.reserve(kDirectBase, kHugePageSize), nullptr);
+}
+
+TEST(SimPages, the_coarse_clock_shows_the_last_tick) {
+  SimPages pages;
+  pages.tick = Nanos::millis(4);
+  pages.a_tick = Nanos::millis(1);
+  pages.time = Nanos::millis(12);
+  EXPECT_EQ(pages.now_coarse(), Nanos::millis(9));
+  EXPECT_EQ(pages.now(), Nanos::millis(12));
+}
+
 }  // namespace
 }  // namespace llamalloc::sim

@@ -13,10 +13,6 @@ using trace::EventKind;
 // Time zero of a trace on the policy's clock, so that "long before" never falls below zero.
 constexpr int64_t kStart = 1000'000'000'000;
 
-Nanos clock_at(uint64_t time) {
-  return {static_cast<int64_t>(time) + kStart};
-}
-
 std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
   std::vector<Moment> moments;
   const auto add = [&](uint64_t time, MomentKind kind) {
@@ -39,9 +35,14 @@ std::vector<Moment> plan_moments(const Survey& survey, size_t samples) {
 
 class Simulation {
  public:
-  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, Outcome& outcome)
-      : survey_(survey), prediction_(prediction), policy_(policy), outcome_(outcome) {
+  Simulation(const Survey& survey, const Prediction& prediction, Policy& policy, const Pace& pace,
+             Outcome& outcome)
+      : survey_(survey), prediction_(prediction), policy_(policy), pace_(pace), outcome_(outcome) {
     objects_.resize(1024);
+    if (pace.is_told())
+      policy.set_ticks({static_cast<int64_t>(pace.ticks().period)},
+                       {static_cast<int64_t>(pace.ticks().first) + kStart -
+                        static_cast<int64_t>(pace.ticks().period)});
   }
 
   bool run(TraceInput& input, const RunOptions& options, std::string* error) {
@@ -59,6 +60,7 @@ class Simulation {
         options.progress(static_cast<double>(outcome_.events) / all, options.context);
       }
     }
+    is_over_ = true;
     while (next_moment_ < outcome_.moments.size()) reach(survey_.duration + 1);
     outcome_.acquired = policy_.ledger().acquired() + policy_.direct().acquired();
     return true;
@@ -70,7 +72,10 @@ class Simulation {
     uint64_t size;                  // as asked for, at least 1
     int64_t due;                    // on the policy's clock; after it the object is an outliver
     uint8_t lifetime;
+    uint32_t context;  // of its placement
   };
+
+  Nanos clock_at(uint64_t time) const { return {static_cast<int64_t>(pace_.at(time)) + kStart}; }
 
   // A trace does not tell when a thread ends: its last event has to do.
   bool take(const Event& event, std::string* error) {
@@ -99,7 +104,17 @@ class Simulation {
     return done || changed(error);
   }
 
-  Nanos next_work() const { return policy_.next_work(last_work_); }
+  Nanos next_work() const { return pace_.is_told() ? next_visit() : policy_.next_work(last_work_); }
+
+  // Those before later events are not due, whatever the clock shows, and those before this one are.
+  Nanos next_visit() const {
+    if (next_visit_ == pace_.visits().size()) return Nanos::max();
+    const Visit& visit = pace_.visits()[next_visit_];
+    const Nanos at{static_cast<int64_t>(visit.at) + kStart};
+    if (is_over_) return at;
+    if (visit.event >= outcome_.events) return Nanos::max();
+    return at < now_ ? at : now_;
+  }
 
   uint64_t next_time() const {
     return next_moment_ < outcome_.moments.size() ? outcome_.moments[next_moment_].time : ~0ull;
@@ -114,6 +129,7 @@ class Simulation {
       const Nanos limit = moment_due ? clock_at(moment) : now;
       for (Nanos due = next_work(); due <= limit; due = next_work()) {
         policy_.advance(last_work_ = due);
+        ++next_visit_;
         note_peak();
       }
       if (!moment_due) return;
@@ -151,6 +167,7 @@ class Simulation {
 
   bool predict(const Event& event, Object* object) {
     if (placement_ >= prediction_.classes.size()) return false;
+    object->context = survey_.contexts[placement_];
     object->lifetime = prediction_.classes[placement_++];
     const int64_t bound = kLifetimeClassRows[object->lifetime].bound.n;
     object->due = bound ? now_.n + bound : INT64_MAX;
@@ -160,8 +177,9 @@ class Simulation {
   }
 
   Request request(const Event& event, const Object& object) const {
-    return {asked(event.size), now_, event.thread, static_cast<LifetimeClass>(object.lifetime),
-            event.alignment_log2};
+    return {asked(event.size),    now_,
+            event.thread,         static_cast<LifetimeClass>(object.lifetime),
+            event.alignment_log2, object.context};
   }
 
   bool placed(const Object& object, uint64_t before) {
@@ -235,22 +253,25 @@ class Simulation {
   const Survey& survey_;
   const Prediction& prediction_;
   Policy& policy_;
+  const Pace& pace_;
   Outcome& outcome_;
   SlotTable slots_;
   std::vector<Object> objects_;
   Nanos now_{};
   Nanos last_work_ = clock_at(0);
   size_t next_moment_ = 0;
+  size_t next_visit_ = 0;
   size_t placement_ = 0;
   uint64_t live_ = 0;
   bool out_of_space_ = false;
+  bool is_over_ = false;
 };
 
 }  // namespace
 
 bool simulate(TraceInput& input, const Survey& survey, const Prediction& prediction, Policy& policy,
               const RunOptions& options, Outcome* outcome, std::string* error) {
-  return Simulation(survey, prediction, policy, *outcome).run(input, options, error);
+  return Simulation(survey, prediction, policy, options.pace, *outcome).run(input, options, error);
 }
 
 }  // namespace llamalloc::sim

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/pace.h"
 #include "sim/policy.h"
 #include "sim/predictor.h"
 #include "sim/survey.h"
@@ -53,6 +54,7 @@ struct Outcome {
 
 struct RunOptions {
   size_t samples = 500;
+  Pace pace;
   void (*progress)(double share, void* context) = nullptr;
   void* context = nullptr;
 };

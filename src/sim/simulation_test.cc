@@ -17,7 +17,8 @@ struct Finished {
   std::string error;
 };
 
-std::unique_ptr<Finished> run(TraceInput& input, const char* policy, const char* predictor) {
+std::unique_ptr<Finished> run(TraceInput& input, const char* policy, const char* predictor,
+                              const Pace& pace = {}) {
   auto done = std::make_unique<Finished>();
   PredictorSpec spec;
   EXPECT_TRUE(parse_predictor(predictor, &spec, &done->error));
@@ -27,6 +28,7 @@ std::unique_ptr<Finished> run(TraceInput& input, const char* policy, const char*
   const auto made = make_policy(policy);
   RunOptions options;
   options.samples = 50;
+  options.pace = pace;
   EXPECT_TRUE(
       simulate(input, done->survey, done->prediction, *made, options, &done->outcome, &done->error))
       << done->error;
@@ -91,6 +93,29 @@ TEST(SimulationTest, OutliversPinPagesAndShowOnTheMap) {
   const auto oracle = run(*input, "llamalloc", "oracle");
   EXPECT_EQ(last(*oracle).outlivers, 0u);
   EXPECT_EQ(last(*oracle).pinned, 0u);
+}
+
+TEST(SimulationTest, APaceLiesBetweenItsMarks) {
+  const Pace pace({0, 100, 400}, {4, 0}, {}, 20);
+  EXPECT_EQ(pace.at(0), 0u);
+  EXPECT_EQ(pace.at(5), 50u);
+  EXPECT_EQ(pace.at(10), 100u);
+  EXPECT_EQ(pace.at(15), 250u);
+  EXPECT_EQ(pace.at(20), 400u);
+  EXPECT_EQ(pace.at(25), 405u) << "after the trace, as fast as it";
+  EXPECT_EQ(Pace().at(7), 7u);
+}
+
+// Pages that are empty after the drop stay until the background work comes.
+TEST(SimulationTest, BackgroundWorkIsDoneWhenThePaceSays) {
+  const auto input = swinging_load();
+  const uint64_t end = run(*input, "llamalloc", "oracle")->survey.duration;
+  const Ticks ticks{4'000'000, 0};
+  const auto never = run(*input, "llamalloc", "oracle", Pace({0, end}, ticks, {}, end));
+  const auto late = run(*input, "llamalloc", "oracle",
+                        Pace({0, end}, ticks, {{80'801, end - 1}, {80'801, end}}, end));
+  EXPECT_GE(last(*never).footprint.huge, 75 * kHugePageSize);
+  EXPECT_LE(last(*late).footprint.huge, 10 * kHugePageSize);
 }
 
 TEST(SimulationTest, ATraceThatChangedBetweenThePassesIsTold) {

@@ -4,12 +4,15 @@
 #include <getopt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 
 #include "sim/outcome_json.h"
 #include "tools/trace_argument.h"
+#include "tools/write_steps.h"
 
 namespace {
 
@@ -19,6 +22,8 @@ using namespace llamalloc::sim;
 struct Arguments {
   std::string trace;
   std::string learn;
+  std::string pace;
+  std::string steps;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -44,6 +49,9 @@ void print_help() {
       "  --error-objects    --error is a share of objects instead of contexts\n"
       "  --seed N           seed of the wrong classes (1)\n"
       "  --samples N        number of evenly spaced samples (500)\n"
+      "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
+      "                     count before them, of `ticks` and `worker`; without it, as recorded\n"
+      "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -70,6 +78,7 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
+      {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
       {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
@@ -84,6 +93,12 @@ int parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'l':
         arguments->learn = optarg;
+        break;
+      case 'c':
+        arguments->pace = optarg;
+        break;
+      case 't':
+        arguments->steps = optarg;
         break;
       case 'g':
         arguments->progress = true;
@@ -123,6 +138,23 @@ bool is_policy(const std::string& name) {
   return false;
 }
 
+// COUNT MARK... PERIOD FIRST (EVENT TIME)...
+bool read_pace(const std::string& name, uint64_t duration, Pace* pace) {
+  std::ifstream file(name);
+  size_t count = 0;
+  std::vector<uint64_t> marks;
+  std::vector<Visit> visits;
+  file >> count;
+  for (uint64_t mark; marks.size() < count && file >> mark;) marks.push_back(mark);
+  Ticks ticks{};
+  file >> ticks.period >> ticks.first;
+  for (Visit visit; file >> visit.event >> visit.at;) visits.push_back(visit);
+  const bool good = file.eof() && count >= 2 && marks.size() == count &&
+                    ticks.first < ticks.period && std::is_sorted(marks.begin(), marks.end());
+  if (good) *pace = Pace(std::move(marks), ticks, std::move(visits), duration);
+  return good;
+}
+
 double processor_seconds() {
   return static_cast<double>(clock()) / CLOCKS_PER_SEC;
 }
@@ -145,6 +177,9 @@ int run(const Arguments& arguments) {
   if (input == nullptr) return failed(arguments.trace, error);
   Survey survey, teacher_survey;
   if (!survey_trace(*input, &survey, &error)) return failed(arguments.trace, error);
+  if (!arguments.steps.empty())
+    return write_steps(*input, survey, arguments.steps, &error) ? 0
+                                                                : failed(arguments.trace, error);
   std::unique_ptr<TraceInput> teacher;
   if (!arguments.learn.empty()) {
     teacher = open_trace(arguments.learn, &error);
@@ -161,6 +196,8 @@ int run(const Arguments& arguments) {
     return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
+  if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))
+    return failed(arguments.pace, "no pace of a replay; see --help");
   Outcome outcome;
   const double start = processor_seconds();
   if (!simulate(*input, survey, prediction, *policy, options, &outcome, &error))

@@ -20,6 +20,7 @@ from preload import ROOT, compile_program, run
 
 MODEL = ROOT / "contracts/golden/model_v1.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
+LEARN = "learn:on,segregate:always,sample_interval:256"
 STRESS = ("stress", "{seconds}", "{seed}", "4")
 MANY = ("stress", "{seconds}", "{seed}", "48")
 FORKS = ("fork_storm", "40", "{seed}")
@@ -46,6 +47,7 @@ CONFIGURATIONS = {
     "model": Configuration(STRESS, f"model:{MODEL},predict_recheck:4KiB"),
     "model, groups apart": Configuration(STRESS, f"model:{MODEL},share_pages_below:0"),
     "model, sampling densely": Configuration(STRESS, f"model:{MODEL},{PROFILE}"),
+    "learning": Configuration(STRESS, LEARN),
     "release at once": Configuration(STRESS, "release_delay:0s"),
     "retain": Configuration(STRESS, "retain:64MiB"),
     "small pages": Configuration(STRESS, "hugepages:off"),
@@ -59,6 +61,7 @@ CONFIGURATIONS = {
     "storm": Configuration(STORM, "sleeper_delay:1us"),
     "storm, model": Configuration(STORM, f"sleeper_delay:1us,model:{MODEL}"),
     "storm, sampling densely": Configuration(STORM, f"sleeper_delay:1us,{PROFILE}"),
+    "storm, learning": Configuration(STORM, f"sleeper_delay:1us,{LEARN}"),
     "promotions": Configuration(
         ("promotions", "{seconds}", "1500"), f"hugepages:off,model:{MODEL}"
     ),

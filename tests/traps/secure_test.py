@@ -44,7 +44,7 @@ def raised():
 def test_raised_privileges_ignore_paths(raised):
     folder = raised.parent
     before = sorted(folder.iterdir())
-    options = ("stats", "profile", "control", "model", "conf_file")
+    options = ("stats", "profile", "control", "model", "conf_file", "learn")
     conf = ",".join(f"{option}:{folder}/{option}" for option in options) + ",retain:1MiB"
     done = subprocess.run(
         [raised],

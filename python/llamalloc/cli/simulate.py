@@ -48,7 +48,7 @@ def simulate(
         bool,
         typer.Option(
             "--check-against-replay",
-            help="Replay the trace on the real library too; both must agree within 5 %.",
+            help="Replay the trace on the real library too; both must agree within 2 %.",
         ),
     ] = False,
 ) -> int:

@@ -7,7 +7,7 @@ from llamalloc.formats.contracts import lifetime_classes
 from llamalloc.formats.learned_state import CLASSES, Node
 
 ENOUGH_SHORT = 32  # samples before objects are taken for short-lived
-ENOUGH_LONG = 4  # and for long-lived
+ENOUGH_LONG = 2  # and for long-lived
 TAIL = 1e-4  # share of objects that may outlive their class
 MOST = 0.5
 NEARLY_ALL = 0.95
@@ -20,12 +20,21 @@ def verdict(node: Node) -> str | None:
     after = _survival(node)
     chosen = _quantile(after, TAIL)
     if chosen == CLASSES:
-        in_flight = node.elders == 0 and after[-1] < MOST
+        in_flight = not _stays(node)
+        if in_flight and after[-1] >= MOST:
+            return None
         seen = [c for c in range(CLASSES) if node.deaths[c] or node.young[c]]
         chosen = seen[-1] if in_flight else _index("never")
     if not _is_permanent(chosen) and node.samples < ENOUGH_SHORT:
         return None
     return "mixed" if _is_trap(chosen, after) else lifetime_classes()[chosen].name
+
+
+def _stays(node: Node) -> bool:
+    """Some have lived long, and a class or more lies between them and the longest life seen."""
+    oldest = max((c for c in range(CLASSES) if node.young[c]), default=-1)
+    longest = max((c for c in range(CLASSES) if node.deaths[c]), default=-1)
+    return node.elders != 0 and (longest < 0 or oldest >= longest + 2)
 
 
 def _survival(node: Node) -> list[float]:

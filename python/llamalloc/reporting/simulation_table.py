@@ -14,7 +14,6 @@ from llamalloc.running.simulation import BLIND, LOSSES, Agreement
 
 _HEADS = ("average", "4 KiB", "drops", "worst", "peak", "huge", "pages", "outlived")
 _CAUSES = ("rounding", "slots", "blocks", "empty", "caches", "metadata", "pinned")
-_AGREED = 0.05
 
 
 def print_runs(results: list[dict[str, Any]], console: Console) -> None:
@@ -98,11 +97,10 @@ def last_low(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_agreement(agreement: Agreement, console: Console) -> bool:
-    """What simulation and replay say; True if they agree within 5 % on average."""
-    agreed = abs(agreement.average - 1) <= _AGREED
-    mark = "[green]agree[/]" if agreed else "[bold red]do not agree[/]"
+    """What simulation and replay say; True if they agree, on average and at the peak."""
+    mark = "[green]agree[/]" if agreement.holds else "[bold red]do not agree[/]"
     console.print(
         f"Simulated by replayed, resident: {agreement.average:.3f} on average, "
         f"{agreement.peak:.3f} at the peak ({bytes_text(max(agreement.real))}); they {mark}."
     )
-    return agreed
+    return agreement.holds

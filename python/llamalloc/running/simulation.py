@@ -39,9 +39,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ LEARNED = ("llamalloc", "paper-k2", "paper-k4")
 BLIND = ("slabs-fullest", "slabs-lowest", "first-fit", "best-fit")
 POLICIES = LEARNED + BLIND
 LOSSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
+AGREED = 0.02  # how far simulation and replay may be apart
 _JOBS = 2
 
 Result = dict[str, Any]
@@ -72,6 +74,7 @@ class Setting:
     error_by_object: bool = False
     seed: int = 1
     samples: int = 500
+    pace: str | None = None  # a file: when things happened in a replay
 
     def arguments(self) -> list[str]:
         """For the tool."""
@@ -80,6 +83,8 @@ class Setting:
             words += ["--learn", self.learn]
         if self.error:
             words += ["--error", str(self.error)]
+        if self.pace:
+            words += ["--pace", self.pace]
         return [*words, "--error-objects"] if self.error_by_object else words
 
 
@@ -90,6 +95,7 @@ class Agreement:
     simulated: list[int]  # resident bytes at the samples
     real: list[int]
     seconds: list[float] = field(default_factory=list)
+    late: float = 0.0  # seconds that the replay was behind, at worst
 
     @property
     def average(self) -> float:
@@ -100,6 +106,11 @@ class Agreement:
     def peak(self) -> float:
         """Highest by highest."""
         return max(self.simulated) / max(*self.real, 1)
+
+    @property
+    def holds(self) -> bool:
+        """Whether both are close enough to 1."""
+        return max(abs(self.average - 1), abs(self.peak - 1)) <= AGREED
 
 
 def find_tool(name: str = TOOL) -> Path:
@@ -164,26 +175,43 @@ def run_all(
             raise
 
 
-def compare_with_replay(setting: Setting, samples: int = 100) -> Agreement:
-    """Replays the trace at its pace under the library, and simulates the same without a model.
+def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) -> Agreement:
+    """Replays the trace at its pace under the library, and simulates that replay without a model.
 
-    Takes as long as the trace. Where the replay gets no huge pages, its resident memory stands
-    beside what the simulation counts in pages of 4 KiB. Raises SimulationError.
+    Takes as long as the trace, by `speed`. The simulation runs on the clock that the replay kept,
+    and does the background work when the library did, so a busy machine changes both alike. Where
+    the replay gets no huge pages, its resident memory stands beside what the simulation counts in
+    pages of 4 KiB. Raises SimulationError.
     """
-    library = launch.find_library()
-    replay = find_tool(REPLAY)
-    words = ["--samples", str(samples)]
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
-    environment.pop("LLAMALLOC_CONF", None)
-    real = _json_of([str(replay), setting.trace, *words], environment)
-    simulated = run_all(Setting(setting.trace, samples=samples), [("llamalloc", "none")])[0]
+    real = replay(setting.trace, samples, speed)
+    simulated = simulate_paced(real, Setting(setting.trace, samples=samples))
     moments = [m for m in simulated["moments"] if m["kind"] == "sample"]
     as_backed = "resident" if real["huge_pages"] else "small"
     return Agreement(
         [m[as_backed] for m in moments],
         [s["resident"] for s in real["samples"]],
         [m["time_ns"] / 1e9 for m in moments],
+        late=real["late_ns"] / 1e9,
     )
+
+
+def replay(trace: str, samples: int = 100, speed: float = 1) -> Result:
+    """What llamalloc-replay prints, under the library without a model."""
+    library = launch.find_library()
+    words = [str(find_tool(REPLAY)), trace, "--samples", str(samples), "--speed", str(speed)]
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment.pop("LLAMALLOC_CONF", None)
+    return _json_of(words, environment)
+
+
+def simulate_paced(real: Result, setting: Setting) -> Result:
+    """The same without a model in the simulator, which does everything when that replay did it."""
+    visits = [number for visit in real["worker"] for number in visit]
+    numbers = [len(real["clock"]), *real["clock"], *real["ticks"], *visits]
+    with tempfile.NamedTemporaryFile("w", suffix=".pace") as file:
+        file.write("\n".join(map(str, numbers)))
+        file.flush()
+        return run_all(replace(setting, pace=file.name), [("llamalloc", "none")])[0]
 
 
 def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:

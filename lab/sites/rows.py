@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Under what a program runs: blind, learning in its first and its second process, or on a peer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.allocators import short_names
+from lab.launcher import clean_environment, with_preload
+from lab.sites import process
+from lab.sites.process import Figures, RunError
+from llamalloc.formats import contracts
+
+BLIND, FIRST, SECOND = OURS = ("blind", "first", "second")
+
+
+def can_learn() -> bool:
+    """Whether this tree's library has the option `learn`."""
+    return any(option.name == "learn" for option in contracts.options())
+
+
+def chosen(peers: str) -> list[str]:
+    """Ours that this library can do, and the peers named by comma. Raises ValueError."""
+    names = [name for name in peers.split(",") if name]
+    names = list(short_names()) if names == ["all"] else names
+    if unknown := sorted(set(names) - set(short_names())):
+        raise ValueError(f"no peer {', '.join(unknown)}; there are {', '.join(short_names())}")
+    return [*(OURS if can_learn() else (BLIND,)), *names]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs one program under row after row. First and second share a state in `folder`.
+
+    `conf`: further options of the rows that learn.
+    """
+
+    library: Path
+    conf: str
+    settle: float
+    folder: Path
+
+    def run(self, row: str, command: list[str], environment: dict[str, str]) -> Figures:
+        """Raises RunError, or LauncherError where the row's library is missing."""
+        plain = clean_environment() | environment
+        if row not in OURS:
+            return process.run(command, with_preload(plain, row), self.settle)
+        file = self.folder / f"{row}.json"
+        ours = with_preload(plain, str(self.library)) | {"LLAMALLOC_CONF": self._conf(row, file)}
+        found = process.run(command, ours, self.settle)
+        return replace(found, statistics=_statistics(file))
+
+    def _conf(self, row: str, statistics: Path) -> str:
+        state = self.folder / "state"
+        state.mkdir(exist_ok=True)
+        learning = [] if row == BLIND else [f"learn:{state}", self.conf]
+        return ",".join(filter(None, (*learning, f"stats:{statistics}")))
+
+
+def _statistics(file: Path) -> dict:
+    """What the library wrote at its exit. Raises RunError: it was not loaded."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"the library wrote no statistics: {error}") from error

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning in process: what a run learns places its objects and those of the next run.
+
+tests/servers/learned_load.cc allocates survivors and temporaries, and looks where they lie.
+"""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from preload import assert_quiet, compile_program, environment, run
+
+from llamalloc.formats import learned_state
+from llamalloc.formats.learned_state import LearnedState
+from llamalloc.learning import evidence
+
+DENSE = "sample_interval:4KiB,share_pages_below:0"
+SECONDS = 60
+PLUGIN = """
+#include <stdlib.h>
+const char which[] = WHICH;
+void* make(size_t n) { void* p = malloc(n); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+"""
+
+
+@pytest.fixture(scope="module")
+def load() -> Path:
+    return compile_program("learned_load")
+
+
+def learn(state: Path | str, segregate: str = "always") -> str:
+    return f"learn:{state},segregate:{segregate},{DENSE}"
+
+
+def shared(load: Path, conf: str, how: str = "sites", seconds: int = 40) -> tuple[int, int]:
+    """Temporaries in huge pages of survivors, in the first generation and in the last one."""
+    words = [load, "apart", how, str(seconds), "3"]
+    first, last = run(words, seconds=SECONDS + seconds, conf=conf).stdout.split()
+    return int(first), int(last)
+
+
+def work(
+    load: Path, conf: str, milliseconds: int = 0, command: Sequence[str] = (), **options
+) -> subprocess.CompletedProcess:
+    """A run, which ends with the exit status and the output that it has without the library."""
+    done = subprocess.run(
+        [*command, load, "work", str(milliseconds)],
+        **{"env": environment(conf), **options},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "worked\n"), done.stderr
+    return done
+
+
+def one_line(done: subprocess.CompletedProcess, *words: str) -> None:
+    """What went wrong is said in one line."""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("llamalloc: ") and all(word in line for word in words), line
+
+
+def samples(state: LearnedState) -> int:
+    return sum(node.samples for node in state.nodes if node.level == 1)
+
+
+@pytest.fixture
+def state(tmp_path, load) -> Path:
+    """What one run has learned."""
+    path = tmp_path / "state"
+    assert_quiet(work(load, learn(path), 300).stderr)
+    assert samples(learned_state.read(path)) > 32
+    return path
+
+
+# ----- Placement -----
+
+
+@pytest.mark.parametrize("how", ["sites", "callers"])
+def test_a_run_learns_within_itself_and_the_next_knows_it_from_the_start(load, tmp_path, how):
+    conf = learn(tmp_path / "state")
+    first, last = shared(load, conf, how)
+    assert (first > 0, last) == (True, 0)
+    assert shared(load, conf, how) == (0, 0)
+
+
+def test_on_keeps_nothing(load, tmp_path):
+    stats = tmp_path / "stats.json"
+    conf = f"{learn('on')},stats:{stats}"
+    for _ in range(2):
+        first, last = shared(load, conf)
+        assert (first > 0, last) == (True, 0)
+    assert json.loads(stats.read_text())["learning"] == "on; nothing is kept: learn:on"
+    assert list(tmp_path.iterdir()) == [stats]
+
+
+@pytest.mark.parametrize("segregate", ["never", "auto"])
+def test_nothing_is_placed_where_it_is_not_to_be(load, state, tmp_path, segregate):
+    """auto: the load is steady, so that there is nothing to gain."""
+    assert shared(load, learn(state)) == (0, 0)
+    stats = tmp_path / "stats.json"
+    first, last = shared(load, f"{learn(state, segregate)},stats:{stats}", seconds=3)
+    assert first > 0 and last > 0
+    found = json.loads(stats.read_text())
+    assert found["learning"] == f"on: {state}"
+    assert found["segregation"].startswith("placement by lifetime is off: ")
+
+
+def test_without_learn_statistics_say_so(load, tmp_path):
+    stats = tmp_path / "stats.json"
+    work(load, f"stats:{stats}")
+    found = json.loads(stats.read_text())
+    assert (found["learning"], found["segregation"]) == ("off", "")
+
+
+# ----- What is kept -----
+
+
+def test_the_file_is_the_users_alone_and_counts_runs(load, state):
+    before = learned_state.read(state)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    assert (before.name, before.runs) == ("learned_load", 1)
+    work(load, learn(state), 300)
+    after = learned_state.read(state)
+    assert after.runs == 2 and samples(after) > samples(before)
+
+
+def test_a_folder_holds_a_file_of_each_program(load, tmp_path):
+    work(load, learn(tmp_path))
+    (path,) = tmp_path.glob("*.learned")
+    assert path.name == "learned_load.learned"
+
+
+def test_what_is_freed_at_the_end_did_not_live_shortly(load, tmp_path):
+    path = tmp_path / "state"
+    run([load, "freed", "3000"], seconds=SECONDS, conf=learn(path))
+    old = [node for node in learned_state.read(path).nodes if node.elders > 0 and node.level == 1]
+    assert {evidence.verdict(node) for node in old} <= {"never", "mixed"}
+    assert sum(node.elders for node in old) > 32
+
+
+def test_a_killed_process_leaves_what_it_saved(served):
+    """Every minute, and for the first time after ten seconds."""
+    process, path = served
+    end = time.monotonic() + SECONDS
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert samples(learned_state.read(path)) > 32
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served(load, tmp_path_factory):
+    """A server and its state file. It runs beside the other tests."""
+    path = tmp_path_factory.mktemp("served") / "state"
+    process = serve(load, learn(path))
+    yield process, path
+    process.kill()
+    process.communicate()
+
+
+def serve(load: Path, conf: str) -> subprocess.Popen:
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [load, "serve"], env=environment(conf), stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+# ----- Bad input -----
+
+
+def damages(data: bytes) -> dict[str, bytes]:
+    """What may have become of a file that begins as one of ours."""
+    flipped = {
+        f"bit {at}.{bit}": data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+        for at, bit in [(12, 0), (15, 7), (20, 3), (30, 1), (60, 2), (75, 6), (103, 0), (110, 4)]
+    }
+    last = len(data) - 1
+    flipped["last bit"] = data[:last] + bytes([data[last] ^ 0x80])
+    cut = {f"{length} bytes": data[:length] for length in (8, 60, 104, 107, len(data) - 1)}
+    more = {"more": data + b"\0", "zeroes": bytes(len(data)), "empty": b""}
+    return {**flipped, **cut, **more}
+
+
+def test_a_damaged_file_is_not_used_and_replaced(load, state):
+    for what, data in damages(state.read_bytes()).items():
+        state.write_bytes(data)
+        one_line(work(load, learn(state)), str(state), "it is not used, and replaced")
+        assert learned_state.read(state).runs == 1, what
+
+
+def test_what_is_not_ours_is_left_alone(load, state):
+    good = state.read_bytes()
+    another = LearnedState(1, "another", 1, nodes=learned_state.read(state).nodes)
+    version = good[:8] + (99).to_bytes(4, "little") + good[12:]
+    for data, word in (
+        (version, "version 99"),
+        (learned_state.pack(another), "learned in the program another"),
+        (b"#!/bin/sh\n" + good, "not a state file"),
+        (b"x" * (2 << 20), "larger than 1 MiB"),
+    ):
+        state.write_bytes(data)
+        one_line(work(load, learn(state)), str(state), word)
+        assert state.read_bytes() == data
+
+
+def test_another_build_of_the_program_uses_what_it_shares(load, state):
+    found = learned_state.read(state)
+    another = LearnedState(found.program ^ 2, found.name, found.runs, found.gate, found.nodes)
+    state.write_bytes(learned_state.pack(another))
+    one_line(work(load, learn(state)), "of another build")
+    assert samples(learned_state.read(state)) > samples(found)
+
+
+def test_a_folder_that_does_not_exist(load, tmp_path):
+    path = tmp_path / "none" / "state"
+    one_line(work(load, learn(path)), str(path), "cannot be written")
+
+
+def test_a_folder_that_goes_away(load, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    process = serve(load, learn(folder))
+    shutil.rmtree(folder)
+    out, err = process.communicate("", timeout=SECONDS)
+    assert (process.returncode, out) == (0, "")
+    (line,) = err.splitlines()
+    assert "cannot be written" in line
+
+
+@pytest.fixture
+def strangers_folder(load):
+    """A folder where a user without rights finds the program and the library."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    folder = Path(tempfile.mkdtemp())  # where that user can read, other than in tmp_path
+    folder.chmod(0o755)
+    for path in (load, Path(environment()["LD_PRELOAD"])):
+        shutil.copy(path, folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_no_rights(load, state, strangers_folder):
+    library = strangers_folder / Path(environment()["LD_PRELOAD"]).name
+    kept = strangers_folder / "state"
+    kept.write_bytes(state.read_bytes())
+    for mode, word in ((0o000, "cannot be read: Permission denied"), (0o444, "cannot be written")):
+        kept.chmod(mode)
+        before = sorted(path.name for path in strangers_folder.iterdir())
+        env = environment(learn(kept), LD_PRELOAD=str(library))
+        done = work(strangers_folder / load.name, "", env=env, user=65534, cwd="/")
+        one_line(done, str(kept), word)
+        assert sorted(path.name for path in strangers_folder.iterdir()) == before
+
+
+def test_a_full_disk(load, state):
+    """Imitated by a limit on the size of files, which prlimit and env do not have to obey."""
+    before = state.read_bytes()
+    settings = ("LD_PRELOAD", "LLAMALLOC_CONF")
+    preloaded = environment(learn(state))
+    words = ["prlimit", "--fsize=100", "env", *(f"{name}={preloaded[name]}" for name in settings)]
+    plain = {name: value for name, value in preloaded.items() if name not in settings}
+    one_line(work(load, "", command=words, env=plain), "cannot be written: File too large")
+    assert state.read_bytes() == before
+    assert list(state.parent.glob("*.tmp.*")) == []
+
+
+def test_links_are_not_followed_to_write(load, state):
+    """The link is replaced; its target, here of an earlier run, is read but not written."""
+    link, lock, victim = (state.with_name(name) for name in ("link", "link.lock", "victim"))
+    link.symlink_to(state)
+    lock.symlink_to(victim)
+    before = state.read_bytes()
+    assert_quiet(work(load, learn(link)).stderr)
+    assert state.read_bytes() == before and not link.is_symlink()
+    assert learned_state.read(link).runs == 2
+    assert not victim.exists()
+
+
+def test_processes_share_a_file(load, tmp_path):
+    path, count = tmp_path / "state", 10
+    confs = [f"{learn(path)},stats:{tmp_path}/{i}.json" for i in range(count)]
+    with ThreadPoolExecutor(count) as pool:
+        for done in pool.map(lambda conf: work(load, conf, 500), confs):
+            assert_quiet(done.stderr)
+    shares = [json.loads((tmp_path / f"{i}.json").read_text())["stats"] for i in range(count)]
+    found = learned_state.read(path)
+    assert found.runs == count
+    seen = sum(share["samples"] for share in shares)
+    assert 0.95 * seen <= samples(found) <= seen
+    assert sorted(p.name for p in tmp_path.glob("state*")) == ["state", "state.lock"]
+
+
+# ----- Processes, threads, code that comes and goes -----
+
+
+@pytest.mark.parametrize("children", [1, 8])
+def test_forked_children_learn_on(load, tmp_path, children):
+    """Each counts what it saw itself: 5 generations of 2,200 objects, 60 more in the parent."""
+    path = tmp_path / "state"
+    run([load, "fork", str(children), "60"], seconds=SECONDS, conf=learn(path))
+    found = learned_state.read(path)
+    assert found.runs == 1 + children
+    expected = (60 + 5 * (1 + children)) * 2200 * 200 / 4096
+    assert samples(found) == pytest.approx(expected, rel=0.15)
+
+
+def test_a_child_that_becomes_a_program_learns_for_itself(load, tmp_path):
+    path = tmp_path / "state"
+    run([load, "exec", "300"], seconds=SECONDS, conf=learn(path))
+    found = learned_state.read(path)
+    assert found.runs == 2 and found.name == "learned_load"
+
+
+def test_threads(load, tmp_path):
+    path = tmp_path / "state"
+    run([load, "threads", "8", "1500"], seconds=SECONDS, conf=learn(path))
+    assert shared(load, learn(path)) == (0, 0)
+
+
+def build_plugins(folder: Path, build_id: str) -> list[Path]:
+    """Two of one layout."""
+    source = folder / "plugin.c"
+    source.write_text(PLUGIN)
+    made = []
+    for name in ("survivors", "temporaries"):
+        made.append(folder / f"{name}.so")
+        flags = ["-O1", "-fno-builtin", "-shared", "-fPIC", f"-Wl,--build-id={build_id}"]
+        words = ["gcc", *flags, f'-DWHICH="{name:>12}"', source, "-o", made[-1]]
+        subprocess.run(words, check=True, timeout=SECONDS)
+    return made
+
+
+def test_verdicts_follow_plugins_at_one_address(load, tmp_path):
+    plugins = build_plugins(tmp_path, "sha1")
+    path = tmp_path / "state"
+    for _ in range(2):
+        run([load, "mirror", *plugins, "6"], seconds=300, conf=learn(path))
+    sites = [node for node in learned_state.read(path).nodes if node.level == 1]
+    lasting = [node for node in sites if node.samples > 32 and sum(node.deaths) == 0]
+    short = [node for node in sites if node.samples > 32 and node.deaths[0] > 32]
+    assert len(lasting) >= 2 and len(short) >= 2  # of the program, and of a plugin each
+    assert all(sum(node.young) < 32 for node in short)
+
+
+def test_plugins_without_build_id(load, tmp_path):
+    """Nothing tells them apart but who calls them."""
+    plugins = build_plugins(tmp_path, "none")
+    for _ in range(2):
+        run([load, "mirror", *plugins, "4"], seconds=300, conf=learn(tmp_path / "state"))
+
+
+@pytest.mark.parametrize("how", ["jit", "paths"])
+def test_contexts_without_end_take_bounded_memory(load, tmp_path, how):
+    """Code made at run time, and ever new paths through the same code."""
+    figures = []
+    for calls in (200_000, 600_000):
+        stats = tmp_path / "stats.json"
+        conf = f"learn:{tmp_path / 'state'},segregate:always,sample_interval:256,stats:{stats}"
+        done = run([load, how, str(calls)], seconds=300, conf=conf)
+        worker, resident = map(float, done.stdout.split())
+        found = json.loads(stats.read_text())["stats"]
+        figures.append((found["samples"] + found["samples_dropped"], found["metadata"]))
+        print(how, calls, f"worker {worker} s, resident {resident} KiB", figures[-1])
+        assert worker < 2
+    (few, before), (many, after) = figures
+    assert many > 2.5 * few
+    assert after < 80 << 20 and after - before < 24 << 20
+    assert len(learned_state.read(tmp_path / "state").nodes) <= learned_state.MAX_NODES
