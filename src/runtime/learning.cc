@@ -25,6 +25,7 @@ constexpr Nanos kRound = Nanos::seconds(1);
 constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
 constexpr Nanos kFirstSave = Nanos::seconds(10);
 constexpr Nanos kSave = Nanos::seconds(60);
+constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 constexpr Nanos kPause = Nanos::millis(2);  // at exit, until another process gives the file free
 constexpr int kTries = 250;
 
@@ -69,7 +70,11 @@ void read_state() {
   const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
                                                &state, error, sizeof(error));
   if (is_usable(status)) take_in(state);
-  if (status == ReadStatus::ok) learning->gate = Gate(state.header.gate);
+  if (status == ReadStatus::ok) {
+    GateKept kept = state.header.gate;
+    if (state.header.runs % kRunsUntilRetrial == 0) kept.age();
+    learning->gate = Gate(kept);
+  }
   state.nodes.give_back();
   if (!may_replace(status)) return keep_nothing(error);
   if (error[0] != 0) print_line("%s", error);
@@ -102,7 +107,7 @@ bool collect(Part part, NodeArray* out) {
     LearnedNode kept;
     kept.key = node.key;
     kept.level = node.level & 0x7f;
-    kept.differs = node.differed;
+    kept.differs = node.deeper;
     kept.evidence = evidence;
     out->append(kept);
   }
@@ -238,11 +243,12 @@ void save_learned_at_exit() {
   save_or_wait();
 }
 
-// The parent keeps what was learned so far; the child adds what it sees itself.
+// The parent keeps what was learned so far; the child adds what it sees itself. It is no run of its
+// own: servers fork thousands of them, and each run ages what is in the file.
 void learning_after_fork_in_child() {
   if (learning == nullptr) return;
   learning->began = process.system.now();
-  learning->wrote = false;
+  learning->wrote = true;
   for (uint32_t i = 0; i < learning->learner.size(); ++i) {
     Learner::Node& node = learning->learner.node(i);
     node.prior.add(node.now);
@@ -256,6 +262,10 @@ const char* learning_state() {
 
 const char* segregation_state() {
   if (learning == nullptr) return "";
+  if (process.options.segregate == Segregate::always)
+    return "placement by lifetime is on: segregate:always";
+  if (process.options.segregate == Segregate::never)
+    return "placement by lifetime is off: segregate:never";
   learning->gate.describe(learning->decision, sizeof(learning->decision));
   return learning->decision;
 }
