@@ -2,7 +2,7 @@
 """What the kernel charges to a program: it runs in a memory control group of its own.
 
     with MemoryGroup.made("name") as group:      # None where no group can be made
-        subprocess.Popen(..., preexec_fn=group.enter)
+        subprocess.Popen([*group.prefix({"LD_PRELOAD": ...}), program, ...])
         group.charge()
 
 The charge is all memory that the kernel counts for the program, page tables and kernel stacks
@@ -27,9 +27,15 @@ class MemoryGroup:
     def __init__(self, folder: Path, usage: str, files: str) -> None:
         self.folder, self._usage, self._files = folder, usage, files
 
-    def enter(self) -> None:
-        """Moves the calling process into it."""
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+    def prefix(self, variables: dict[str, str]) -> list[str]:
+        """Words before a command that run it in the group, with these variables set for it alone.
+
+        A shell moves itself and becomes the command: Python cannot run code between fork and exec
+        in a process that has threads.
+        """
+        enter = 'echo $$ > "$0" && exec env "$@"'
+        words = [f"{name}={value}" for name, value in variables.items()]
+        return ["sh", "-c", enter, str(self.folder / "cgroup.procs"), *words]
 
     def charge(self) -> int:
         """Bytes charged now, files left out."""

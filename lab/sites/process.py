@@ -22,6 +22,9 @@ class RunError(RuntimeError):
     """A program could not run; the message holds its last words."""
 
 
+OWN = ("LD_PRELOAD", "LLAMALLOC_CONF")  # variables of the program, not of what starts it
+
+
 @dataclass
 class Figures:
     """Of one run. Bytes and seconds; `charge` None: no memory group can be made here.
@@ -58,11 +61,13 @@ def run(command: list[str], environment: dict[str, str], settle: float) -> Figur
     Raises RunError: it ended early, or what the environment preloads is not in it.
     """
     preloaded = Path(environment.get("LD_PRELOAD", "")).name
+    own = {name: environment[name] for name in OWN if name in environment}
+    shared = {name: value for name, value in environment.items() if name not in OWN}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with MemoryGroup.made("sites") as group, tempfile.TemporaryFile("w+") as errors:
-        enter = group.enter if group else None
+        prefix = group.prefix(own) if group else ["env", *(f"{k}={v}" for k, v in own.items())]
         with subprocess.Popen(
-            [*command, "--wait"], env=environment, stderr=errors, preexec_fn=enter, **pipes
+            [*prefix, *command, "--wait"], env=shared, stderr=errors, **pipes
         ) as process:
             try:
                 figures = _figures(process, group, settle, preloaded)

@@ -22,12 +22,11 @@ void Engine::collect_caches(Nanos now) {
 void Engine::look_at_outlivers(Nanos now, Nanos since) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     const Nanos bound = row(live.predicted).bound;
+    if (live.context_key == 0 || bound.n == 0 || live.age <= bound) return;
     // Again in each longer class, as only another page group matters.
-    const bool just_passed = bound.n != 0 && live.age > bound &&
-                             (live.age - since <= bound ||
-                              class_of_lifetime(live.age) != class_of_lifetime(live.age - since));
-    if (live.context_key != 0 && just_passed)
-      placement.observe(live.context_key, live.predicted, live.age);
+    const Nanos before = live.age - since;
+    if (class_of_lifetime(live.age) != class_of_lifetime(before))
+      placement.observe(live.context_key, live.predicted, live.age, before > bound);
   });
 }
 

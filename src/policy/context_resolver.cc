@@ -19,17 +19,21 @@ void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& s
   sites.forget_if([site](uintptr_t known) { return known == site; });
 }
 
-ContextTree::Node ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,
-                                                 SiteTable& sites) {
+ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,
+                                                       SiteTable& sites) {
   ContextTree::Node node{.found = true, .deeper = true};
+  int passed = 0;
   while (node.found && node.deeper) {
-    const int frame = path.next_frame();
-    if (frame >= trace.depth) return {};
-    look_past(trace, frame - 1, sites);
-    path.descend(trace.codes[frame]);
+    passed = path.next_frame();
+    if (passed >= trace.depth) return {};
+    look_past(trace, passed - 1, sites);
+    path.descend(trace.codes[passed]);
     node = tree_.find(path.key());
   }
-  return node;
+  bool whole = passed <= SiteTable::kDepth;
+  for (int i = 0; i < passed; ++i)
+    whole = whole && sites.frame_bytes(trace.frames[i]) == trace.sizes[i];
+  return {node.found, false, whole, node.lifetime};
 }
 
 }  // namespace llamalloc

@@ -25,6 +25,7 @@ class ContextResolver {
   struct Answer {
     bool known = false;
     bool by_site = false;  // callers do not matter
+    bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
   };
   // code: of the site's return address. trace() is called at most once, if the stack is needed; it
@@ -38,9 +39,8 @@ class ContextResolver {
       node = tree_.find(path.key());
     }
     if (!node.found) return {};
-    if (!node.deeper) return {true, true, node.lifetime};
-    node = look_up_stack(path, trace(), sites);
-    return {node.found, false, node.lifetime};
+    if (!node.deeper) return {true, true, true, node.lifetime};
+    return look_up_stack(path, trace(), sites);
   }
 
   // Drops what was noted of frames of which is_gone(return address) is true.
@@ -50,7 +50,7 @@ class ContextResolver {
   }
 
  private:
-  ContextTree::Node look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
+  Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
   void look_past(const StackTrace& trace, int frame, SiteTable& sites);
 
   ContextTree tree_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/learner.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "heap/heap.h"
 #include "profile/scratch_pages.h"
 
@@ -37,6 +40,7 @@ struct Learner::Row {
   uint64_t bucket;
   ContextPath path{0, 0};
   double live;  // bytes
+  int shift;    // counts are divided by two to this, so that they fit
   uint32_t node;
   bool done;
 };
@@ -96,7 +100,10 @@ bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
       Row& row = rows->row[i];
       row.stack = stats.stack;
       row.bucket = stats.bucket;
-      for (int c = 0; c < kTimedClasses; ++c) row.evidence.deaths[c] = clamp(stats.deaths[c]);
+      const uint32_t most = *std::max_element(stats.deaths, stats.deaths + kTimedClasses);
+      row.shift = most > UINT16_MAX ? std::bit_width(most) - 16 : 0;
+      for (int c = 0; c < kTimedClasses; ++c)
+        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift);
     }
   }
   const int64_t share = (now - began).n / kElderShare;
@@ -110,6 +117,12 @@ bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
     young = clamp(uint32_t{young} + 1);
     if (live.age >= elder) evidence.elders = clamp(uint32_t{evidence.elders} + 1);
   });
+  for (uint32_t i = 0; i < rows->count; ++i) {
+    Evidence& evidence = rows->row[i].evidence;
+    const int shift = rows->row[i].shift;
+    for (uint16_t& young : evidence.young) young = static_cast<uint16_t>(young >> shift);
+    evidence.elders = static_cast<uint16_t>(evidence.elders >> shift);
+  }
   return true;
 }
 

@@ -183,6 +183,18 @@ TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
   EXPECT_EQ(learner_.node(0).steady.elders, 0);
 }
 
+// Counts that do not fit are divided alike, so that a rare long life stays rare.
+TEST_F(LearnerTest, ManySamplesKeepTheirShares) {
+  for (int i = 0; i < 3; ++i) {
+    void* p = born({1});
+    pass(Nanos::seconds(5));
+    dies(p);
+  }
+  die_at_once({1}, 200000);
+  round();
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+}
+
 TEST_F(LearnerTest, SharesOfWhatWasSampled) {
   die_at_once({1}, 300);
   stay({2}, 100);

@@ -28,17 +28,18 @@ void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime,
   if (site_key != 0) cache_.publish(site_key, lifetime, marks.site);
 }
 
-bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime) {
+bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, bool again) {
   const Nanos bound = row(predicted).bound;
   if (bound.n == 0 || lifetime <= bound) return false;
-  counters_.add(Stat::outlivers);
+  if (!again) counters_.add(Stat::outlivers);
   const LifetimeClass seen = class_of_lifetime(lifetime);
   if (group_of(seen) == group_of(predicted)) return true;
   const Prediction now = cache_.find(key);
   if (!now.found || now.pending) return true;
-  const bool again = now.lifetime != predicted && group_of(now.lifetime) != group_of(predicted);
+  const bool second =
+      !again && now.lifetime != predicted && group_of(now.lifetime) != group_of(predicted);
   counters_.add(Stat::demotions);
-  cache_.publish(key, again ? LifetimeClass::mixed : longer(now.lifetime, seen), now.marks);
+  cache_.publish(key, second ? LifetimeClass::mixed : longer(now.lifetime, seen), now.marks);
   return true;
 }
 

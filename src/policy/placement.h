@@ -20,16 +20,16 @@
 namespace llamalloc {
 
 // Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
-// those, for what has none. A place: that of the magazine among all, with the class in the low
-// bits.
+// those, for what has none. A place: the offset of the group among all magazines, with the
+// class in the low bits.
 constexpr size_t site_shape(int size_class) {
   return magazine_offset_of(size_class);
 }
-constexpr uint16_t place_of(int size_class, LifetimeClass lifetime) {
-  const int bin = size_class < kSizeClasses ? bin_of(group_of(lifetime), size_class, false) : 0;
-  return static_cast<uint16_t>(magazine_offset_of(bin) | static_cast<size_t>(lifetime));
+constexpr uint16_t place_of(LifetimeClass lifetime) {
+  const int first = bin_of(group_of(lifetime), 0, false);
+  return static_cast<uint16_t>(magazine_offset_of(first) | static_cast<size_t>(lifetime));
 }
-constexpr size_t magazine_offset_in(uint16_t place) {
+constexpr size_t group_offset_in(uint16_t place) {
   return place & ~(sizeof(Magazine) - 1);
 }
 constexpr LifetimeClass class_in(uint16_t place) {
@@ -81,11 +81,11 @@ class Placement {
                Marks marks = {0, 0});
   // Learns that a sampled object of the context lived for `lifetime`, or is still alive at that
   // age. True if that is longer than its predicted class allows.
-  bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime);
+  // again: the object was reported before, at a lower age; one object alone costs no trust.
+  bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, bool again = false);
   // A miss was answered at once, for its site or for its key alone.
   void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
-    cache_.decided.publish(site.return_address, site_shape(size_class),
-                           place_of(size_class, lifetime));
+    cache_.decided.publish(site.return_address, site_shape(size_class), place_of(lifetime));
   }
   void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
   // The context was dropped before its evaluation: it counts as new again.

@@ -35,7 +35,8 @@ class SiteCache {
  private:
   static constexpr int kShift = 12;
 
-  // shape: below 2^16. Return addresses have 48 bits, so no two keys are alike.
+  // shape: below 2^16. Return addresses have 48 bits, so no two keys are alike; but their low 16
+  // bits are not kept, so that a place may rarely be another site's: it must do no harm there.
   static uint64_t key_of(uintptr_t return_address, size_t shape) {
     return (return_address ^ shape << 48) * 0x9E3779B97F4A7C15ull;
   }

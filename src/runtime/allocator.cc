@@ -139,7 +139,7 @@ void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, size_t 
   uint16_t place;
   if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
     return allocate_by_context(cache, size, site, static_cast<int>(offset / sizeof(Magazine)));
-  Magazine* magazine = cache->magazines.at_offset(magazine_offset_in(place));
+  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
   return pop_and_end_call(magazine);
 }

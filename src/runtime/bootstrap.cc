@@ -67,6 +67,7 @@ void start_hardening() {
     process.threads.wake_all();
   }
   if (!predict && !profile && !learn) return;
+  const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
@@ -75,7 +76,6 @@ void start_hardening() {
         "running without a model",
         process.options.model.text);
   }
-  const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
   process.placement_on.store(place && working, std::memory_order_release);
   process.threads.wake_all();
 }

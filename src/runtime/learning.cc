@@ -2,6 +2,7 @@
 #include "runtime/learning.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -25,6 +26,7 @@ constexpr Nanos kRound = Nanos::seconds(1);
 constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
 constexpr Nanos kFirstSave = Nanos::seconds(10);
 constexpr Nanos kSave = Nanos::seconds(60);
+constexpr size_t kMostKept = Learner::kMostNodes / 2;
 constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 constexpr Nanos kPause = Nanos::millis(2);  // at exit, until another process gives the file free
 constexpr int kTries = 250;
@@ -39,10 +41,15 @@ struct Learning {
   char path[kOptionText + 256] = {};  // empty: nothing is kept
   char program[256] = {};
   uint64_t build = 0;
+  bool changed_before = false;
+  bool forked = false;  // since the last round
+  uint64_t samples_saved = 0;
   bool wrote = false;       // this run is counted in the file
   bool complained = false;  // of a file that cannot be written
   char state[kOptionText + 512] = {};
-  char decision[Gate::kSentence] = {};
+  // Written by the worker in turns, so that others read one that is whole.
+  char decisions[2][Gate::kSentence] = {};
+  std::atomic<int> decision{0};
 };
 constinit Learning* learning = nullptr;
 
@@ -50,11 +57,21 @@ LearnedProgram this_program() {
   return {learning->build, learning->program};
 }
 
+void describe_decision() {
+  const int next = 1 - learning->decision.load(std::memory_order_relaxed);
+  learning->gate.describe(learning->decisions[next], Gate::kSentence);
+  learning->decision.store(next, std::memory_order_release);
+}
+
 // ----- Start -----
 
+// The best known ones: what this run meets needs room, too.
 void take_in(const LearnedState& state) {
-  for (const LearnedNode& node : state.nodes.view())
+  NodeArray best;
+  if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, process.system, &best)) return;
+  for (const LearnedNode& node : best.view())
     learning->learner.take_in(node.key, node.level, node.unseen, node.differs, node.evidence);
+  best.give_back();
   learning->learner.show_all(process.known_contexts.tree());
 }
 
@@ -122,8 +139,8 @@ bool write_merged(LearnedState& file, NodeArray& before, NodeArray& now, char* e
     ++file.header.runs;
   }
   NodeArray merged;
-  const bool whole = merge_nodes(file.nodes.view(), before.view(), now.view(), kMaxLearnedNodes,
-                                 process.system, &merged);
+  const bool whole =
+      merge_nodes(file.nodes.view(), before.view(), now.view(), kMostKept, process.system, &merged);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   file.header.program = learning->build;
   file.header.gate = learning->gate.kept();
@@ -159,8 +176,16 @@ void merge_into_file() {
 }
 
 // False: another process has the file.
+// False: another process writes just now. Nothing is written where nothing was seen since, nor
+// where the program installed a filter of system calls, which may end it for those of a file.
 bool save() {
-  return learning->path[0] == 0 || with_state_lock(learning->path, merge_into_file);
+  const uint64_t samples = process.profiler.samples();
+  if (learning->path[0] == 0 || samples == learning->samples_saved ||
+      process_world.program_filters_calls())
+    return true;
+  if (!with_state_lock(learning->path, merge_into_file)) return false;
+  learning->samples_saved = samples;
+  return true;
 }
 
 // Processes that share a file often end together, and what one does not write now is lost.
@@ -181,11 +206,26 @@ void forget_unloaded() {
   unwind_cache_clear();
 }
 
+// The parent keeps what it learned so far; the child adds what it sees itself. It is no run of its
+// own: servers fork thousands of them, and each run ages what is in the file.
+void forget_parent() {
+  learning->forked = false;
+  for (uint32_t i = 0; i < learning->learner.size(); ++i) {
+    Learner::Node& node = learning->learner.node(i);
+    node.prior.add(node.now);
+    node.now = node.steady = node.saved = {};
+  }
+}
+
 void run_round(Nanos now) {
+  if (learning->forked) forget_parent();
   forget_unloaded();
-  if (learning->learner.round(process.profiler, process.known_contexts.tree(), process.system, now,
-                              learning->began))
-    prediction_cache.clear();
+  const bool changed = learning->learner.round(process.profiler, process.known_contexts.tree(),
+                                               process.system, now, learning->began);
+  // Once more a round later: a thread may have published what it had looked up before.
+  if (changed || learning->changed_before) prediction_cache.clear();
+  learning->changed_before = changed;
+  describe_decision();
   const Nanos rest{(process.system.now() - now).n * kShareOfTime};
   learning->next_round = now + (rest < kRound ? kRound : rest);
 }
@@ -201,6 +241,8 @@ void step_gate(Nanos now) {
   const bool late = place && learning->gate.is_late();
   process.late.store(late, std::memory_order_relaxed);
   process.heap.pages().fill_unknown_pages(!late);
+  prediction_cache.clear();
+  learning->changed_before = true;
   process.placement_on.store(place, std::memory_order_release);
   process.threads.wake_all();
 }
@@ -227,6 +269,7 @@ void start_learning() {
   learning->began = process.system.now();
   learning->next_save = learning->began + kFirstSave;
   find_state();
+  describe_decision();
 }
 
 void learn_if_due(Nanos now) {
@@ -243,17 +286,11 @@ void save_learned_at_exit() {
   save_or_wait();
 }
 
-// The parent keeps what was learned so far; the child adds what it sees itself. It is no run of its
-// own: servers fork thousands of them, and each run ages what is in the file.
 void learning_after_fork_in_child() {
   if (learning == nullptr) return;
   learning->began = process.system.now();
-  learning->wrote = true;
-  for (uint32_t i = 0; i < learning->learner.size(); ++i) {
-    Learner::Node& node = learning->learner.node(i);
-    node.prior.add(node.now);
-    node.now = node.steady = node.saved = {};
-  }
+  learning->samples_saved = 0;
+  learning->forked = learning->wrote = true;
 }
 
 const char* learning_state() {
@@ -266,8 +303,7 @@ const char* segregation_state() {
     return "placement by lifetime is on: segregate:always";
   if (process.options.segregate == Segregate::never)
     return "placement by lifetime is off: segregate:never";
-  learning->gate.describe(learning->decision, sizeof(learning->decision));
-  return learning->decision;
+  return learning->decisions[learning->decision.load(std::memory_order_acquire)];
 }
 
 }  // namespace llamalloc

@@ -39,8 +39,8 @@ bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_
   cache.busy = 0;
   if (!answer.known) return false;
   LifetimeClass lifetime = answer.lifetime;
-  if (process.late.load(std::memory_order_relaxed) && dies_soon(lifetime))
-    lifetime = LifetimeClass::mixed;
+  const bool late = process.late.load(std::memory_order_relaxed);
+  if (dies_soon(lifetime) && (late || !answer.whole)) lifetime = LifetimeClass::mixed;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key =
       answer.by_site ? 0 : prediction_cache.context_key(site, cache.own_stack, size_class);

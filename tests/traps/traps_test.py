@@ -81,7 +81,7 @@ def test_caches_are_taken_from_idle_threads_and_from_no_others(build: str):
 @pytest.mark.parametrize(
     ("when", "state"),
     [
-        ("early", "off: membarrier is missing or not allowed"),
+        ("early", "off: the system call membarrier is missing or not allowed"),
         ("late", "off"),
         ("allow", "on"),
     ],

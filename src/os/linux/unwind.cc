@@ -25,14 +25,12 @@ class ModuleMemo {
     for (int i = 0; i < kModules; ++i)
       if (modules_[i].contains(address)) return *out = modules_[i], true;
     if (!find_unwind_module(address, out)) return false;
-    out->identity ^= generation.load(std::memory_order_relaxed) * kGenerationStep;
     modules_[next_++ % kModules] = *out;
     return true;
   }
 
  private:
   static constexpr int kModules = 4;
-  static constexpr uint64_t kGenerationStep = 0x9E3779B97F4A7C15ull;
   UnwindModule modules_[kModules];
   unsigned next_ = 0;
 };
@@ -130,7 +128,7 @@ class Walker {
     const uintptr_t address = pc_ - (interrupted_ ? 0 : 1);
     if (!module_.contains(address)) [[unlikely]]
       if (!memo->find(address, &module_)) return Step::kLost;
-    const uint64_t key = module_.identity ^ address;
+    const uint64_t key = module_.identity ^ salt_ ^ address;
     Row row = row_cache.find(key);
     if (row.kind() == RowKind::kMissing) [[unlikely]] {
       const UnwindModule module = module_;
@@ -195,6 +193,7 @@ class Walker {
   uintptr_t pc_, sp_, rbp_, rbx_;
   bool interrupted_ = false;  // pc was not the return address of a call
   UnwindModule module_;
+  const uint64_t salt_ = generation.load(std::memory_order_relaxed) * 0x9E3779B97F4A7C15ull;
 };
 
 // Walks from start to the outermost frame. Frames inside the first one whose pc is `from` are left

@@ -425,5 +425,22 @@ TEST(Unwind, PrintsItsSpeed) {
   }
 }
 
+[[gnu::noinline]] StackTrace trace_of_caller() {
+  StackTrace trace;
+  unwind_from_here(reinterpret_cast<uintptr_t>(__builtin_return_address(0)), &trace);
+  return trace;
+}
+
+// Who keeps traces knows a module by its image, whatever was unloaded since.
+TEST(Unwind, ForgottenRowsLeaveImagesAsTheyAre) {
+  StackTrace traces[2];
+  for (StackTrace& trace : traces) {
+    trace = trace_of_caller();
+    unwind_cache_clear();
+  }
+  EXPECT_NE(traces[0].images[0], 0u);
+  EXPECT_EQ(traces[0].images[0], traces[1].images[0]);
+}
+
 }  // namespace
 }  // namespace llamalloc
