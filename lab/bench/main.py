@@ -21,6 +21,7 @@ from lab.bench import rows
 from lab.bench.results import Results
 from lab.bench.rows import Row
 from lab.bench.table import table
+from lab.command import exit_status
 from lab.machine import machine
 from lab.places import LIBRARY, ROOT
 
@@ -57,14 +58,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """0 if every sample was taken, 1 if some failed, 2 if the benchmark could not run."""
     options = arguments(argv)
-    try:
-        return _run(options)
-    except KeyboardInterrupt:
-        print("\nbench: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    except (ValueError, rows.RowError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 2
+    return exit_status("bench", lambda: _run(options), (ValueError, rows.RowError))
 
 
 def _run(options: argparse.Namespace) -> int:

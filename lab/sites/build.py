@@ -32,7 +32,7 @@ def built(way: Way, variant: Variant) -> Path:
     program = OUT / variant.name / way.name
     linker = folding_linker() if way.folds else ()
     sources = [SOURCES / "load.cc", SOURCES / "ways" / way.file]
-    if not _is_newer(program, [*sources, SOURCES / "load.h"]):
+    if not _is_newer(program, [*sources, SOURCES / "load.h", WORKLOADS / "load_program.h"]):
         _compile([*_FLAGS, *variant.flags, *way.defines, *linker, *map(str, sources)], program)
         if variant.stripped:
             _run(["strip", str(program)])

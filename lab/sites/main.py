@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from lab.command import exit_status
 from lab.launcher import LauncherError
 from lab.machine import machine
 from lab.places import LIBRARY, ROOT
@@ -73,14 +74,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """0 if every goal is reached, 1 if one is missed or a run failed, 2 if nothing could run."""
     options = arguments(argv)
-    try:
-        return _run(options)
-    except KeyboardInterrupt:
-        print("\nsites: interrupted; nothing was written", file=sys.stderr)
-        return 130
-    except (ValueError, build.BuildError, LauncherError, RunError) as error:
-        print(f"sites: {error}", file=sys.stderr)
-        return 2
+    faults = (ValueError, build.BuildError, LauncherError, RunError)
+    return exit_status("sites", lambda: _run(options), faults)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/hash.h"
 #include "engine/engine.h"
 
 namespace llamalloc {
@@ -53,7 +54,7 @@ bool Hardening::start(MetadataArena& arena, uint64_t secret) {
 
 uint64_t Hardening::mark(const void* p, uint64_t size) const {
   const uint64_t address = reinterpret_cast<uintptr_t>(p);
-  return PredictionCache::mix(PredictionCache::mix(secret_, address), size);
+  return mix(mix(secret_, address), size);
 }
 
 Span* Hardening::take_slot_span(size_t bytes, size_t alignment, PageGroup group, void** out) {

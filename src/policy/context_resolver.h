@@ -28,8 +28,8 @@ class ContextResolver {
     bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
   };
-  // code: of the site's return address. trace() is called at most once, if the stack is needed; it
-  // returns a const StackTrace& that stays valid.
+  // code: of the site's return address. trace(StackTrace*) is called at most once, if the stack is
+  // needed.
   template <typename Trace>
   Answer resolve(uint64_t code, size_t size, SiteTable& sites, Trace&& trace) {
     ContextPath path(code, size_bucket(size));
@@ -40,7 +40,9 @@ class ContextResolver {
     }
     if (!node.found) return {};
     if (!node.deeper) return {true, true, true, node.lifetime};
-    return look_up_stack(path, trace(), sites);
+    StackTrace stack;
+    trace(&stack);
+    return look_up_stack(path, stack, sites);
   }
 
   // Drops what was noted of frames of which is_gone(return address) is true.

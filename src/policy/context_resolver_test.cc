@@ -68,7 +68,7 @@ class ContextResolverTest : public testing::Test {
   }
   ContextResolver::Answer ask(const FakeStack& stack, size_t size = 100) {
     return resolver_.resolve(stack.trace.codes[0], size, cache_->sites,
-                             [&]() -> const StackTrace& { return ++walks_, stack.trace; });
+                             [&](StackTrace* trace) { ++walks_, *trace = stack.trace; });
   }
   uint64_t key(const FakeStack& stack) const {
     return cache_->context_key(stack.site(), stack.bounds(), kSizeClass);
@@ -95,7 +95,7 @@ TEST_F(ContextResolverTest, KnowsNothingAtFirst) {
   const FakeStack stack({{kSite, 32}});
   EXPECT_FALSE(closed
                    .resolve(1, 100, cache_->sites,
-                            [&]() -> const StackTrace& { return ++walks_, stack.trace; })
+                            [&](StackTrace* trace) { ++walks_, *trace = stack.trace; })
                    .known);
   EXPECT_EQ(walks_, 0);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/hash.h"
 #include "base/size_bucket.h"
 
 namespace llamalloc {
@@ -68,7 +69,7 @@ Placement::Marks ContextWorker::marks_of(const StackTrace& trace) const {
 
 LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
                                       Symboliser& symboliser) {
-  const uint64_t context = PredictionCache::mix(trace.hash(), size_bucket(size)) | 1;
+  const uint64_t context = mix(trace.hash(), size_bucket(size)) | 1;
   Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
   if (verdict.context != context) verdict = {context, ask_model(trace, size, symboliser)};
   return verdict.lifetime;
@@ -91,7 +92,7 @@ void ContextWorker::find_wrappers(const StackTrace& trace, SiteTable& sites) {
     const uintptr_t site = trace.frames[level];
     const uintptr_t caller = trace.frames[level + 1];
     if (sites.frame_bytes(site) != 0) continue;
-    Caller& seen = callers_[PredictionCache::mix(0, site) % kCallers];
+    Caller& seen = callers_[mix(0, site) % kCallers];
     if (seen.site != site) {
       seen = {site, caller};
       return;

@@ -86,8 +86,6 @@ class Gate {
   // saves; that it does neither means nothing. The next run is the trial.
   bool is_late() const { return on_ && late_; }
   const GateKept& kept() const { return kept_; }
-  // In the last trough.
-  const GateFigures& trough() const { return trough_; }
   // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
   // costs them; 0 where it was not tried.
   int64_t saved() const;
@@ -131,7 +129,7 @@ class Gate {
   bool was_large_ = false;  // the peak was worth it in this run
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;
-  GateFigures trough_;
+  GateFigures trough_;  // the last one
   Nanos last_{};
   Nanos retry_{};  // not before
   Nanos round_start_{};

@@ -58,13 +58,6 @@ bool Learner::open(MetadataArena& arena) {
   return nodes_ != nullptr;
 }
 
-Learner::Node* Learner::find(uint64_t key) {
-  uint32_t slot = static_cast<uint32_t>(key >> 8) % kIndexSlots;
-  for (; index_[slot] != 0; slot = (slot + 1) % kIndexSlots)
-    if (nodes_[index_[slot] - 1].key == key) return &nodes_[index_[slot] - 1];
-  return nullptr;
-}
-
 // The node's number; kNone: full.
 uint32_t Learner::intern(uint64_t key, int level) {
   uint32_t slot = static_cast<uint32_t>(key >> 8) % kIndexSlots;
@@ -80,18 +73,16 @@ uint32_t Learner::intern(uint64_t key, int level) {
   return count_ - 1;
 }
 
-bool Learner::take_in(uint64_t key, uint8_t level, uint8_t unseen, bool deeper,
-                      const Evidence& evidence) {
+bool Learner::take_in(uint64_t key, uint8_t level, bool deeper, const Evidence& evidence) {
   const uint32_t i = intern(key, level);
   if (i == kNone) return false;
   nodes_[i].prior.add(evidence);
-  nodes_[i].unseen = unseen;
   nodes_[i].deeper = nodes_[i].differed = nodes_[i].differed || deeper;
   return true;
 }
 
 // Counts of deaths first, then ages: what dies in between is seen in neither, or young.
-bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
+void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   LifetimeTable& table = profiler.contexts();
   for (uint32_t i = 0; i < rows->count;) {
     LockGuard guard(table.lock());
@@ -123,7 +114,6 @@ bool Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
     for (uint16_t& young : evidence.young) young = static_cast<uint16_t>(young >> shift);
     evidence.elders = static_cast<uint16_t>(evidence.elders >> shift);
   }
-  return true;
 }
 
 void Learner::forget_counts() {
@@ -141,20 +131,23 @@ bool Learner::enter(Row& row, uint64_t key, int level) {
   Node& node = nodes_[i];
   if (level > 1) node.parent = row.node;
   node.met = true;
-  node.unseen = 0;
   node.now.add(row.evidence);
   ++node.contexts;
   row.node = i;
   return true;
 }
 
+// Of a node whose parts agree, theirs.
 Verdict Learner::verdict_on(const Node& node) const {
+  if (node.split && node.parts_decided && !node.deeper) return {true, node.heard};
   return verdict_of(sum_of(node));
 }
 
-bool Learner::is_split(const Node& node, const Verdict& verdict) const {
+bool Learner::is_split(const Node& node) const {
   if (node.differed) return true;
-  return node.contexts > 1 && !(verdict.decided && is_short(verdict.lifetime));
+  if (node.contexts <= 1) return false;
+  const Verdict verdict = verdict_on(node);
+  return !(verdict.decided && is_short(verdict.lifetime));
 }
 
 // Level by level, so that a node is whole before its parts are asked for.
@@ -164,14 +157,12 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
     row.node = kNone;
     row.done = row.evidence.samples() == 0 || stacks.depth(row.stack) == 0;
     if (row.done) continue;
-    ++contexts_;
     row.path = ContextPath(stacks.code(stacks.frame(row.stack, 0)), row.bucket);
     row.done = !enter(row, row.path.key(), 1);
   }
   for (int level = 1; level < kMostLevels; ++level) {
     for (uint32_t i = 0; i < count_; ++i)
-      if (nodes_[i].met && nodes_[i].level == level)
-        nodes_[i].split = is_split(nodes_[i], verdict_on(nodes_[i]));
+      if (nodes_[i].met && nodes_[i].level == level) nodes_[i].split = is_split(nodes_[i]);
     bool any = false;
     for (uint32_t i = 0; i < rows.count; ++i) {
       Row& row = rows.row[i];
@@ -214,9 +205,7 @@ void Learner::decide_parts() {
       if (!node.met || node.level != level) continue;
       if (node.split && node.parts_decided && node.parts_open && is_short(node.heard))
         node.deeper = true;
-      Verdict verdict = verdict_on(node);
-      if (node.split && node.parts_decided && !node.deeper) verdict = {true, node.heard};
-      if (node.parent != kNone) hear(nodes_[node.parent], node, verdict);
+      if (node.parent != kNone) hear(nodes_[node.parent], node, verdict_on(node));
     }
   }
 }
@@ -226,10 +215,8 @@ bool Learner::show(Node& node) {
   uint8_t next = kNothing;
   if (node.deeper) {
     next = kDeeper;
-  } else {
-    Verdict verdict = verdict_on(node);
-    if (node.split && node.parts_decided) verdict = {true, node.heard};
-    if (verdict.decided) next = static_cast<uint8_t>(verdict.lifetime);
+  } else if (const Verdict verdict = verdict_on(node); verdict.decided) {
+    next = static_cast<uint8_t>(verdict.lifetime);
   }
   const bool shortens = node.shown < kDeeper && next < node.shown;
   node.shorter = shortens ? static_cast<uint8_t>(node.shorter + 1) : 0;
@@ -296,9 +283,9 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   rows.count = profiler.contexts().size();
   if (rows.count > kMostContexts) rows.count = kMostContexts;
   rows.row = scratch.make_array<Row>(rows.count);
-  if (rows.row == nullptr || !gather(profiler, now, began, &rows)) return false;
+  if (rows.row == nullptr) return false;
+  gather(profiler, now, began, &rows);
   forget_counts();
-  contexts_ = 0;
   descend(profiler.stacks(), rows);
   decide_parts();
   notice_collapse(rows.live, now);

@@ -34,7 +34,6 @@ class Learner {
     uint32_t parent;
     uint32_t contexts;  // in this run
     uint8_t level;
-    uint8_t unseen;       // runs since it was last met
     uint8_t shown;        // in the tree: kNothing, or the class and kDeeper
     uint8_t shorter;      // rounds that agreed on a shorter class
     LifetimeClass heard;  // of its parts; valid if parts_decided
@@ -58,7 +57,7 @@ class Learner {
   bool is_open() const { return nodes_ != nullptr; }
 
   // Before the first round: what earlier runs know. deeper: the node's parts differed.
-  bool take_in(uint64_t key, uint8_t level, uint8_t unseen, bool deeper, const Evidence& evidence);
+  bool take_in(uint64_t key, uint8_t level, bool deeper, const Evidence& evidence);
   // Shows what was taken in.
   void show_all(ContextTree& tree);
 
@@ -67,10 +66,7 @@ class Learner {
 
   uint32_t size() const { return count_; }
   Node& node(uint32_t i) { return nodes_[i]; }
-  // Null: not met, and not known from earlier.
-  Node* find(uint64_t key);
   Shares shares() const { return shares_; }
-  uint32_t contexts() const { return contexts_; }               // that the last round saw
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
   bool is_consistent() const;
 
@@ -80,11 +76,11 @@ class Learner {
 
   struct Row;
   struct Rows;
-  bool gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows);
+  void gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows);
   void forget_counts();
   void descend(const StackTable& stacks, Rows& rows);
   bool enter(Row& row, uint64_t key, int level);
-  bool is_split(const Node& node, const Verdict& verdict) const;
+  bool is_split(const Node& node) const;
   void decide_parts();
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
@@ -97,7 +93,6 @@ class Learner {
   Node* nodes_ = nullptr;
   uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1
   uint32_t count_ = 0;
-  uint32_t contexts_ = 0;
   Shares shares_;
   double most_live_ = 0;  // bytes, of late
   Nanos most_live_at_{};

@@ -155,7 +155,7 @@ TEST_F(LearnerTest, WhatEarlierRunsKnowHoldsFromTheStart) {
   ASSERT_TRUE(tree.open(arena_));
   for (uint32_t i = 0; i < learner_.size(); ++i) {
     const Learner::Node& node = learner_.node(i);
-    later->take_in(node.key, node.level, 0, node.differed, node.now);
+    later->take_in(node.key, node.level, node.differed, node.now);
   }
   later->show_all(tree);
   for (uint32_t i = 0; i < learner_.size(); ++i) {

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hash.h"
 #include "base/lifetime_class.h"
 #include "base/stack_trace.h"
 #include "os/arena.h"
@@ -41,10 +42,6 @@ class ContextPath {
   }
 
  private:
-  static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
-    return hash ^ hash >> 29;
-  }
   uint64_t bucket_;
   uint64_t key_;
   int level_ = 1;

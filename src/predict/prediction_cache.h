@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hash.h"
 #include "base/lifetime_class.h"
 #include "base/units.h"
 #include "os/own_stack.h"
@@ -83,18 +84,13 @@ class PredictionCache {
  public:
   static constexpr int kShift = 14;  // sets of two slots: 256 KiB
 
-  static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
-    return hash ^ hash >> 29;
-  }
-
   // The key of a site alone, for the prior of contexts not seen before.
   static uint64_t site_key(CallSite site, int size_class) {
     return mix(mix(0x5bd1e995, site.return_address), static_cast<uint64_t>(size_class) + 1) | kUsed;
   }
 
   // own: the thread's own stack. Stack heights are relative to its high end, so they agree between
-  // threads. size_class: below 256. Reads up to three words of the caller's stack above
+  // threads. size_class: below 256. Reads up to kDepth words of the caller's stack above
   // stack_pointer: within own or, if the caller runs on another stack, within the page of its stack
   // pointer.
   uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {

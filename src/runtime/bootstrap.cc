@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the process, and how they start and end. Memory works before any of this ran.
+#include "base/hash.h"
 #include "os/foreign.h"
 #include "os/module_range.h"
 #include "policy/gate.h"
@@ -34,9 +35,8 @@ bool load_model() {
 }
 
 void start_hardening() {
-  const uint64_t secret =
-      PredictionCache::mix(static_cast<uint64_t>(process.system.now().n),
-                           reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
+  const uint64_t secret = mix(static_cast<uint64_t>(process.system.now().n),
+                              reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   if (!process.hardening.start(process.arena, secret))
     print_line("hardened:on: out of memory; continuing without hardened mode");
 }

@@ -70,7 +70,7 @@ void take_in(const LearnedState& state) {
   NodeArray best;
   if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, process.system, &best)) return;
   for (const LearnedNode& node : best.view())
-    learning->learner.take_in(node.key, node.level, node.unseen, node.differs, node.evidence);
+    learning->learner.take_in(node.key, node.level, node.differs, node.evidence);
   best.give_back();
   learning->learner.show_all(process.known_contexts.tree());
 }

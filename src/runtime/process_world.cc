@@ -27,15 +27,11 @@ void ProcessWorld::start() {
 bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_class,
                            Placement::Choice* choice) {
   const CallSite site = request.site;
-  StackTrace trace;
   process.counters.add(Stat::predict_misses);
   cache.busy = 1;
-  const ContextResolver::Answer answer =
-      process.known_contexts.resolve(code_of(site.return_address), request.size,
-                                     prediction_cache.sites, [&]() -> const StackTrace& {
-                                       unwind_from_here(site.return_address, &trace);
-                                       return trace;
-                                     });
+  const ContextResolver::Answer answer = process.known_contexts.resolve(
+      code_of(site.return_address), request.size, prediction_cache.sites,
+      [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
   cache.busy = 0;
   if (!answer.known) return false;
   LifetimeClass lifetime = answer.lifetime;

@@ -13,13 +13,10 @@
 // outside malloc and are unmapped before the line is printed.
 #include "load.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdint>
-#include <cstdio>
 #include <thread>
+
+const char* const kProgram = "sites";
 
 namespace {
 
@@ -43,40 +40,6 @@ struct Settings {
 struct Outcome {
   size_t live = 0;            // bytes at the end
   double fill = 0, drop = 0;  // seconds
-};
-
-// A table outside malloc.
-template <class T>
-class Table {
- public:
-  explicit Table(size_t capacity) : bytes_((capacity + 1) * sizeof(T)) {
-    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) out_of_memory();
-    madvise(memory, bytes_, MADV_NOHUGEPAGE);
-    at_ = static_cast<T*>(memory);
-  }
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
-  ~Table() { munmap(at_, bytes_); }
-  T& operator[](size_t i) { return at_[i]; }
-
- private:
-  size_t bytes_;
-  T* at_;
-};
-
-class Random {
- public:
-  size_t below(size_t n) {
-    state_ ^= state_ << 13;  // xorshift64
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_ % n;
-  }
-
- private:
-  uint64_t state_ = 88172645463325252;
 };
 
 // Sleeps when more than `rate` bytes a second were made.
@@ -184,18 +147,6 @@ const char kHelp[] =
     "freed\n"
     "at random, --churn (4) times. --wait: stay until standard input ends, to be measured.\n";
 
-[[noreturn]] void misused(const char* option) {
-  std::fprintf(stderr, "sites: cannot use %s; see --help\n", option);
-  std::exit(2);
-}
-
-size_t number(const char* option, const char* text) {
-  char* end = nullptr;
-  const unsigned long long value = text ? std::strtoull(text, &end, 10) : 0;
-  if (!text || *end || value == 0) misused(option);
-  return value;
-}
-
 Settings parse(char** argv) {
   Settings s;
   for (char** at = argv + 1; *at; ++at) {
@@ -231,17 +182,9 @@ Settings parse(char** argv) {
 
 }  // namespace
 
-void out_of_memory() {
-  std::fputs("sites: out of memory; ask for less: --peak 256\n", stderr);
-  std::exit(1);
-}
-
 int main(int, char** argv) {
   const Settings settings = parse(argv);
   const Outcome out = settings.evict ? evict(settings) : waves(settings);
   std::printf("{\"live\": %zu, \"fill\": %.3f, \"drop\": %.3f}\n", out.live, out.fill, out.drop);
-  std::fflush(stdout);
-  char byte;
-  while (settings.wait && read(STDIN_FILENO, &byte, 1) > 0) {
-  }
+  if (settings.wait) wait_to_be_measured();
 }

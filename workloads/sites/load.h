@@ -7,9 +7,9 @@
 // file.
 #pragma once
 
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
+
+#include "../load_program.h"
 
 enum class Kind { temporary, survivor };
 
@@ -23,8 +23,6 @@ enum class Kind { temporary, survivor };
 // A new object of `size` bytes, written to. Never null.
 void* make(Kind kind, size_t size);
 void release(void* object);
-
-[[noreturn]] void out_of_memory();
 
 // Hides a value from the compiler: it can neither merge calls nor split them by kind, nor turn the
 // call that returned the value into a jump.

@@ -12,15 +12,13 @@
 //
 // All tables lie outside malloc and are unmapped before the end, so that what is left is the
 // allocator's.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+
+#include "../load_program.h"
+
+const char* const kProgram = "swing";
 
 namespace {
 
@@ -38,34 +36,8 @@ struct Settings {
   bool wait = false;
 };
 
-// A table of pointers outside malloc.
-class Table {
- public:
-  explicit Table(size_t capacity) : bytes_(capacity * sizeof(void*)) {
-    void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-      std::fprintf(stderr, "swing: no memory for a table of %zu pointers\n", capacity);
-      std::exit(1);
-    }
-    madvise(memory, bytes_, MADV_NOHUGEPAGE);
-    at_ = static_cast<void**>(memory);
-  }
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
-  ~Table() { munmap(at_, bytes_); }
-  void*& operator[](size_t i) { return at_[i]; }
-
- private:
-  size_t bytes_;
-  void** at_;
-};
-
 [[gnu::noinline]] void* checked(void* object) {
-  if (!object) {
-    std::fputs("swing: out of memory; ask for less: --peak 256\n", stderr);
-    std::exit(1);
-  }
+  if (!object) out_of_memory();
   return object;
 }
 
@@ -110,10 +82,7 @@ class ShortLived {
 
  private:
   void swap_with_random(void*& last) {
-    random_ ^= random_ << 13;  // xorshift64
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    void*& other = ring_[(first_ + random_ % (count_ + 1)) % capacity_];
+    void*& other = ring_[(first_ + random_.below(count_ + 1)) % capacity_];
     void* const kept = other;
     other = last;
     last = kept;
@@ -121,12 +90,12 @@ class ShortLived {
 
   const Settings& settings_;
   size_t capacity_, first_ = 0, count_ = 0;
-  uint64_t random_ = 88172645463325252;
-  Table ring_;
+  Random random_;
+  Table<void*> ring_;
 };
 
 // Distinct aligned pages of 2^shift bytes among `n` objects; sorts the table.
-size_t distinct_pages(Table& objects, size_t n, int shift) {
+size_t distinct_pages(Table<void*>& objects, size_t n, int shift) {
   const auto page = [&](size_t i) { return reinterpret_cast<uintptr_t>(objects[i]) >> shift; };
   std::sort(&objects[0], &objects[0] + n);
   size_t pages = n > 0;
@@ -143,7 +112,7 @@ Outcome swing(const Settings& settings) {
   Outcome out;
   const size_t low = settings.low / kObject, peak = settings.peak / kObject;
   const size_t wanted = settings.survivors / kObject;
-  Table survivors(wanted + 1);
+  Table<void*> survivors(wanted);
   ShortLived objects(settings, peak);
   while (out.survivors < wanted) {
     while (objects.count() < peak && out.survivors < wanted) {
@@ -170,18 +139,6 @@ const char kHelp[] =
     "2 MiB and 4 KiB pages they lie on. --order: in which a fall frees (fifo). --wrapper: both\n"
     "kinds are allocated by one shared function, so that only its caller tells them apart.\n"
     "--wait: stay until standard input ends, to be measured.\n";
-
-[[noreturn]] void misused(const char* option) {
-  std::fprintf(stderr, "swing: cannot use %s; see swing --help\n", option);
-  std::exit(2);
-}
-
-size_t number(const char* option, const char* text) {
-  char* end = nullptr;
-  const unsigned long long value = text ? std::strtoull(text, &end, 10) : 0;
-  if (!text || *end || value == 0) misused(option);
-  return value;
-}
 
 Order order_of(const char* text) {
   const char* const names[] = {"fifo", "lifo", "random"};
@@ -232,8 +189,5 @@ int main(int, char** argv) {
       "{\"allocations\": %zu, \"survivors\": %zu, \"swings\": %zu, \"seconds\": %.2f, "
       "\"survivor_huge_pages\": %zu, \"survivor_small_pages\": %zu}\n",
       out.allocations, out.survivors, out.swings, took.count(), out.huge_pages, out.small_pages);
-  std::fflush(stdout);
-  char byte;
-  while (settings.wait && read(STDIN_FILENO, &byte, 1) > 0) {
-  }
+  if (settings.wait) wait_to_be_measured();
 }

@@ -17,16 +17,19 @@ bool is_folder(const char* path) {
   return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-void program_name(char* out, size_t room) {
+void program_path(char* out, size_t room) {
   static constexpr char kDeleted[] = " (deleted)";
   constexpr size_t kSuffix = sizeof(kDeleted) - 1;
   const ErrnoKeeper keep;
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  const ssize_t n = readlink("/proc/self/exe", out, room - 1);
   size_t length = n > 0 ? static_cast<size_t>(n) : 0;
-  if (length > kSuffix && memcmp(path + length - kSuffix, kDeleted, kSuffix) == 0)
-    length -= kSuffix;
-  path[length] = 0;
+  if (length > kSuffix && memcmp(out + length - kSuffix, kDeleted, kSuffix) == 0) length -= kSuffix;
+  out[length] = 0;
+}
+
+void program_name(char* out, size_t room) {
+  char path[4096];
+  program_path(path, sizeof(path));
   const char* slash = strrchr(path, '/');
   snprintf(out, room, "%s", slash == nullptr ? path : slash + 1);
 }

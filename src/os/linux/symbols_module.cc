@@ -2,12 +2,12 @@
 #include "os/linux/symbols_module.h"
 
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include <cstring>
 
 #include "base/units.h"
 #include "os/linux/eh_frame.h"
+#include "os/path.h"
 
 namespace llamalloc {
 namespace {
@@ -16,15 +16,6 @@ void copy_path(const char* from, char (&to)[sizeof(ModuleInfo::path)]) {
   const size_t length = strnlen(from, sizeof(to) - 1);
   memcpy(to, from, length);
   to[length] = 0;
-}
-
-void main_program_path(char (&to)[sizeof(ModuleInfo::path)]) {
-  static constexpr char kDeleted[] = " (deleted)";
-  const ssize_t n = readlink("/proc/self/exe", to, sizeof(to) - 1);
-  to[n > 0 ? n : 0] = 0;
-  const size_t length = strlen(to), suffix = sizeof(kDeleted) - 1;
-  if (length > suffix && memcmp(to + length - suffix, kDeleted, suffix) == 0)
-    to[length - suffix] = 0;
 }
 
 // Bytes of a loaded module, as the loader describes it.
@@ -68,7 +59,7 @@ bool Symboliser::Module::describe(const dl_phdr_info& info) {
   is_vdso = start == getauxval(AT_SYSINFO_EHDR);
   is_main = info.dlpi_name == nullptr || info.dlpi_name[0] == 0;
   if (is_main)
-    main_program_path(path);
+    program_path(path, sizeof(path));
   else
     copy_path(info.dlpi_name, path);
   read_build_id();

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a measuring command: its exit status, and one line where it could not run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+
+def exit_status(name: str, run: Callable[[], int], faults: tuple[type[Exception], ...]) -> int:
+    """What `run` returns; 130 after Ctrl-C, 2 after one of `faults`, each with a line on stderr."""
+    try:
+        return run()
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    except faults as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
