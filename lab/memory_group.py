@@ -15,7 +15,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from llamalloc.running.charge import ROOT, Group, Version, memory_root, of_proce
 from llamalloc.running.procmem import PROC
 
 WITHOUT = "no memory control group can be made here, so memory is RSS; root may make one"
+OWN = ("LD_PRELOAD", "LLAMALLOC_CONF", "GLIBC_TUNABLES")  # of the program, not of what starts it
 _PREFIX = "llamalloc-"
 _PATIENCE = 2.0  # seconds: a group can be removed a moment after its last process has ended
 
@@ -31,6 +32,15 @@ def prefix(group: MemoryGroup | None, variables: dict[str, str]) -> list[str]:
     """Words before a command that run it in the group, with these variables set for it alone."""
     words = [f"{name}={value}" for name, value in variables.items()]
     return group.prefix(words) if group else ["env", *words]
+
+
+def entered(
+    group: MemoryGroup | None, words: Sequence[str], environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """(command, environment) of a program in the group: what preloads is not for the shell."""
+    own = {name: environment[name] for name in OWN if name in environment}
+    shared = {name: value for name, value in environment.items() if name not in OWN}
+    return [*prefix(group, own), *words], shared
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +21,10 @@ from lab import allocators, peers
 from lab.allocators import Allocator
 from lab.launcher import clean_environment
 from lab.memory_group import MemoryGroup, prefix
+from lab.memory_watch import MemoryWatch
 from lab.places import LIBRARY
 from lab.workloads.recipe import WorkloadError
 from llamalloc.running import procmem
-from llamalloc.running.charge import ChargeError
 
 DEFAULT = "llamalloc,glibc,jemalloc,gperftools,mimalloc,tcmalloc"
 MIB = 1 << 20
@@ -136,7 +135,7 @@ def measured(
 
 def _followed(process: subprocess.Popen, group: MemoryGroup | None, how: How) -> Measured:
     found = Measured()
-    with Watch(process.pid, group) as watch:
+    with MemoryWatch(process.pid, group) as watch:
         for line in process.stdout:
             said = json.loads(line)
             if said.pop("ready", False):
@@ -150,8 +149,8 @@ def _followed(process: subprocess.Popen, group: MemoryGroup | None, how: How) ->
             found.said["mapped"] = procmem.mapped_files(process.pid)
             break
     found.peak_rss = _peak_rss(process.pid)
-    found.peak = watch.peak() if group else found.peak_rss
-    found.average = watch.average()
+    found.peak = watch.peak_charge() or found.peak_rss
+    found.average = watch.average_charge() or watch.average_rss()
     return found
 
 
@@ -173,48 +172,3 @@ def _peak_rss(pid: int) -> int:
     lines = procmem.read_text(f"/proc/{pid}/status").splitlines()
     words = next((line.split() for line in lines if line.startswith("VmHWM:")), ["", "0"])
     return int(words[1]) << 10
-
-
-class Watch:
-    """Reads a program's charge 20 times a second, or its RSS where it has no group."""
-
-    def __init__(self, pid: int, group: MemoryGroup | None) -> None:
-        self._pid, self._group = pid, group
-        self._seen: list[int] = []
-        self._cache = 0  # the least page cache that was seen
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def __enter__(self) -> Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def average(self) -> int:
-        return sum(self._seen) // len(self._seen) if self._seen else 0
-
-    def peak(self) -> int:
-        """The kernel's mark less the page cache, and never less than what was seen."""
-        seen = max(self._seen, default=0)
-        try:
-            mark = self._group.peak() if self._group else None
-        except ChargeError:
-            mark = None
-        return max(seen, mark - self._cache) if mark else seen
-
-    def _sample(self) -> None:
-        while not self._over.wait(0.05):
-            try:
-                self._seen.append(self._now())
-            except (OSError, ChargeError):
-                return  # it has gone
-
-    def _now(self) -> int:
-        if self._group is None:
-            return procmem.read_memory(self._pid).rss
-        found = self._group.read()
-        self._cache = found.page_cache
-        return found.charge
