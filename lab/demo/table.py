@@ -24,7 +24,9 @@ def table(results: Results) -> Table:
     """A row for every allocator: what it is charged for after the drop, on average and at its peak,
     RSS after the drop, huge pages, requests per second."""
     title = f"redis-server {results.workload.settle:.0f} seconds after the load dropped"
-    view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    view = Table(
+        title=title, title_justify="left", box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     view.add_column("allocator")
     heads = ("charge\nMiB", "charge\n/live", "mean\nMiB", "peak\nMiB", "peak\n/live")
     for head in (*heads, "RSS\nMiB", "RSS\n/live", "huge", "req/s"):
