@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.memory_group import MemoryGroup, prefix
-from llamalloc.running import charge
+from llamalloc.running import charge, memory_now
 from llamalloc.running.charge import V1, V2, Charge, ChargeError, Group
 
 STAT_1 = "cache 1\nrss 2\ntotal_cache 900\ntotal_shmem 100\ntotal_rss 4000\ntotal_rss_huge 3000\n"
@@ -152,6 +152,42 @@ def test_a_group_left_by_one_who_was_killed_goes_with_the_next(tmp_path: Path):
         assert group is None  # a plain folder is no group
     assert not left.exists()
     assert used.exists()
+
+
+# ----- The sentence of `llamalloc report` -----
+
+ROLLUP = "Rss: 3072 kB\nAnonymous: 2048 kB\nAnonHugePages: 1024 kB\n"
+
+
+def running(folder: Path, group: str) -> Path:
+    return written(folder, {
+        "7/comm": "redis-server-of\n", "7/smaps_rollup": ROLLUP, "7/cgroup": f"0::{group}\n",
+    })  # fmt: skip
+
+
+def test_a_running_process_is_told_with_its_charge(tmp_path: Path):
+    root = version_2(tmp_path / "root", "a")
+    proc = running(tmp_path / "proc", "/a")
+    assert memory_now.sentence(7, "/usr/bin/redis-server-of-ours", root, proc) == (
+        "Now: its control group is charged for 4.1 KiB (all its processes, no page cache); RSS 3 MiB, of it "
+        "2 MiB anonymous memory, 50% of that on huge pages."
+    )
+    proc = running(tmp_path / "proc", "/")
+    assert "no memory control group of its own" in memory_now.sentence(
+        7, "redis-server-of-ours", root, proc
+    )
+    (root / "a" / "memory.stat").unlink()
+    proc = running(tmp_path / "proc", "/a")
+    said = memory_now.sentence(7, "redis-server-of-ours", root, proc)
+    assert "its control group cannot be read; RSS 3 MiB" in said
+
+
+def test_a_process_that_ended_or_is_another_is_not_told(tmp_path: Path):
+    proc = running(tmp_path, "/a")
+    assert memory_now.sentence(7, "nginx", tmp_path, proc) == ""
+    assert memory_now.sentence(8, "redis-server-of", tmp_path, proc) == ""
+    (proc / "7" / "smaps_rollup").unlink()
+    assert memory_now.sentence(7, "redis-server-of", tmp_path, proc) == ""
 
 
 # With real groups, where the system lets us.

@@ -57,6 +57,7 @@ def report(
 def _summary(file: Path) -> Any:
     """A ProfileSummary, StatsSummary or LearnedSummary. Raises its reader's ValueError."""
     from llamalloc.reporting import stats_summary
+    from llamalloc.running import memory_now
 
     start = _start_of(file)
     if start.startswith(learned_state.MAGIC):
@@ -64,7 +65,9 @@ def _summary(file: Path) -> Any:
 
         return learned_summary.summarise(learned_state.read(file), str(file))
     if start.lstrip()[:1] == b"{":
-        return stats_summary.summarise(stats_summary.read(file), str(file))
+        document = stats_summary.read(file)
+        now = memory_now.sentence(document.get("pid", 0), document.get("command", ""))
+        return stats_summary.summarise(document, str(file), now)
     from llamalloc.formats import profile
     from llamalloc.reporting import profile_summary
 

@@ -95,6 +95,8 @@ def add_stats(page: Page, summary: StatsSummary) -> None:
     )
     if warning := without_huge_pages(summary):
         page.paragraph(warning, "note")
+    if summary.memory:
+        page.paragraph(summary.memory)
     add_learning(page, summary)
     page.heading("Where the memory is")
     add_memory(page, summary)

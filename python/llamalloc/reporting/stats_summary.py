@@ -49,7 +49,8 @@ class StatsSummary:
     """`occupancy`: group -> allocated share of each of its pages, ascending.
 
     `learning`: what is learned in process and where it is kept, `segregation`: whether objects are
-    placed by it, each a sentence; empty: learning is off.
+    placed by it, each a sentence; empty: learning is off. `memory`: a sentence on what the process
+    is charged for now; empty: it has ended.
     """
 
     file: str
@@ -65,6 +66,7 @@ class StatsSummary:
     occupancy: dict[str, list[float]]
     learning: str = ""
     segregation: str = ""
+    memory: str = ""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -83,8 +85,8 @@ def read(path: Path) -> dict[str, Any]:
 _CURE = "write some with: llamalloc run --stats s.json -- ./server"
 
 
-def summarise(document: dict[str, Any], file: str) -> StatsSummary:
-    """Sums up one statistics document."""
+def summarise(document: dict[str, Any], file: str, memory: str = "") -> StatsSummary:
+    """Sums up one statistics document; `memory` is of running/memory_now.py."""
     pages = document.get("pages", [])
     pinned = [p for p in pages if p["allocated"] < PINNED_BELOW * HUGE_PAGE]
     return StatsSummary(
@@ -101,6 +103,7 @@ def summarise(document: dict[str, Any], file: str) -> StatsSummary:
         occupancy=_occupancy(pages),
         learning=_learning(document.get("learning", "off")),
         segregation=_sentence(document.get("segregation", "")),
+        memory=memory,
     )
 
 

@@ -123,7 +123,7 @@ def print_stats(summary: StatsSummary, console: Console) -> None:
     )
     if warning := without_huge_pages(summary):
         console.print(f"[yellow]{warning}[/]")
-    for sentence in filter(None, (summary.learning, summary.segregation)):
+    for sentence in filter(None, (summary.memory, summary.learning, summary.segregation)):
         console.print(escape(sentence))
     heads = ("pages", "allocated", "free slots", "free blocks", "pinned")
     view = _table("\nWhere the memory is", *heads)

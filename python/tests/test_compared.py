@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The load programs on allocators: what they measure, their tables, and what they say."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from lab.allocators import OURS, Allocator
+from lab.memory_group import MemoryGroup
+from lab.workloads import alternate, compared, compared_table, idle, limited
+from lab.workloads.compared import How, Measured, Used
+from lab.workloads.compared_table import OVER_LIVE, PEAK, Row
+from lab.workloads.recipe import WorkloadError
+
+MIB = 1 << 20
+SCRIPT = (
+    "import json, sys\n"
+    "{before}"
+    "kept = bytearray({mib} << 20)\n"
+    "print(json.dumps({{'live': {mib} << 20, 'seconds': 1.5}}), flush=True)\n"
+    "sys.stdin.read()"
+)
+READY = "print(json.dumps({'ready': True}), flush=True); sys.stdin.readline()\n"
+
+
+def run(
+    mib: int, group: MemoryGroup | None, before: str = "", limit: int | None = None
+) -> Measured:
+    words = [sys.executable, "-c", SCRIPT.format(mib=mib, before=before)]
+    return compared.measured(words, {}, group, How(limit))
+
+
+@pytest.fixture
+def group():
+    with MemoryGroup.made("test") as made:
+        if made is None:
+            pytest.skip("no memory control group can be made here")
+        yield made
+
+
+def test_a_peak_is_of_the_charge_and_over_live(group: MemoryGroup):
+    found = run(64, group)
+    assert found.said == {"live": 64 * MIB, "seconds": 1.5} and not found.killed
+    assert 64 * MIB < found.peak < 120 * MIB and 1 < found.over_live < 2
+    assert found.after.charge <= found.peak and found.peak_rss > 64 * MIB
+
+
+def test_without_a_group_it_is_of_rss():
+    found = run(64, None)
+    assert found.peak == found.peak_rss > 64 * MIB
+    assert found.after.charge == found.after.rss
+
+
+def test_memory_before_the_load_is_read_where_the_program_waits_for_that(group: MemoryGroup):
+    found = run(64, group, before=READY)
+    assert 60 * MIB < idle.kept(found, "charge") < 80 * MIB
+    assert 60 * MIB < idle.kept(found, "rss") < 80 * MIB
+
+
+def test_a_program_above_its_limit_is_killed_and_that_is_told(group: MemoryGroup):
+    found = run(64, group, limit=40 * MIB)
+    assert found.killed and found.said == {}
+
+
+def test_a_program_that_fails_otherwise_is_an_error():
+    with pytest.raises(WorkloadError, match="ended with 3"):
+        compared.measured([sys.executable, "-c", "raise SystemExit(3)"], {}, None, How())
+
+
+def test_a_library_that_is_not_in_the_program_is_an_error():
+    with pytest.raises(WorkloadError, match=r"libnosuch\.so is not mapped"):
+        words = [sys.executable, "-c", SCRIPT.format(mib=1, before="")]
+        compared.measured(words, {"LD_PRELOAD": "libnosuch.so"}, None, How())
+
+
+def test_an_allocator_gets_its_own_variables_only():
+    ours = Allocator(OURS, "/l.so", "", "")
+    tuned = Allocator("tcmalloc", "/t.so", "", "", "glibc.pthread.rseq=0")
+    glibc = Allocator("glibc", "libc.so.6", "", "")
+    assert compared.environment(ours, "a:1") == {"LD_PRELOAD": "/l.so", "LLAMALLOC_CONF": "a:1"}
+    assert compared.environment(tuned, "a:1")["GLIBC_TUNABLES"] == "glibc.pthread.rseq=0"
+    assert compared.environment(glibc, "a:1") == {}
+
+
+def rows() -> list[Row]:
+    found = []
+    for name, peak in ((OURS, 150), ("glibc", 120), ("jemalloc-5.3.0", 240)):
+        said = {"live": 100 * MIB, "seconds": 2.0}
+        runs = [Measured(said=said, peak=(peak + noise) * MIB) for noise in (0, -5, 9)]
+        found.append(Row(name, runs, [Measured(killed=peak > 200), Measured()]))
+    return found
+
+
+def shown(view) -> str:
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(view)
+    return captured.get()
+
+
+def test_the_table_shows_medians_beside_the_best_peer_and_who_survived():
+    text = shown(compared_table.table("t", rows(), (PEAK, OVER_LIVE), "alive"))
+    ours, glibc, jemalloc = (line.split() for line in text.splitlines() if "of 2" in line)
+    assert ours == [OURS, "150", "1.50", "1.25", "2", "of", "2"]
+    assert glibc[1:4] == ["120", "1.20", "1.00"]
+    assert jemalloc[3:] == ["2.00", "1", "of", "2"]
+
+
+def test_no_peer_is_no_ratio_and_no_run_is_a_dash():
+    text = shown(compared_table.table("t", [Row(OURS)], (PEAK, OVER_LIVE), "alive"))
+    assert text.split()[-5:] == [OURS, "-", "-", "-", "-"]
+
+
+def test_what_is_kept_is_beside_what_was_there_before():
+    run = Measured(before=Used(5, 6, 5, 0), after=Used(8, 16, 8, 2))
+    assert (idle.kept(run, "rss"), idle.kept(run, "charge"), idle.kept(run, "huge")) == (3, 10, 2)
+
+
+def test_json_holds_every_run(tmp_path: Path):
+    compared_table.write(tmp_path / "f.json", {"large": rows()})
+    read = json.loads((tmp_path / "f.json").read_text())
+    assert [row["allocator"] for row in read["loads"]["large"]][:2] == [OURS, "glibc"]
+    assert read["loads"]["large"][2]["limited"][0]["killed"] is True
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        (alternate, ["--only", "nosuch"], "no pair nosuch; there are large, medium,"),
+        (idle, ["--only", "nosuch"], "no sizes nosuch; there are small,"),
+        (limited, ["--allocators", "nosuch"], "no allocator nosuch; there are llamalloc,"),
+    ],
+)
+def test_unknown_names_are_one_line(module, words: list[str], said: str, capsys):
+    assert module.main(words) == 2
+    assert said in capsys.readouterr().err
