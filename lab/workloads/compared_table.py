@@ -18,6 +18,7 @@ from lab.allocators import OURS
 from lab.machine import machine
 from lab.memory_group import WITHOUT
 from lab.workloads.compared import MIB, Measured
+from llamalloc.running import hugepages
 
 
 @dataclass
@@ -95,10 +96,11 @@ def _cells(row: Row, rows: Sequence[Row], column: Column) -> list[str]:
 
 
 def show(views: Sequence[Table], grouped: bool) -> None:
-    """Prints them, and where no group could be made, that line."""
+    """Prints them, the huge page setting, and where no group could be made, that line."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     for view in views:
         console.print(view)
+    print(f"transparent huge pages: {hugepages.setting()}")
     if not grouped:
         print(WITHOUT)
 

@@ -169,8 +169,8 @@ def test_a_running_process_is_told_with_its_charge(tmp_path: Path):
     root = version_2(tmp_path / "root", "a")
     proc = running(tmp_path / "proc", "/a")
     assert memory_now.sentence(7, "/usr/bin/redis-server-of-ours", root, proc) == (
-        "Now: its control group is charged for 4.1 KiB (all its processes, no page cache); RSS 3 MiB, of it "
-        "2 MiB anonymous memory, 50% of that on huge pages."
+        "Now: its control group is charged for 4.1 KiB (all its processes, no page cache); "
+        "RSS 3 MiB, of it 2 MiB anonymous memory, 50% of that on huge pages."
     )
     proc = running(tmp_path / "proc", "/")
     assert "no memory control group of its own" in memory_now.sentence(

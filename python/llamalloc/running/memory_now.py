@@ -40,4 +40,5 @@ def _charged(pid: int, root: Path, proc: Path) -> str:
         found = group.read()
     except charge.ChargeError:
         return "its control group cannot be read"
-    return f"its control group is charged for {bytes_text(found.charge)} (all its processes, no page cache)"
+    size = bytes_text(found.charge)
+    return f"its control group is charged for {size} (all its processes, no page cache)"
