@@ -12,6 +12,7 @@ always removed, with what may still run in it. One whose maker was killed goes w
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -25,6 +26,7 @@ from llamalloc.running.procmem import PROC
 WITHOUT = "no memory control group can be made here, so memory is RSS; root may make one"
 OWN = ("LD_PRELOAD", "LLAMALLOC_CONF", "GLIBC_TUNABLES")  # of the program, not of what starts it
 _PREFIX = "llamalloc-"
+_NUMBERS = itertools.count()
 _PATIENCE = 2.0  # seconds: a group can be removed a moment after its last process has ended
 
 
@@ -68,7 +70,7 @@ class MemoryGroup(Group):
     @contextlib.contextmanager
     def made(cls, name: str, root: Path = ROOT, proc: Path = PROC) -> Iterator[MemoryGroup | None]:
         """A new group of this process's id; None where the system gives none."""
-        group = cls._create(f"{_PREFIX}{name}-{os.getpid()}", root, proc)
+        group = cls._create(f"{_PREFIX}{name}.{next(_NUMBERS)}-{os.getpid()}", root, proc)
         try:
             yield group
         finally:
@@ -92,7 +94,8 @@ def _created(cls: type[MemoryGroup], folder: Path, version: Version) -> MemoryGr
     """None: not permitted, or a parent without the memory controller for its children."""
     group = cls(folder, version)
     try:
-        folder.mkdir(exist_ok=True)
+        _removed(folder)  # of an earlier process with our number
+        folder.mkdir()
     except OSError:
         return None
     if (folder / version.usage).exists() and os.access(folder / "cgroup.procs", os.W_OK):

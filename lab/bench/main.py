@@ -23,6 +23,7 @@ from lab.bench.rows import Row
 from lab.bench.table import table
 from lab.command import exit_status
 from lab.machine import machine
+from lab.memory_group import WITHOUT
 from lab.places import LIBRARY, ROOT
 
 EXAMPLES = """examples:
@@ -115,6 +116,8 @@ def _one(
 
 def _show(results: Results, options: argparse.Namespace) -> int:
     Console(width=None if sys.stdout.isatty() else 200).print(table(results))
+    if not results.is_charged():
+        print(f"bench: {WITHOUT}")
     for fault in results.faults:
         print(f"bench: FAULT {fault}")
     from lab.bench import page  # matplotlib: only where something is drawn

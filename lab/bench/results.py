@@ -78,6 +78,17 @@ class Results:
     def add(self, row: Row, allocator: Allocator, figures: dict[str, float]) -> None:
         self.samples.setdefault(row.name, {}).setdefault(allocator.name, []).append(figures)
 
+    def is_charged(self) -> bool:
+        """Whether all rows of memory have their line of charges."""
+        lines = {line.row.name for line in self.lines()}
+        kinds = {": memory": ": charge", ": peak": ": peak charge"}
+        return all(
+            name.removesuffix(rss) + charge in lines
+            for name in lines
+            for rss, charge in kinds.items()
+            if name.endswith(rss)
+        )
+
     def lines(self) -> list[Line]:
         """A line for each row that has samples, and one for each of its figures of memory."""
         return [line for row in self.rows for line in self._lines(row) if line.cells]

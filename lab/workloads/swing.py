@@ -24,7 +24,7 @@ from pathlib import Path
 
 from lab.allocators import short_names
 from lab.launcher import LLAMALLOC, LauncherError, clean_environment, with_preload
-from lab.memory_group import MemoryGroup, entered
+from lab.memory_group import WITHOUT, MemoryGroup, entered
 from lab.memory_watch import peak_charge
 from lab.workloads.recipe import WorkloadError, built
 from llamalloc.running import control, procmem, residency
@@ -79,6 +79,8 @@ def main(argv: list[str] | None = None) -> int:
     except (WorkloadError, LauncherError, control.ControlError) as error:
         print(f"swing: {error}", file=sys.stderr)
         return 2
+    if any(f.charge is None for f in figures):
+        print(WITHOUT)
     if options.json:
         options.json.write_text(json.dumps([asdict(f) for f in figures], indent=1) + "\n")
     return 0

@@ -63,11 +63,17 @@ def test_no_ratio_without_ours_or_without_a_peer_or_of_nothing():
 
 
 def test_memory_figures_become_rows_of_their_own():
-    by_name = {line.row.name: line for line in results().lines()}
+    found = results()
+    by_name = {line.row.name: line for line in found.lines()}
     assert [c.median for c in by_name["threads_500: memory"].cells] == [4096, 10240, 5120]
     assert [c.median for c in by_name["threads_500: charge"].cells] == [2048, 5120, 2560]
     assert [c.median for c in by_name["redis: peak"].cells] == [2**20] * 3
     assert [c.median for c in by_name["redis: peak charge"].cells] == [2**21] * 3
+    assert found.is_charged()
+    for samples in found.samples["redis"].values():
+        for sample in samples:
+            del sample["peak_charge"]
+    assert not found.is_charged()
 
 
 def test_cpu_clock_takes_the_other_figure():
