@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lab.workloads import runner, swing
+from lab.workloads import alternate, buffers, idle, limited, runner, swing
 from lab.workloads.programs import ALL
 from llamalloc.running import launch
 
@@ -28,6 +28,30 @@ def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):
     assert glibc["survivor_huge_pages"] > 25  # nearly all of the heap
     assert learned["survivor_huge_pages"] <= 5
     assert "learned" in capsys.readouterr().out
+
+
+LOADS = (
+    (alternate, ["--turns", "2", "--turn", "4", "--base", "1"]),
+    (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9"]),
+    (limited, ["--live", "8", "--bursts", "3"]),
+    (idle, ["--burst", "8", "--seconds", "0.2"]),
+)
+
+
+@pytest.mark.parametrize(("module", "words"), LOADS, ids=lambda x: getattr(x, "__name__", ""))
+def test_a_load_program_is_measured_on_llamalloc_and_a_peer(module, words, tmp_path, capsys):
+    file = tmp_path / "figures.json"
+    common = ["--allocators", "llamalloc,glibc", "--runs", "1", "--json", str(file)]
+    assert module.main([*common, "--lib", str(launch.find_library()), *words]) == 0
+    said = capsys.readouterr().out
+    assert "llamalloc" in said and "glibc" in said and "/ best peer" in said
+    for rows in json.loads(file.read_text())["loads"].values():
+        for row in rows:
+            (run,) = row["runs"]
+            assert run["peak"] > run["said"]["live"] >= 3 << 20
+            if module is limited:
+                said = run["said"]
+                assert said["malloc_p50"] <= said["malloc_p999"] and said["calls"] > 1000
 
 
 def test_the_swing_names_an_unknown_row(capsys):

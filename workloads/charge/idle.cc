@@ -37,26 +37,27 @@ struct Object {
   Object* next;
 };
 
-// Allocates, fills and frees; the objects hold the list themselves. Returns the payload.
-size_t burst(Sizes sizes, size_t bytes) {
+// Objects of `bytes` in all, filled; they hold the list themselves.
+Object* filled(Sizes sizes, size_t bytes) {
   Random random;
   Object* first = nullptr;
-  size_t live = 0;
-  while (live < bytes) {
-    const size_t size = std::min(pick(sizes, random), std::max<size_t>(bytes - live, 16));
+  for (size_t live = 0, size; live < bytes; live += size) {
+    size = std::min(pick(sizes, random), std::max<size_t>(bytes - live, 16));
     auto* object = static_cast<Object*>(std::malloc(size));
     if (!object) out_of_memory();
     std::memset(object, 1, size);
     object->next = first;
     first = object;
-    live += size;
   }
+  return first;
+}
+
+void free_all(Object* first) {
   while (first) {
     Object* const gone = first;
     first = gone->next;
     std::free(gone);
   }
-  return live;
 }
 
 class Burst {
@@ -72,6 +73,7 @@ class Burst {
     char byte;
     if (read(STDIN_FILENO, &byte, 1) != 1) std::exit(0);
     turn_.arrive_and_wait();  // the burst begins
+    turn_.arrive_and_wait();  // all is live
     turn_.arrive_and_wait();  // all is freed
   }
 
@@ -80,7 +82,9 @@ class Burst {
     std::free(std::malloc(100));
     turn_.arrive_and_wait();
     turn_.arrive_and_wait();
-    burst(settings_.sizes, settings_.bytes / settings_.threads);
+    Object* const first = filled(settings_.sizes, settings_.bytes / settings_.threads);
+    turn_.arrive_and_wait();
+    free_all(first);
     turn_.arrive_and_wait();
     while (!settings_.end) pause();
   }
