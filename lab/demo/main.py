@@ -11,13 +11,13 @@ import argparse
 import platform
 import resource
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
 
+from lab.command import tidy_end
 from lab.demo import allocators, learn
 from lab.demo.measure import measured, prepare_state
 from lab.demo.plan import QUICK
@@ -59,20 +59,15 @@ class Teller:
 def main(argv: list[str] | None = None) -> int:
     """Runs the demo; 0 if every server was faultless, 1 otherwise, 2 if it could not run."""
     options = arguments(argv)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
     try:
-        return _run(options, Teller())
+        with tidy_end():
+            return _run(options, Teller())
     except KeyboardInterrupt:
         print("\ninterrupted; the huge page setting is as before", file=sys.stderr)
         return 130
     except (ServerError, BenchmarkError, LaunchError, learn.LearnError, ValueError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-
-
-def _leave(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 def _run(options: argparse.Namespace, say: Teller) -> int:

@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from lab.command import exit_status
 from lab.memory_group import WITHOUT
 from lab.workloads import programs, recipe, runner
 
@@ -61,11 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     if options.verb == "list":
         return _list()
-    try:
-        return _run(options)
-    except recipe.WorkloadError as error:
-        print(f"workloads: {error}", file=sys.stderr)
-        return 2
+    return exit_status("workloads", lambda: _run(options), (recipe.WorkloadError,))
 
 
 def _list() -> int:

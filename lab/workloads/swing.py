@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.allocators import short_names
+from lab.command import exit_status
 from lab.launcher import LLAMALLOC, LauncherError, clean_environment, with_preload
 from lab.memory_group import WITHOUT, MemoryGroup, entered
 from lab.memory_watch import peak_charge
@@ -68,17 +68,18 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Prints a table; 0, or 2 if something could not run."""
     options = arguments(argv)
+    faults = (WorkloadError, LauncherError, control.ControlError)
+    return exit_status("swing", lambda: _run(options), faults)
+
+
+def _run(options: argparse.Namespace) -> int:
     rows = options.only.split(",") if options.only else list(ROWS)
-    try:
-        if unknown := sorted(set(rows) - set(ROWS)):
-            raise WorkloadError(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
-        program = built("swing")
-        print(_HEAD, flush=True)
-        with tempfile.TemporaryDirectory(prefix="llamalloc-") as folder:
-            figures = [_row(name, program, options, Path(folder)) for name in rows]
-    except (WorkloadError, LauncherError, control.ControlError) as error:
-        print(f"swing: {error}", file=sys.stderr)
-        return 2
+    if unknown := sorted(set(rows) - set(ROWS)):
+        raise WorkloadError(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    program = built("swing")
+    print(_HEAD, flush=True)
+    with tempfile.TemporaryDirectory(prefix="llamalloc-") as folder:
+        figures = [_row(name, program, options, Path(folder)) for name in rows]
     if any(f.charge is None for f in figures):
         print(WITHOUT)
     if options.json:

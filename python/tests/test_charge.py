@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.memory_group import MemoryGroup, prefix
-from llamalloc.running import charge, memory_now
+from llamalloc.running import charge, memory_now, procmem
 from llamalloc.running.charge import V1, V2, Charge, ChargeError, Group
 
 STAT_1 = "cache 1\nrss 2\ntotal_cache 900\ntotal_shmem 100\ntotal_rss 4000\ntotal_rss_huge 3000\n"
@@ -260,3 +260,40 @@ def test_a_group_of_a_maker_that_was_killed_goes_with_the_next():
         with MemoryGroup.made("next"):
             pass
     assert not Path(folder).exists()
+
+
+TOLD = """
+import subprocess, sys, time
+from lab.command import exit_status
+from lab.memory_group import MemoryGroup, prefix
+
+def run():
+    with MemoryGroup.made("told") as group:
+        if group is None:
+            return 77
+        program = subprocess.Popen([*prefix(group, {}), "sleep", "99"])
+        while str(program.pid) not in (group.folder / "cgroup.procs").read_text().split():
+            time.sleep(0.01)
+        print(group.folder, program.pid, flush=True)
+        program.wait()
+
+sys.exit(exit_status("told", run, ()))
+"""
+
+
+def runs(pid: str) -> bool:
+    """Whether it is there and has not ended."""
+    state = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"])
+
+
+def test_a_command_that_is_told_to_end_takes_its_group_and_its_program_along():
+    words = [sys.executable, "-c", TOLD]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as told:
+        folder, _, pid = told.stdout.readline().strip().rpartition(" ")
+        told.terminate()
+    if told.returncode == 77:
+        pytest.skip("no memory control group can be made here")
+    assert told.returncode == 128 + signal.SIGTERM
+    assert not Path(folder).exists()
+    assert not runs(pid)
