@@ -24,8 +24,7 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
 
 void LearningRun::round(const Tables& tables, Nanos now) {
   if (forked_) forget_parent();
-  const bool changed =
-      learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
+  const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
   // Once more a round later: a thread may have published what it had looked up before.
   if (changed || changed_before_) tables.cache.clear();
   changed_before_ = changed;
@@ -88,10 +87,9 @@ bool LearningRun::add_to(LearnedState* file, uint64_t build, PageSource& scratch
   file->header.program = build;
   file->header.gate = gate_.kept();
   NodeArray before, now;
-  const bool whole = collect(Part::saved, scratch, &before) &&
-                     collect(Part::steady, scratch, &now) &&
-                     merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch,
-                                 merged);
+  const bool whole =
+      collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now) &&
+      merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
   before.give_back();
   now.give_back();
   return whole;
@@ -99,8 +97,7 @@ bool LearningRun::add_to(LearnedState* file, uint64_t build, PageSource& scratch
 
 void LearningRun::note_saved() {
   wrote_ = true;
-  for (uint32_t i = 0; i < learner_.size(); ++i)
-    learner_.node(i).saved = learner_.node(i).steady;
+  for (uint32_t i = 0; i < learner_.size(); ++i) learner_.node(i).saved = learner_.node(i).steady;
 }
 
 }  // namespace llamalloc

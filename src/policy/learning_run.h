@@ -3,7 +3,8 @@
 // of it goes into the state file. Clocks, threads, locks and files belong to the caller: a process
 // (runtime/learning.h) or a simulation (sim/learning_policy.h).
 //
-//   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake --> add_to(state)
+//   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake -->
+//   add_to(state)
 #pragma once
 
 #include "base/options.h"

@@ -141,9 +141,8 @@ void forget_unloaded() {
 
 void run_round(Nanos now) {
   forget_unloaded();
-  learning->run.round({process.profiler, process.known_contexts.tree(), prediction_cache,
-                       process.system},
-                      now);
+  learning->run.round(
+      {process.profiler, process.known_contexts.tree(), prediction_cache, process.system}, now);
   describe_decision();
 }
 
