@@ -25,6 +25,31 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
   return take(cache, request, choice.group);
 }
 
+void Engine::place_by_lifetime(bool on, bool is_late) {
+  if (placement_on.load(std::memory_order_relaxed) == on) return;
+  late.store(on && is_late, std::memory_order_relaxed);
+  heap.pages().fill_unknown_pages(!(on && is_late));
+  placement.cache().clear();
+  placement_on.store(on, std::memory_order_release);
+  threads.wake_all();
+}
+
+void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
+                    const ContextResolver::Answer& answer, Placement::Choice* choice) {
+  LifetimeClass lifetime = answer.lifetime;
+  const bool stays_blind = late.load(std::memory_order_relaxed) || !answer.whole;
+  if (stays_blind && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
+  // With the callers that the answer depends on, which it may not have had before.
+  const uint64_t key =
+      answer.by_site ? 0 : placement.cache().context_key(site, cache.own_stack, size_class);
+  if (answer.by_site)
+    placement.settle_site(site, size_class, lifetime);
+  else
+    placement.settle(key, lifetime);
+  *choice = {
+      .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
+}
+
 Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, bool recheck) {
   Placement::Choice choice;
   if (cache != nullptr && cache->predicting && !cache->busy)

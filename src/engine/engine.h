@@ -18,6 +18,7 @@
 #include "engine/world.h"
 #include "heap/heap.h"
 #include "os/arena.h"
+#include "policy/context_resolver.h"
 #include "policy/placement.h"
 #include "profile/profiler.h"
 
@@ -62,13 +63,34 @@ class Engine {
   ThreadRegistry threads;
   World& world;
   Hardening hardening;
+  ContextResolver known_contexts;         // closed unless learning
   std::atomic<bool> placement_on{false};  // predictions are asked for
+  std::atomic<bool> late{false};          // Gate::is_late
   std::atomic<bool> has_worker{false};    // step() is called when due
 
   // For a cache that a new thread has just adopted; it must be empty.
   void start_countdown(ThreadCache* cache);
   // Gives back what the thread has cached.
   void flush_cache(ThreadCache* cache);
+
+  // From now on. late: what dies soon stays where it lies without prediction (Gate::is_late).
+  void place_by_lifetime(bool on, bool late);
+  // The class and page group of an allocation, from the cache or from what was learned. On a miss
+  // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.
+  template <typename Code, typename Unwind>
+  Placement::Choice choose_known(ThreadCache& cache, const Request& request, Code&& code,
+                                 Unwind&& unwind) {
+    const int size_class = key_class_of(request.size);
+    Placement::Choice choice = placement.choose(request.site, cache.own_stack, size_class);
+    if (!choice.miss || !known_contexts.is_open()) return choice;
+    counters.add(Stat::predict_misses);
+    cache.busy = 1;
+    const ContextResolver::Answer answer =
+        known_contexts.resolve(code(), request.size, placement.cache().sites, unwind);
+    cache.busy = 0;
+    if (answer.known) settle(cache, request.site, size_class, answer, &choice);
+    return choice;
+  }
 
   // The slow paths. cache: the calling thread's, or null (engine/thread_cache.h).
   // Null: no memory.
@@ -110,6 +132,8 @@ class Engine {
   Due count(ThreadCache* cache, const Request& request);
   Due tick(ThreadCache* cache);
   int64_t interval_or_never(ThreadCache* cache, bool on, uint64_t mean);
+  void settle(ThreadCache& cache, const CallSite& site, int size_class,
+              const ContextResolver::Answer& answer, Placement::Choice* choice);
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);

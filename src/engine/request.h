@@ -3,6 +3,7 @@
 // can stay in place.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -46,6 +47,12 @@ constexpr int class_serving(size_t size, size_t alignment) {
 // Shrinking below half of the slot moves the object; above, it stays where it is.
 constexpr bool fits_in_place(size_t have, size_t want) {
   return want <= have && (want >= have / 2 || have <= 64);
+}
+
+// What stands for the size in the key of a calling context: the size class, and beyond those the
+// power of two.
+constexpr int key_class_of(size_t size) {
+  return size <= kSmallMax ? size_class_of(size) : kSizeClasses + std::bit_width(size - 1);
 }
 
 // The usable size of such an allocation, unhardened; 0: it would fail.

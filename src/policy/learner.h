@@ -89,9 +89,12 @@ class Learner {
   void sum_shares(const Rows& rows);
   void notice_collapse(double live, Nanos now);
   uint32_t intern(uint64_t key, int level);
+  uint32_t slot_of(uint64_t key) const;
+  void grow_index();
 
   Node* nodes_ = nullptr;
-  uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1
+  uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1; the first index_slots_ are used
+  uint32_t index_slots_ = 1024;
   uint32_t count_ = 0;
   Shares shares_;
   double most_live_ = 0;  // bytes, of late

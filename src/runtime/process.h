@@ -4,7 +4,6 @@
 #pragma once
 
 #include "engine/engine.h"
-#include "policy/context_resolver.h"
 #include "runtime/own_cache.h"
 #include "runtime/process_world.h"
 
@@ -14,8 +13,6 @@ struct Process : Engine {
   using Engine::Engine;
 
   Nanos started{};
-  ContextResolver known_contexts;    // closed unless learning
-  std::atomic<bool> late{false};     // Gate::is_late
   const char* model_state = "none";  // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};    // options are read; background work may start
 };

@@ -3,8 +3,6 @@
 
 #include <sched.h>
 
-#include <bit>
-
 #include "os/own_stack.h"
 #include "os/thread_barrier.h"
 #include "os/unwind.h"
@@ -22,49 +20,18 @@ void ProcessWorld::start() {
   if (process.options.release_sleepers) barrier_is_missing_ = !has_thread_barrier();
 }
 
-// From what was learned. False: nothing is known of the context, and its key stays marked as seen
-// until something is.
-bool ProcessWorld::resolve(ThreadCache& cache, const Request& request, int size_class,
-                           Placement::Choice* choice) {
-  const CallSite site = request.site;
-  process.counters.add(Stat::predict_misses);
-  cache.busy = 1;
-  const ContextResolver::Answer answer = process.known_contexts.resolve(
-      code_of(site.return_address), request.size, prediction_cache.sites,
-      [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
-  cache.busy = 0;
-  if (!answer.known) return false;
-  LifetimeClass lifetime = answer.lifetime;
-  const bool late = process.late.load(std::memory_order_relaxed);
-  if (dies_soon(lifetime) && (late || !answer.whole)) lifetime = LifetimeClass::mixed;
-  // With the callers that the answer depends on, which it may not have had before.
-  const uint64_t key =
-      answer.by_site ? 0 : prediction_cache.context_key(site, cache.own_stack, size_class);
-  if (answer.by_site)
-    process.placement.settle_site(site, size_class, lifetime);
-  else
-    process.placement.settle(key, lifetime);
-  *choice = {
-      .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
-  return true;
-}
-
 [[gnu::noinline]] Placement::Choice ProcessWorld::choose(ThreadCache& cache, const Request& request,
                                                          bool recheck) {
   const CallSite site = request.site;
-  const int size_class = request.size <= kSmallMax
-                             ? size_class_of(request.size)
-                             : kSizeClasses + std::bit_width(request.size - 1);
   if (!cache.own_stack.contains(site.stack_pointer))
     cache.own_stack = own_stack_down_to(site.stack_pointer);
-  Placement::Choice choice = process.placement.choose(site, cache.own_stack, size_class);
-  if (choice.miss && process.known_contexts.is_open() &&
-      resolve(cache, request, size_class, &choice))
-    return choice;
+  const Placement::Choice choice = process.choose_known(
+      cache, request, [&] { return code_of(site.return_address); },
+      [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
   if ((choice.miss || recheck) && background.contexts.loaded()) {
     cache.busy = 1;
-    hand_to_worker(choice.key, PredictionCache::site_key(site, size_class), request.size, site,
-                   !choice.miss);
+    hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),
+                   request.size, site, !choice.miss);
     cache.busy = 0;
   }
   return choice;

@@ -36,9 +36,6 @@ class ProcessWorld final : public World {
   void note_wrong_size(const void* p, const Span* span, size_t given) override;
 
  private:
-  bool resolve(ThreadCache& cache, const Request& request, int size_class,
-               Placement::Choice* choice);
-
   SystemCallFilter filter_at_start_{};
   std::atomic<bool> barrier_is_missing_{false};
   std::atomic<bool> program_filters_{false};

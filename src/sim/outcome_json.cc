@@ -91,6 +91,21 @@ void write_classes(JsonWriter& json, const Prediction& prediction, const Outcome
   json.close(']');
 }
 
+void write_gate(JsonWriter& json, const Outcome& outcome) {
+  static const char* const kVerdicts[] = {"untried", "on trial", "helps", "fails"};
+  json.open("gate", '[');
+  for (const GateNote& note : outcome.gate) {
+    json.open(nullptr, '{');
+    json.number("time_ns", note.time);
+    json.flag("placing", note.placing);
+    json.flag("late", note.late);
+    json.string("verdict", kVerdicts[static_cast<int>(note.verdict)]);
+    json.string("says", note.says);
+    json.close('}');
+  }
+  json.close(']');
+}
+
 void write_totals(JsonWriter& json, const Survey& survey, const Outcome& outcome) {
   const Totals t = totals(survey, outcome);
   json.open("totals", '{');
@@ -150,6 +165,7 @@ std::string to_json(const RunNames& names, const Survey& survey, const Predictio
   write_totals(json, survey, outcome);
   write_classes(json, prediction, outcome);
   write_lifetimes(json, survey);
+  write_gate(json, outcome);
   json.open("moments", '[');
   for (const Moment& moment : outcome.moments) write_moment(json, moment);
   json.close(']');

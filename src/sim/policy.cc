@@ -27,4 +27,9 @@ std::unique_ptr<Policy> make_policy(std::string_view name) {
   return nullptr;
 }
 
+std::unique_ptr<Policy> make_learning_policy(TraceInput& input, const LearningOptions& options,
+                                             std::string* error) {
+  return ProductPolicy::make_learning(input, options, error);
+}
+
 }  // namespace llamalloc::sim

@@ -8,12 +8,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/lifetime_class.h"
+#include "base/options.h"
 #include "base/units.h"
+#include "policy/gate.h"
 #include "sim/direct_space.h"
 #include "sim/page_ledger.h"
+#include "sim/trace_input.h"
 
 namespace llamalloc::sim {
 
@@ -24,8 +29,18 @@ struct Request {
   LifetimeClass lifetime;  // as predicted
   uint8_t alignment_log2;
   uint32_t context = 0;  // number of the stack and size bucket that it was predicted by
+  uint32_t stack = 0;    // of the trace; only policies that learn look at it
 
   uint64_t alignment() const { return uint64_t{1} << alignment_log2; }
+};
+
+// What the gate of a policy that learns decided, and when.
+struct GateNote {
+  uint64_t time = 0;  // nanoseconds of the trace
+  bool placing = false;
+  bool late = false;
+  GateVerdict verdict = GateVerdict::untried;
+  std::string says;
 };
 
 // Bytes of the footprint that hold no live object, by cause.
@@ -72,6 +87,13 @@ class Policy {
   // earlier.
   virtual Nanos next_work(Nanos last) const { return last + Nanos::millis(100); }
   virtual Losses losses() = 0;
+  // Whether it chooses classes itself. Then the class of the last object that it placed, and what
+  // its gate decided.
+  virtual bool learns() const { return false; }
+  virtual LifetimeClass chosen() const { return LifetimeClass::mixed; }
+  virtual std::vector<GateNote> gate_notes() const { return {}; }
+  // After the last event; true where nothing is to be kept.
+  virtual bool finish(Nanos, std::string*) { return true; }
   virtual bool is_consistent() { return ledger().is_consistent(); }
 
   virtual PageLedger& ledger() = 0;
@@ -101,6 +123,16 @@ inline constexpr PolicyName kPolicyNames[] = {
 };
 // Null for a name that is not in kPolicyNames, or where address space cannot be reserved.
 std::unique_ptr<Policy> make_policy(std::string_view name);
+
+// A process that learns while it runs (option `learn`).
+struct LearningOptions {
+  Options process;    // sample_interval, segregate and others of contracts/options.def
+  std::string state;  // a file that earlier runs left; empty: none
+  std::string keep;   // where the state goes in the end; empty: nowhere
+};
+// The product, learning from the trace. Null: `error` says why. input must outlive it.
+std::unique_ptr<Policy> make_learning_policy(TraceInput& input, const LearningOptions& options,
+                                             std::string* error);
 
 // Empty huge pages go back to the system after this time (the product's release_delay).
 inline constexpr Nanos kReleaseDelay = Nanos::seconds(1);

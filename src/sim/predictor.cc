@@ -161,18 +161,6 @@ void inject_errors(const PredictorSpec& spec, const Survey& survey, std::vector<
   }
 }
 
-void count(const Survey& survey, Prediction* prediction) {
-  size_t alive = 0;
-  for (size_t i = 0; i < prediction->classes.size(); ++i) {
-    const uint8_t c = prediction->classes[i];
-    ++prediction->placements[c];
-    const int64_t bound = kLifetimeClassRows[c].bound.n;
-    uint64_t lived = survey.lifetimes[i];
-    if (lived == kNeverFreed) lived = survey.duration - survey.births[alive++];
-    if (bound != 0 && lived > static_cast<uint64_t>(bound)) ++prediction->outlived[c];
-  }
-}
-
 bool parse_quantile(const std::string& text, double* value, std::string* error) {
   char* end = nullptr;
   *value = std::strtod(text.c_str(), &end);
@@ -195,6 +183,20 @@ bool parse_class(const std::string& text, LifetimeClass* value, std::string* err
 }
 
 }  // namespace
+
+void count_classes(const Survey& survey, Prediction* prediction) {
+  for (int c = 0; c < kLifetimeClasses; ++c)
+    prediction->placements[c] = prediction->outlived[c] = 0;
+  size_t alive = 0;
+  for (size_t i = 0; i < prediction->classes.size(); ++i) {
+    const uint8_t c = prediction->classes[i];
+    ++prediction->placements[c];
+    const int64_t bound = kLifetimeClassRows[c].bound.n;
+    uint64_t lived = survey.lifetimes[i];
+    if (lived == kNeverFreed) lived = survey.duration - survey.births[alive++];
+    if (bound != 0 && lived > static_cast<uint64_t>(bound)) ++prediction->outlived[c];
+  }
+}
 
 bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* error) {
   using Kind = PredictorSpec::Kind;
@@ -220,9 +222,14 @@ bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* 
     spec->model = rest;
     return true;
   }
+  if (name == "online" || (name == "state" && !rest.empty())) {
+    spec->kind = Kind::online;
+    (name == "online" ? spec->interval : spec->state) = rest;
+    return true;
+  }
   *error = "no predictor '" + text +
-           "'; there are oracle, site[:QUANTILE], exact[:QUANTILE], model:FILE, constant:CLASS and "
-           "none";
+           "'; there are oracle, site[:QUANTILE], exact[:QUANTILE], model:FILE, constant:CLASS, "
+           "none, online[:INTERVAL] and state:FILE";
   return false;
 }
 
@@ -266,8 +273,8 @@ bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& tea
   prediction->known_contexts = survey.context_table.size();
   if (spec.kind == Kind::oracle) {
     classes = classes_by_oracle(survey);
-  } else if (spec.kind == Kind::constant || spec.kind == Kind::none) {
-    const LifetimeClass c = spec.kind == Kind::none ? LifetimeClass::mixed : spec.constant;
+  } else if (spec.kind == Kind::constant || spec.kind == Kind::none || spec.kind == Kind::online) {
+    const LifetimeClass c = spec.kind == Kind::constant ? spec.constant : LifetimeClass::mixed;
     std::fill(classes.begin(), classes.end(), static_cast<uint8_t>(c));
   } else {
     std::vector<uint8_t> by_context;
@@ -280,7 +287,7 @@ bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& tea
     for (size_t i = 0; i < classes.size(); ++i) classes[i] = by_context[survey.contexts[i]];
   }
   inject_errors(spec, survey, &classes);
-  count(survey, prediction);
+  count_classes(survey, prediction);
   return true;
 }
 

@@ -9,6 +9,10 @@
 //   model:FILE    a model of `llamalloc train`, by the names of the stack's frames
 //   constant:C    always class C of contracts/lifetime_classes.def
 //   none          no prediction: everything to the group `unknown`
+//   online[:N]    no table: the policy learns while the trace runs, as a process does with the
+//   option
+//                 `learn`; N bytes between samples (sample_interval)
+//   state:FILE    the same, and it begins with what earlier runs left in FILE
 //
 // The default Q is 0.9999: the tail rule of python/llamalloc/learning/labels.py. The rule's special
 // cases (objects still alive at the end, and contexts that become `mixed`) are the same here, with
@@ -25,11 +29,13 @@
 namespace llamalloc::sim {
 
 struct PredictorSpec {
-  enum class Kind { oracle, site, exact, model, constant, none };
+  enum class Kind { oracle, site, exact, model, constant, none, online };
   Kind kind = Kind::oracle;
   double quantile = 0.9999;
   std::string model;
   LifetimeClass constant = LifetimeClass::mixed;
+  std::string interval;          // online: as an option has it; empty: the default
+  std::string state;             // online: empty: nothing was learned before
   double error = 0;              // share that gets a wrong class
   bool error_by_object = false;  // a share of placements, not of contexts
   uint64_t seed = 1;
@@ -54,6 +60,9 @@ struct Prediction {
 // False: `error` says why (a model that does not load).
 bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& teacher,
              Prediction* prediction, std::string* error);
+
+// Counts anew what *prediction->classes mean: a policy that learns gave others.
+void count_classes(const Survey& survey, Prediction* prediction);
 
 // How the objects of a context or site ended, by class; and the rule that makes a label from that.
 struct Lives {

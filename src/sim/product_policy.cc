@@ -9,7 +9,8 @@ void SimWorld::report_misuse(const void* p, const Span*, const char* what) {
 }
 
 // What the worker and the fast path do with a prediction.
-Placement::Choice SimWorld::choose(ThreadCache&, const llamalloc::Request&, bool) {
+Placement::Choice SimWorld::choose(ThreadCache& cache, const llamalloc::Request& request, bool) {
+  if (stacks != nullptr) return choose_learned(cache, request);
   if (context >= said_.size()) said_.resize(context + size_t{1}, kNothing);
   const uint64_t key = PredictionCache::site_key({context + uintptr_t{1}, 0}, 0);
   llamalloc::Prediction known = placement_.cache().find(key);
@@ -21,10 +22,35 @@ Placement::Choice SimWorld::choose(ThreadCache&, const llamalloc::Request&, bool
   return {.key = key, .lifetime = known.lifetime, .group = known.group, .known = true};
 }
 
+Placement::Choice SimWorld::choose_learned(ThreadCache& cache, const llamalloc::Request& request) {
+  cache.own_stack = stacks->bounds(stack);
+  const Placement::Choice choice = engine->choose_known(
+      cache, request, [&] { return stacks->code(stack); },
+      [&](StackTrace* trace) { stacks->unwind(stack, trace); });
+  chosen = choice.lifetime;
+  return choice;
+}
+
 std::unique_ptr<ProductPolicy> ProductPolicy::make() {
   std::unique_ptr<ProductPolicy> made(new ProductPolicy);
   made->engine_.placement_on = true;
   return made->pages_.open() ? std::move(made) : nullptr;
+}
+
+std::unique_ptr<ProductPolicy> ProductPolicy::make_learning(TraceInput& input,
+                                                            const LearningOptions& options,
+                                                            std::string* error) {
+  std::unique_ptr<ProductPolicy> made = make();
+  *error = "cannot reserve 9 TiB of address space; raise `ulimit -v`";
+  if (made == nullptr) return nullptr;
+  Engine& engine = made->engine_;
+  engine.options = options.process;
+  engine.heap.pages().share_pages_below(options.process.share_pages_below / kHugePageSize);
+  made->keep_ = options.keep;
+  made->learning_ = std::make_unique<SimLearning>(engine, input);
+  made->world_.engine = &engine;
+  made->world_.stacks = &made->learning_->stacks();
+  return made->learning_->open(options.state, error) ? std::move(made) : nullptr;
 }
 
 ProductPolicy::Thread& ProductPolicy::thread_of(uint32_t number) {
@@ -64,7 +90,18 @@ void ProductPolicy::start_sampling(Nanos now) {
   engine_.threads.wake_all();
 }
 
+// As start() of the runtime.
+void ProductPolicy::start_learning(Nanos now) {
+  predicting_ = true;
+  learning_->start(now);
+  engine_.has_worker = true;
+  next_step_ = now;
+}
+
 char* ProductPolicy::place(const Request& request, bool grows) {
+  world_.stack = request.stack;
+  world_.chosen = LifetimeClass::mixed;
+  if (learning_ != nullptr && !predicting_) start_learning(request.now);
   world_.context = request.context;
   world_.predicted = request.lifetime;
   if (!predicting_ && group_of(request.lifetime) != PageGroup::unknown) {
@@ -73,7 +110,10 @@ char* ProductPolicy::place(const Request& request, bool grows) {
   }
   void* p =
       engine_.allocate(cache_of(request.thread),
-                       {.size = request.size, .alignment = request.alignment(), .grows = grows});
+                       {.size = request.size,
+                        .site = learning_ ? learning_->stacks().site(request.stack) : CallSite{},
+                        .alignment = request.alignment(),
+                        .grows = grows});
   if (p == nullptr) return nullptr;
   rounding_ += taken_for(*engine_.heap.find(p)) - request.size;
   return static_cast<char*>(p);
@@ -125,7 +165,17 @@ uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& 
 
 void ProductPolicy::advance(Nanos now) {
   pages_.time = now;
+  if (learning_ != nullptr && predicting_) learning_->work(now);
   next_step_ = now + engine_.step(now, predicting_);
+}
+
+std::vector<GateNote> ProductPolicy::gate_notes() const {
+  return learning_ ? learning_->notes() : std::vector<GateNote>{};
+}
+
+bool ProductPolicy::finish(Nanos now, std::string* error) {
+  pages_.time = now;
+  return learning_ == nullptr || keep_.empty() || learning_->write(keep_, now, error);
 }
 
 Losses ProductPolicy::losses() {

@@ -7,6 +7,9 @@
 //
 // So a context keeps a demoted class until the predictor itself says another one, which only an
 // oracle and injected errors do.
+//
+// A policy that learns (sim_learning.h) is given no classes. It chooses them as a process does, by
+// the stacks of the trace (Engine::choose_known).
 #pragma once
 
 #include <memory>
@@ -14,6 +17,7 @@
 
 #include "engine/engine.h"
 #include "sim/policy.h"
+#include "sim/sim_learning.h"
 #include "sim/sim_pages.h"
 
 namespace llamalloc::sim {
@@ -25,8 +29,9 @@ class SimWorld final : public World {
   explicit SimWorld(Placement& placement) : placement_(placement) {}
 
   Placement::Choice choose(ThreadCache&, const llamalloc::Request&, bool) override;
-  // One frame, which stands for the context.
+  // Without stacks: one frame, which stands for the context.
   void trace_stack(const CallSite&, StackTrace* out) override {
+    if (stacks != nullptr) return stacks->unwind(stack, out);
     out->depth = 1;
     out->frames[0] = context + uintptr_t{1};
   }
@@ -38,13 +43,18 @@ class SimWorld final : public World {
   void report_misuse(const void*, const Span*, const char* what) override;
   void note_wrong_size(const void*, const Span*, size_t) override {}
 
+  Engine* engine = nullptr;  // both are set where the policy learns
+  TraceStacks* stacks = nullptr;
   // Of the next allocation.
+  uint32_t stack = 0;
   uint32_t context = 0;
   LifetimeClass predicted = LifetimeClass::mixed;
+  LifetimeClass chosen = LifetimeClass::mixed;  // of the last one, where the policy learns
   bool wanted = false;
   bool wanted_for_idle = false;
 
  private:
+  Placement::Choice choose_learned(ThreadCache& cache, const llamalloc::Request& request);
   static constexpr uint8_t kNothing = kLifetimeClasses;
 
   Placement& placement_;
@@ -55,6 +65,10 @@ class ProductPolicy final : public Policy {
  public:
   // Null: no address space.
   static std::unique_ptr<ProductPolicy> make();
+  // As make_learning_policy.
+  static std::unique_ptr<ProductPolicy> make_learning(TraceInput& input,
+                                                      const LearningOptions& options,
+                                                      std::string* error);
 
   uint64_t allocate(const Request& request) override;
   void free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) override;
@@ -67,6 +81,10 @@ class ProductPolicy final : public Policy {
   void advance(Nanos now) override;
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
+  bool learns() const override { return learning_ != nullptr; }
+  LifetimeClass chosen() const override { return world_.chosen; }
+  std::vector<GateNote> gate_notes() const override;
+  bool finish(Nanos now, std::string* error) override;
   bool is_consistent() override {
     return engine_.heap.is_consistent() && pages_.ledger.is_consistent();
   }
@@ -87,6 +105,7 @@ class ProductPolicy final : public Policy {
   Thread& thread_of(uint32_t number);
   ThreadCache* cache_of(uint32_t number);
   void start_sampling(Nanos now);
+  void start_learning(Nanos now);
   char* place(const Request& request, bool grows);
   void call_worker(Nanos now);
   static uint64_t taken_for(const Span& span) {
@@ -103,6 +122,8 @@ class ProductPolicy final : public Policy {
   Nanos next_step_ = Nanos::max();                // the worker starts when it is first wanted
   bool predicting_ = false;  // some object was given a class: a process has a model loaded
   uint64_t rounding_ = 0;
+  std::unique_ptr<SimLearning> learning_;  // null: it is given classes
+  std::string keep_;
 };
 
 }  // namespace llamalloc::sim

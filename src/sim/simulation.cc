@@ -62,8 +62,9 @@ class Simulation {
     }
     is_over_ = true;
     while (next_moment_ < outcome_.moments.size()) reach(survey_.duration + 1);
+    outcome_.gate = policy_.gate_notes();
     outcome_.acquired = policy_.ledger().acquired() + policy_.direct().acquired();
-    return true;
+    return policy_.finish(clock_at(survey_.duration), error);
   }
 
  private:
@@ -151,6 +152,7 @@ class Simulation {
     if (!predict(event, &object)) return false;
     object.size = asked(event.size);
     object.address = policy_.allocate(request(event, object));
+    if (policy_.learns()) classify(event, policy_.chosen(), &object);
     return placed(object, 0);
   }
 
@@ -158,28 +160,41 @@ class Simulation {
     const uint32_t slot = slots_.find(event.object);
     if (slot == SlotTable::kNone) return false;
     Object& object = objects_[slot];
-    if (is_new_placement(object.size, event.size) && !predict(event, &object)) return false;
+    const bool is_placement = is_new_placement(object.size, event.size);
+    const auto old_class = static_cast<LifetimeClass>(object.lifetime);
+    const uint64_t old_address = object.address;
+    if (is_placement && !predict(event, &object)) return false;
     object.address = policy_.resize(object.address, object.size, request(event, object));
+    if (is_placement && policy_.learns())
+      classify(event, object.address == old_address ? old_class : policy_.chosen(), &object);
     const uint64_t before = object.size;
     object.size = asked(event.size);
     return placed(object, before);
   }
 
+  // A policy that learns says the class afterwards.
   bool predict(const Event& event, Object* object) {
     if (placement_ >= prediction_.classes.size()) return false;
     object->context = survey_.contexts[placement_];
-    object->lifetime = prediction_.classes[placement_++];
-    const int64_t bound = kLifetimeClassRows[object->lifetime].bound.n;
+    const auto lifetime = static_cast<LifetimeClass>(prediction_.classes[placement_++]);
+    if (!policy_.learns()) classify(event, lifetime, object);
+    return true;
+  }
+
+  void classify(const Event& event, LifetimeClass lifetime, Object* object) {
+    object->lifetime = static_cast<uint8_t>(lifetime);
+    const int64_t bound = row(lifetime).bound.n;
     object->due = bound ? now_.n + bound : INT64_MAX;
     ++outcome_.classes[object->lifetime].objects;
     outcome_.classes[object->lifetime].bytes += event.size;
-    return true;
+    if (policy_.learns()) outcome_.chosen.push_back(object->lifetime);
   }
 
   Request request(const Event& event, const Object& object) const {
     return {asked(event.size),    now_,
             event.thread,         static_cast<LifetimeClass>(object.lifetime),
-            event.alignment_log2, object.context};
+            event.alignment_log2, object.context,
+            event.stack};
   }
 
   bool placed(const Object& object, uint64_t before) {

@@ -50,6 +50,8 @@ struct Outcome {
   uint64_t acquired = 0;        // huge pages, counting every time
   uint64_t events = 0;
   ClassCount classes[kLifetimeClasses];
+  std::vector<uint8_t> chosen;  // by a policy that learns: the class of each placement
+  std::vector<GateNote> gate;   // and what its gate decided
 };
 
 struct RunOptions {

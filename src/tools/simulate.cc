@@ -28,6 +28,7 @@ struct Arguments {
   std::string predictor = "oracle";
   PredictorSpec spec;
   RunOptions run;
+  LearningOptions learning;
   bool progress = false;
 };
 
@@ -43,7 +44,14 @@ void print_help() {
       kSyntheticNames);
   for (const PolicyName& row : kPolicyNames) printf("      %-14s %s\n", row.name, row.meaning);
   printf(
-      "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none\n"
+      "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none,\n"
+      "                     online[:INTERVAL], state:FILE: the process learns while it runs, as "
+      "with\n"
+      "                     the option learn, with so many bytes between samples (512KiB); or "
+      "from\n"
+      "                     what earlier runs left in a state file. Only for the policy llamalloc\n"
+      "  --keep FILE        with these, write what was learned to this state file in the end\n"
+      "  --conf OPTIONS     with these, options of the process: segregate:always, ...\n"
       "  --learn TRACE      learn site and exact from this trace instead of the replayed one\n"
       "  --error SHARE      share of contexts that get a wrong class (0 to 1)\n"
       "  --error-objects    --error is a share of objects instead of contexts\n"
@@ -74,11 +82,35 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
   return text[0] >= '0' && text[0] <= '9' && *end == 0 && *count <= most;
 }
 
+int option_faults = 0;
+void print_fault(const char* message) {
+  fprintf(stderr, "llamalloc-simulate: %s\n", message);
+  ++option_faults;
+}
+
+// 0: go on; else the exit status plus one.
+int check_learning(Arguments* arguments) {
+  LearningOptions& learning = arguments->learning;
+  const PredictorSpec& spec = arguments->spec;
+  learning.state = spec.state;
+  if (spec.kind != PredictorSpec::Kind::online)
+    return learning.keep.empty() ? 0 : 1 + wrong("--keep needs the predictor online or state:FILE");
+  if (arguments->policy != "llamalloc")
+    return 1 + wrong("online and state:FILE are only for the policy llamalloc");
+  if (spec.interval.empty()) return 0;
+  const char* fault = nullptr;
+  const std::string& interval = spec.interval;
+  if (learning.process.set("sample_interval", 15, interval.data(), interval.size(), false, &fault))
+    return 0;
+  return 1 + wrong("online:" + interval + ": " + fault + "; write it as in online:512KiB");
+}
+
 // 0: go on; else the exit status plus one.
 int parse(int argc, char** argv, Arguments* arguments) {
   static const option kOptions[] = {
       {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
       {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
+      {"keep", 1, nullptr, 'k'},     {"conf", 1, nullptr, 'f'},
       {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
       {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
       {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
@@ -93,6 +125,14 @@ int parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 'l':
         arguments->learn = optarg;
+        break;
+      case 'k':
+        arguments->learning.keep = optarg;
+        break;
+      case 'f':
+        option_faults = 0;
+        arguments->learning.process.parse(optarg, false, print_fault, "--conf");
+        if (option_faults != 0) return 1 + 2;
         break;
       case 'c':
         arguments->pace = optarg;
@@ -129,7 +169,7 @@ int parse(int argc, char** argv, Arguments* arguments) {
   arguments->trace = argv[optind];
   std::string error;
   if (!parse_predictor(arguments->predictor, &arguments->spec, &error)) return 1 + wrong(error);
-  return 0;
+  return check_learning(arguments);
 }
 
 bool is_policy(const std::string& name) {
@@ -191,9 +231,11 @@ int run(const Arguments& arguments) {
   Prediction prediction;
   if (!predict(arguments.spec, own, teacher ? other : own, &prediction, &error))
     return failed("predictor " + arguments.predictor, error);
-  const auto policy = make_policy(arguments.policy);
-  if (policy == nullptr)
-    return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
+  const bool learns = arguments.spec.kind == PredictorSpec::Kind::online;
+  error = "cannot reserve 9 TiB of address space; raise `ulimit -v`";
+  const auto policy = learns ? make_learning_policy(*input, arguments.learning, &error)
+                             : make_policy(arguments.policy);
+  if (policy == nullptr) return failed(arguments.policy, error);
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
   if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))
@@ -202,6 +244,10 @@ int run(const Arguments& arguments) {
   const double start = processor_seconds();
   if (!simulate(*input, survey, prediction, *policy, options, &outcome, &error))
     return failed(arguments.trace, error);
+  if (learns) {
+    prediction.classes = std::move(outcome.chosen);
+    count_classes(survey, &prediction);
+  }
   const RunNames names{arguments.trace,      arguments.policy,    arguments.predictor,
                        arguments.spec.error, arguments.spec.seed, processor_seconds() - start};
   puts(to_json(names, survey, prediction, outcome).c_str());

@@ -33,9 +33,44 @@ class TraceFile final : public sim::TraceInput {
     }
     return names;
   }
+  std::vector<sim::CodeFrame> code(uint32_t stack) override {
+    const trace::Tables& tables = reader_->tables();
+    std::vector<sim::CodeFrame> places;
+    if (stack >= tables.stacks.size()) return places;
+    for (const uint32_t index : tables.stacks[stack])
+      places.push_back(place(tables.frames[index], tables.modules));
+    return places;
+  }
+  sim::TraceProgram program() override {
+    const trace::Tables& tables = reader_->tables();
+    for (const trace::Frame& frame : tables.frames)
+      if ((frame.name == "main" || frame.name == "_start") && frame.module < tables.modules.size())
+        return program_of(tables.modules[frame.module]);
+    return {};
+  }
   std::string fault() override { return reader_->error(); }
 
  private:
+  static uint64_t build_of(const trace::Module& module) {
+    std::vector<uint8_t> id;
+    for (size_t i = 0; i + 1 < module.build_id.size(); i += 2)
+      id.push_back(static_cast<uint8_t>(std::stoul(module.build_id.substr(i, 2), nullptr, 16)));
+    return hash_build_id(id.data(), id.size());
+  }
+  // Where code lies in the file is where it lies in memory, in what common linkers make.
+  static sim::CodeFrame place(const trace::Frame& frame,
+                              const std::vector<trace::Module>& modules) {
+    if (frame.module < modules.size()) {
+      const trace::Module& module = modules[frame.module];
+      return {frame.address,
+              code_key(build_of(module), frame.address - module.start + module.file_offset)};
+    }
+    if (!frame.name.empty()) return place_of(frame.name);
+    return {frame.address, 0};
+  }
+  static sim::TraceProgram program_of(const trace::Module& module) {
+    return {build_of(module), module.path.substr(module.path.rfind('/') + 1)};
+  }
   class Source final : public trace::EventSource {
    public:
     explicit Source(trace::TraceReader& reader) : reader_(reader) {}

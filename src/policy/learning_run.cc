@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/learning_run.h"
+
+#include <algorithm>
+
+namespace llamalloc {
+
+void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree& tree,
+                          PageSource& scratch) {
+  if (with_gate) {
+    GateKept kept = state.header.gate;
+    if (state.header.runs % kRunsUntilRetrial == 0) kept.age();
+    gate_ = Gate(kept);
+  }
+  NodeArray best;
+  if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, scratch, &best)) return;
+  for (const LearnedNode& node : best.view())
+    learner_.take_in(node.key, node.level, node.differs, node.evidence);
+  best.give_back();
+  learner_.show_all(tree);
+}
+
+// ----- Rounds -----
+
+void LearningRun::round(const Tables& tables, Nanos now) {
+  if (forked_) forget_parent();
+  const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
+  // Once more a round later: a thread may have published what it had looked up before.
+  if (changed || changed_before_) tables.cache.clear();
+  changed_before_ = changed;
+  const Nanos rest{(tables.system.now() - now).n * kShareOfTime};
+  next_round_ = now + (rest < kRound ? kRound : rest);
+}
+
+bool LearningRun::step_gate(Nanos now, size_t held, size_t live) {
+  const Learner::Shares shares = learner_.shares();
+  const bool was = gate_.is_on();
+  const bool on = gate_.step(now, {.held = held,
+                                   .live = live,
+                                   .short_share = shares.short_lived,
+                                   .long_share = shares.long_lived});
+  if (on != was) changed_before_ = true;
+  return on;
+}
+
+void LearningRun::fork_at(Nanos now) {
+  began_ = now;
+  forked_ = wrote_ = true;
+}
+
+void LearningRun::forget_parent() {
+  forked_ = false;
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    Learner::Node& node = learner_.node(i);
+    node.prior.add(node.now);
+    node.now = node.steady = node.saved = {};
+  }
+}
+
+// ----- Keeping -----
+
+// This run's evidence, as the file has it or as it will have it.
+bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
+  if (!out->make_room(learner_.size(), scratch)) return learner_.size() == 0;
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    const Learner::Node& node = learner_.node(i);
+    const Evidence& evidence = part == Part::saved ? node.saved : node.steady;
+    if (is_empty(evidence)) continue;
+    LearnedNode kept;
+    kept.key = node.key;
+    kept.level = node.level & 0x7f;
+    kept.differs = node.deeper;
+    kept.evidence = evidence;
+    out->append(kept);
+  }
+  std::sort(out->data(), out->data() + out->size(),
+            [](const LearnedNode& a, const LearnedNode& b) { return a.key < b.key; });
+  return true;
+}
+
+bool LearningRun::add_to(LearnedState* file, uint64_t build, PageSource& scratch,
+                         NodeArray* merged) {
+  if (!wrote_) {
+    age_nodes({file->nodes.data(), file->nodes.size()});
+    ++file->header.runs;
+  }
+  file->header.program = build;
+  file->header.gate = gate_.kept();
+  NodeArray before, now;
+  const bool whole =
+      collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now) &&
+      merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
+  before.give_back();
+  now.give_back();
+  return whole;
+}
+
+void LearningRun::note_saved() {
+  wrote_ = true;
+  for (uint32_t i = 0; i < learner_.size(); ++i) learner_.node(i).saved = learner_.node(i).steady;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run of a program learns and decides: rounds of the learner, steps of the gate, and what
+// of it goes into the state file. Clocks, threads, locks and files belong to the caller: a process
+// (runtime/learning.h) or a simulation (sim/learning_policy.h).
+//
+//   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake -->
+//   add_to(state)
+#pragma once
+
+#include "base/options.h"
+#include "policy/gate.h"
+#include "policy/learned_state.h"
+#include "policy/learner.h"
+#include "predict/prediction_cache.h"
+
+namespace llamalloc {
+
+class LearningRun {
+ public:
+  static constexpr Nanos kRound = Nanos::seconds(1);
+  static constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
+  static constexpr Nanos kFirstSave = Nanos::seconds(10);
+  static constexpr Nanos kSave = Nanos::seconds(60);
+  static constexpr size_t kMostKept = Learner::kMostNodes / 2;
+  static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
+
+  // What a round reads and writes. system: its clock, and memory for the time of the round.
+  struct Tables {
+    Profiler& profiler;
+    ContextTree& tree;
+    PredictionCache& cache;
+    PageSource& system;
+  };
+
+  // False: no memory.
+  bool open(MetadataArena& arena) { return learner_.open(arena); }
+  void begin(Nanos now) { began_ = now; }
+
+  // What earlier runs left. The best known contexts are taken: what this run meets needs room, too.
+  // with_gate: it is of this build, so that the gate's figures are true here.
+  void take_in(const LearnedState& state, bool with_gate, ContextTree& tree, PageSource& scratch);
+
+  bool is_round_due(Nanos now) const { return now >= next_round_; }
+  void round(const Tables& tables, Nanos now);
+  // Whether the gate is open.
+  bool step_gate(Nanos now, size_t held, size_t live);
+
+  // Adds to *file what this run saw since note_saved, and counts the run there. *merged, which must
+  // hold none, are then the nodes to write with the header. False: no memory.
+  bool add_to(LearnedState* file, uint64_t build, PageSource& scratch, NodeArray* merged);
+  // What add_to gave was written.
+  void note_saved();
+
+  // A forked child adds what it sees itself. It is no run of its own: servers fork thousands of
+  // them, and each run ages what is in the file.
+  void fork_at(Nanos now);
+
+  Learner& learner() { return learner_; }
+  const Gate& gate() const { return gate_; }
+
+ private:
+  enum class Part { saved, steady };
+  bool collect(Part part, PageSource& scratch, NodeArray* out);
+  void forget_parent();
+
+  Learner learner_;
+  Gate gate_;
+  Nanos began_{};
+  Nanos next_round_{};
+  bool changed_before_ = false;
+  bool forked_ = false;  // since the last round
+  bool wrote_ = false;   // this run is counted in the file
+};
+
+}  // namespace llamalloc
