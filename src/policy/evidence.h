@@ -31,6 +31,7 @@ struct Evidence {
   void take_away(const Evidence& other);  // not below zero
   // Half of each count: what was seen long ago counts less.
   void halve();
+  friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
 // So many samples before objects are taken for short-lived, or for long-lived.

@@ -14,6 +14,8 @@ constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
 constexpr Nanos kCollapse = Nanos::seconds(3);
 constexpr double kCollapsed = 0.5;
+constexpr uint32_t kEnoughStaying = 8;  // samples
+constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
 constexpr uint32_t kRowsALock = 256;
 
@@ -39,8 +41,9 @@ struct Learner::Row {
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
-  double live;  // bytes
-  int shift;    // counts are divided by two to this, so that they fit
+  double live;     // bytes
+  uint32_t alive;  // samples
+  int shift;       // counts are divided by two to this, so that they fit
   uint32_t node;
   bool done;
 };
@@ -48,7 +51,8 @@ struct Learner::Row {
 struct Learner::Rows {
   Row* row = nullptr;
   uint32_t count = 0;
-  double live = 0;  // bytes
+  double live = 0;       // bytes
+  uint32_t staying = 0;  // samples alive, of contexts that the last round knew to stay
 };
 
 bool Learner::open(MetadataArena& arena) {
@@ -102,6 +106,7 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     rows->live += live.weight * static_cast<double>(live.size);
     if (live.context >= rows->count) return;
+    ++rows->row[live.context].alive;
     rows->row[live.context].live += live.weight * static_cast<double>(live.size);
     Evidence& evidence = rows->row[live.context].evidence;
     uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
@@ -175,6 +180,15 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
       any = any || !row.done;
     }
     if (!any) return;
+  }
+}
+
+void Learner::count_staying(Rows& rows) const {
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Row& row = rows.row[i];
+    const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
+    if (shown < kDeeper && group_of(static_cast<LifetimeClass>(shown)) == PageGroup::permanent)
+      rows.staying += row.alive;
   }
 }
 
@@ -267,12 +281,26 @@ void Learner::sum_shares(const Rows& rows) {
              alive > 0 ? longer / alive : 0};
 }
 
-void Learner::notice_collapse(double live, Nanos now) {
-  if (live >= most_live_ || now - most_live_at_ > kCollapse) {
-    most_live_ = live;
+// A program that ends frees what it stored, too. A load that drops leaves that, so its deaths count
+// at once; where nothing is known to stay, only after the program went on for a while.
+void Learner::notice_collapse(const Rows& rows, Nanos now) {
+  if (rows.live >= most_live_ || now - most_live_at_ > kCollapse) {
+    most_live_ = rows.live;
+    most_staying_ = rows.staying;
     most_live_at_ = now;
   }
-  collapsing_ = live < kCollapsed * most_live_;
+  const bool stored =
+      most_staying_ >= kEnoughStaying && rows.staying >= kStillStaying * most_staying_;
+  collapsing_ = rows.live < kCollapsed * most_live_ && !stored;
+}
+
+void Learner::begin_anew() {
+  for (uint32_t i = 0; i < count_; ++i) {
+    Node& node = nodes_[i];
+    node.prior.add(node.now);
+    node.now = node.steady = node.saved = {};
+  }
+  most_live_ = 0;
 }
 
 bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Nanos now,
@@ -287,8 +315,9 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   gather(profiler, now, began, &rows);
   forget_counts();
   descend(profiler.stacks(), rows);
+  count_staying(rows);
   decide_parts();
-  notice_collapse(rows.live, now);
+  notice_collapse(rows, now);
   bool changed = false;
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];

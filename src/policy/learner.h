@@ -61,11 +61,15 @@ class Learner {
   // Shows what was taken in.
   void show_all(ContextTree& tree);
 
+  // A forked child: what its parent learned is known, and nothing of it is the child's own.
+  void begin_anew();
+
   // scratch: for the time of the call. True: the tree says something new of a context.
   bool round(Profiler& profiler, ContextTree& tree, PageSource& scratch, Nanos now, Nanos began);
 
   uint32_t size() const { return count_; }
   Node& node(uint32_t i) { return nodes_[i]; }
+  const Node& node(uint32_t i) const { return nodes_[i]; }
   Shares shares() const { return shares_; }
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
   bool is_consistent() const;
@@ -81,20 +85,22 @@ class Learner {
   void descend(const StackTable& stacks, Rows& rows);
   bool enter(Row& row, uint64_t key, int level);
   bool is_split(const Node& node) const;
+  void count_staying(Rows& rows) const;
   void decide_parts();
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
   bool show(Node& node);
   void fill(ContextTree& tree) const;
   void sum_shares(const Rows& rows);
-  void notice_collapse(double live, Nanos now);
+  void notice_collapse(const Rows& rows, Nanos now);
   uint32_t intern(uint64_t key, int level);
 
   Node* nodes_ = nullptr;
   uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1
   uint32_t count_ = 0;
   Shares shares_;
-  double most_live_ = 0;  // bytes, of late
+  double most_live_ = 0;       // bytes, of late
+  uint32_t most_staying_ = 0;  // samples alive then, of contexts known to stay
   Nanos most_live_at_{};
   bool collapsing_ = false;
 };

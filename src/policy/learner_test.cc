@@ -66,6 +66,14 @@ class LearnerTest : public testing::Test {
     }
   }
 
+  const Learner::Node& node_of(const std::vector<uintptr_t>& frames) {
+    const uint64_t key = ContextPath(stack(frames).codes[0], size_bucket(kSize)).key();
+    for (uint32_t i = 0; i < learner_.size(); ++i)
+      if (learner_.node(i).key == key) return learner_.node(i);
+    ADD_FAILURE() << "no node";
+    return learner_.node(0);
+  }
+
   FakePages pages_;
   MetadataArena arena_{pages_};
   Profiler profiler_{arena_, pages_};
@@ -181,6 +189,36 @@ TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
   pass(Nanos::seconds(5));  // it goes on: so that was its load
   round();
   EXPECT_EQ(learner_.node(0).steady.elders, 0);
+}
+
+// A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.
+TEST_F(LearnerTest, ADropThatLeavesWhatStaysIsKeptAtOnce) {
+  stay({2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  ASSERT_EQ(ask({2}).lifetime, LifetimeClass::never);
+  std::vector<void*> wave;
+  for (int i = 0; i < 100; ++i) wave.push_back(born({1}));
+  round();
+  for (void* p : wave) dies(p);
+  pass(Nanos::millis(500));
+  round();
+  EXPECT_EQ(node_of({1}).steady.deaths[0], 100);
+}
+
+// The same, but what is known to stay goes, too: the program ends.
+TEST_F(LearnerTest, TheEndOfAllIsNotADrop) {
+  std::vector<void*> all;
+  for (int i = 0; i < 10; ++i) all.push_back(born({2}));
+  pass(Nanos::seconds(10));
+  round();
+  for (int i = 0; i < 100; ++i) all.push_back(born({1}));
+  round();
+  for (void* p : all) dies(p);
+  pass(Nanos::millis(500));
+  round();
+  EXPECT_EQ(node_of({1}).steady.deaths[0], 0);
+  EXPECT_EQ(node_of({2}).steady.elders, 10);
 }
 
 // Counts that do not fit are divided alike, so that a rare long life stays rare.

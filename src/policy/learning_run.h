@@ -3,7 +3,8 @@
 // of it goes into the state file. Clocks, threads, locks and files belong to the caller: a process
 // (runtime/learning.h) or a simulation (sim/learning_policy.h).
 //
-//   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake --> add_to(state)
+//   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake -->
+//   add_to(state)
 #pragma once
 
 #include "base/options.h"
@@ -44,11 +45,16 @@ class LearningRun {
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live);
 
-  // Adds to *file what this run saw since note_saved, and counts the run there. *merged, which must
+  // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
+  // else's record of the gate is in it. *merged, which must
   // hold none, are then the nodes to write with the header. False: no memory.
-  bool add_to(LearnedState* file, uint64_t build, PageSource& scratch, NodeArray* merged);
+  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
+              NodeArray* merged);
   // What add_to gave was written.
   void note_saved();
+  // Whether add_to would add something. Deaths count, and what the gate decided: objects may die
+  // long after the last one was sampled.
+  bool has_news() const;
 
   // A forked child adds what it sees itself. It is no run of its own: servers fork thousands of
   // them, and each run ages what is in the file.
@@ -60,10 +66,10 @@ class LearningRun {
  private:
   enum class Part { saved, steady };
   bool collect(Part part, PageSource& scratch, NodeArray* out);
-  void forget_parent();
 
   Learner learner_;
   Gate gate_;
+  GateKept gate_in_file_;  // when it was last read or written
   Nanos began_{};
   Nanos next_round_{};
   bool changed_before_ = false;

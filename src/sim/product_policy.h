@@ -43,7 +43,7 @@ class SimWorld final : public World {
   void report_misuse(const void*, const Span*, const char* what) override;
   void note_wrong_size(const void*, const Span*, size_t) override {}
 
-  Engine* engine = nullptr;       // both are set where the policy learns
+  Engine* engine = nullptr;  // both are set where the policy learns
   TraceStacks* stacks = nullptr;
   // Of the next allocation.
   uint32_t stack = 0;

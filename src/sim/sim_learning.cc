@@ -48,10 +48,13 @@ void SimLearning::work(Nanos now) {
 // What is new of its decision.
 void SimLearning::note(Nanos now) {
   const Gate& gate = run_.gate();
-  GateNote next{static_cast<uint64_t>((now - started_).n), engine_.placement_on, gate.is_late(),
-                gate.kept().verdict, {}};
-  if (!notes_.empty() && notes_.back().placing == next.placing &&
-      notes_.back().late == next.late && notes_.back().verdict == next.verdict)
+  GateNote next{static_cast<uint64_t>((now - started_).n),
+                engine_.placement_on,
+                gate.is_late(),
+                gate.kept().verdict,
+                {}};
+  if (!notes_.empty() && notes_.back().placing == next.placing && notes_.back().late == next.late &&
+      notes_.back().verdict == next.verdict)
     return;
   char text[Gate::kSentence];
   gate.describe(text, sizeof(text));
@@ -63,13 +66,14 @@ bool SimLearning::write(const std::string& path, Nanos now, std::string* error) 
   run_.round(tables(), now);
   NodeArray merged;
   char text[512] = "no memory for the state";
-  const bool written =
-      run_.add_to(&file_, input_.program().build, system_pages, &merged) &&
-      write_learned_state(path.c_str(), file_.header, merged.view(), system_pages, text,
-                          sizeof(text));
+  const bool written = run_.add_to(&file_, input_.program().build, system_pages, &merged) &&
+                       write_learned_state(path.c_str(), file_.header, merged.view(), system_pages,
+                                           text, sizeof(text));
   merged.give_back();
-  if (written) run_.note_saved();
-  else *error = text;
+  if (written)
+    run_.note_saved();
+  else
+    *error = text;
   return written;
 }
 

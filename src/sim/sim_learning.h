@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning in a simulated process, as runtime/learning.h has it: the same rounds and steps of the
-// gate (policy/learning_run.h), at the times when the simulated worker is awake. A state file may be
-// read before the first event, and written after the last.
+// gate (policy/learning_run.h), at the times when the simulated worker is awake. A state file may
+// be read before the first event, and written after the last.
 #pragma once
 
 #include <string>

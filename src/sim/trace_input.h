@@ -42,8 +42,7 @@ class TraceInput {
  protected:
   // Of code that was never built: the same for the same name.
   static CodeFrame place_of(const std::string& name) {
-    const uint64_t hash =
-        hash_build_id(reinterpret_cast<const uint8_t*>(name.data()), name.size());
+    const uint64_t hash = hash_build_id(reinterpret_cast<const uint8_t*>(name.data()), name.size());
     const uint64_t code = code_key(hash, 0);
     return {static_cast<uintptr_t>(code >> 17), code};
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stacks of a trace as an allocation in a process sees them: words in memory that the prediction
-// cache's key is read from (predict/prediction_cache.h), and what the unwinder finds there. So keys
-// of contexts are made by the same code as in a process.
+// The stacks of a trace as an allocation in a process sees them: words in memory that the
+// prediction cache's key is read from (predict/prediction_cache.h), and what the unwinder finds
+// there. So keys of contexts are made by the same code as in a process.
 //
 //   words  [ . . . ret(1) ][ . ret(2) ][ ...            a frame's size is made of its address: the
-//          ^ stack pointer at frame 0                   same in each stack, as that of most functions
+//          ^ stack pointer at frame 0                   same in each stack, as that of most
+//          functions
 //
-// A trace does not hold the sizes of frames; so frames whose size varies (alloca) are not simulated.
+// A trace does not hold the sizes of frames; so frames whose size varies (alloca) are not
+// simulated.
 #pragma once
 
 #include <memory>

@@ -45,8 +45,10 @@ void print_help() {
   for (const PolicyName& row : kPolicyNames) printf("      %-14s %s\n", row.name, row.meaning);
   printf(
       "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none,\n"
-      "                     online[:INTERVAL], state:FILE: the process learns while it runs, as with\n"
-      "                     the option learn, with so many bytes between samples (512KiB); or from\n"
+      "                     online[:INTERVAL], state:FILE: the process learns while it runs, as "
+      "with\n"
+      "                     the option learn, with so many bytes between samples (512KiB); or "
+      "from\n"
       "                     what earlier runs left in a state file. Only for the policy llamalloc\n"
       "  --keep FILE        with these, write what was learned to this state file in the end\n"
       "  --conf OPTIONS     with these, options of the process: segregate:always, ...\n"

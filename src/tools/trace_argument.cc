@@ -58,7 +58,8 @@ class TraceFile final : public sim::TraceInput {
     return hash_build_id(id.data(), id.size());
   }
   // Where code lies in the file is where it lies in memory, in what common linkers make.
-  static sim::CodeFrame place(const trace::Frame& frame, const std::vector<trace::Module>& modules) {
+  static sim::CodeFrame place(const trace::Frame& frame,
+                              const std::vector<trace::Module>& modules) {
     if (frame.module < modules.size()) {
       const trace::Module& module = modules[frame.module];
       return {frame.address,
