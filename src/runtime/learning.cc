@@ -111,18 +111,25 @@ void merge_into_file() {
   learning->complained = true;
 }
 
+bool saw_enough() {
+  return process.profiler.samples() >= kEnoughShort;
+}
+
 // False: another process writes just now. Nothing is written where nothing was learned since, nor
 // where the program installed a filter of system calls, which may end it for those of a file.
 bool save() {
-  if (learning->path[0] == 0 || !learning->run.has_news() || process_world.program_filters_calls())
+  const bool worth_it = learning->run.has_file() || saw_enough();
+  if (learning->path[0] == 0 || !worth_it || !learning->run.has_news() ||
+      process_world.program_filters_calls())
     return true;
   return with_state_lock(learning->path, merge_into_file);
 }
 
-// Processes that share a file often end together, and what one does not write now is lost.
+// Processes that share a file often end together, and what one does not write now is lost. One that
+// saw little, as many a forked child, does not wait.
 void save_or_wait() {
   Waiter pause;
-  for (int tries = 0; !save() && tries < kTries; ++tries) pause.wait(kPause);
+  for (int tries = saw_enough() ? kTries : 0; !save() && tries > 0; --tries) pause.wait(kPause);
 }
 
 // ----- Rounds -----
