@@ -118,4 +118,15 @@ Verdict verdict_of(const Evidence& evidence) {
   return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
 }
 
+bool lives_shorter(const Evidence& before, const Evidence& now) {
+  uint32_t died = 0;
+  for (const uint16_t count : now.deaths) died += count;
+  if (died < kEnoughToFade) return false;
+  Evidence all = before;
+  all.add(now);
+  const Verdict of_all = verdict_of(all), recently = verdict_of(now);
+  return of_all.decided && recently.decided && recently.lifetime < of_all.lifetime &&
+         group_of(recently.lifetime) != group_of(of_all.lifetime);
+}
+
 }  // namespace llamalloc

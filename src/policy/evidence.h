@@ -47,4 +47,9 @@ struct Verdict {
 };
 Verdict verdict_of(const Evidence& evidence);
 
+// Whether objects live shorter now than all evidence together says: enough died since, and these
+// and all that are alive say so. The groups of pages count; classes within one differ by chance.
+inline constexpr uint32_t kEnoughToFade = 128;
+bool lives_shorter(const Evidence& before, const Evidence& now);
+
 }  // namespace llamalloc

@@ -38,6 +38,7 @@ Evidence sum_of(const Learner::Node& node) {
 // A context of this run, and how deep into its stack the nodes have come.
 struct Learner::Row {
   Evidence evidence;
+  Evidence earlier;  // deaths before this window
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
@@ -59,7 +60,8 @@ bool Learner::open(MetadataArena& arena) {
   index_ = arena.make_array<uint32_t>(kIndexSlots);
   if (index_ == nullptr) return false;
   nodes_ = arena.make_array<Node>(kMostNodes);
-  return nodes_ != nullptr;
+  agreed_ = arena.make_array<uint8_t>(kMostContexts);
+  return nodes_ != nullptr && agreed_ != nullptr;
 }
 
 // The node's number; kNone: full.
@@ -91,14 +93,16 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   for (uint32_t i = 0; i < rows->count;) {
     LockGuard guard(table.lock());
     for (const uint32_t stop = i + kRowsALock; i < stop && i < rows->count; ++i) {
-      const LifetimeStats& stats = table.row(i);
       Row& row = rows->row[i];
-      row.stack = stats.stack;
-      row.bucket = stats.bucket;
+      row.stack = table.stack_of(i);
+      row.bucket = table.bucket_of(i);
+      if (table.is_empty(i)) continue;
+      const LifetimeStats& stats = table.row(i);
       const uint32_t most = *std::max_element(stats.deaths, stats.deaths + kTimedClasses);
       row.shift = most > UINT16_MAX ? std::bit_width(most) - 16 : 0;
       for (int c = 0; c < kTimedClasses; ++c)
-        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift);
+        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift),
+        row.earlier.deaths[c] = static_cast<uint16_t>(stats.earlier[c] >> row.shift);
     }
   }
   const int64_t share = (now - began).n / kElderShare;
@@ -303,6 +307,38 @@ void Learner::begin_anew() {
   most_live_ = 0;
 }
 
+// Several windows in a row, as a load comes in waves. *agreed: those so far.
+bool agree(bool shorter, uint8_t* agreed) {
+  *agreed = shorter ? static_cast<uint8_t>(std::min(*agreed + 1, 255)) : 0;
+  return *agreed >= Learner::kWindowsToFade;
+}
+
+// Contexts of which little died in this window are left for the next one.
+void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now) {
+  if (now - window_began_ < kWindow) return;
+  window_began_ = now;
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Evidence& earlier = rows.row[i].earlier;
+    Evidence recent = rows.row[i].evidence;
+    for (int c = 0; c < kTimedClasses; ++c)
+      recent.deaths[c] = static_cast<uint16_t>(recent.deaths[c] - earlier.deaths[c]);
+    uint32_t died = 0;
+    for (const uint16_t count : recent.deaths) died += count;
+    if (died < kEnoughToFade) continue;
+    const bool halve = agree(lives_shorter(earlier, recent), &agreed_[i]);
+    LockGuard guard(table.lock());
+    table.fade(i, halve);
+  }
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].met) fade_prior(nodes_[i]);
+}
+
+void Learner::fade_prior(Node& node) {
+  if (!agree(lives_shorter(node.prior, node.now), &node.agreed)) return;
+  node.prior.halve();
+  if (node.fades < UINT8_MAX) ++node.fades;
+}
+
 bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Nanos now,
                     Nanos began) {
   ScratchPages mappings(pages);
@@ -326,6 +362,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   }
   if (changed) fill(tree);
   sum_shares(rows);
+  fade(profiler.contexts(), rows, now);
   return changed;
 }
 

@@ -41,6 +41,12 @@ class LearnerTest : public testing::Test {
   void die_at_once(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) dies(born(frames, size));
   }
+  void die_after(const std::vector<uintptr_t>& frames, int count, Nanos age) {
+    std::vector<void*> wave;
+    for (int i = 0; i < count; ++i) wave.push_back(born(frames));
+    pass(age);
+    for (void* p : wave) dies(p);
+  }
   void stay(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) born(frames, size);
   }
@@ -219,6 +225,56 @@ TEST_F(LearnerTest, TheEndOfAllIsNotADrop) {
   round();
   EXPECT_EQ(node_of({1}).steady.deaths[0], 0);
   EXPECT_EQ(node_of({2}).steady.elders, 10);
+}
+
+// The program changes: objects that lived for seconds now die at once.
+TEST_F(LearnerTest, ABehaviourThatChangedIsLearnedAnew) {
+  die_after({1}, 2000, Nanos::seconds(5));
+  round();
+  ASSERT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+  for (int i = 0; i < 60; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s) << "not before several windows agree";
+  for (int i = 0; i < 300; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+  die_after({1}, 1, Nanos::seconds(5));  // and back, at once
+  round();
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+}
+
+// A load in waves: between them most objects die at once, but each wave has some that do not.
+TEST_F(LearnerTest, WavesDoNotFade) {
+  for (int wave = 0; wave < 10; ++wave) {
+    die_after({1}, kEnoughShort, Nanos::seconds(5));
+    for (int i = 0; i < 40; ++i) {
+      die_at_once({1}, 15);
+      pass(Nanos::seconds(1));
+      round();
+      EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+    }
+  }
+}
+
+// What earlier runs knew fades, too, and so it does in the file.
+TEST_F(LearnerTest, APriorThatIsOutOfDateFades) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
+  learner_.show_all(tree_);
+  for (int i = 0; i < 360; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_GE(node_of({1}).fades, 11);
 }
 
 // Counts that do not fit are divided alike, so that a rare long life stays rare.

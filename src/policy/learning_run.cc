@@ -15,6 +15,7 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
     gate_ = Gate(kept);
     gate_in_file_ = state.header.gate;
   }
+  has_file_ = true;
   NodeArray best;
   if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, scratch, &best)) return;
   for (const LearnedNode& node : best.view())
@@ -76,6 +77,18 @@ bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
   return true;
 }
 
+// What this run found to be out of date: in the file it is, too.
+void LearningRun::fade(std::span<LearnedNode> nodes) const {
+  const auto by_key = [](const LearnedNode& node, uint64_t key) { return node.key < key; };
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    const Learner::Node& faded = learner_.node(i);
+    if (faded.fades == 0) continue;
+    const auto found = std::lower_bound(nodes.begin(), nodes.end(), faded.key, by_key);
+    if (found == nodes.end() || found->key != faded.key) continue;
+    for (int times = faded.fades; times > 0; --times) found->evidence.halve();
+  }
+}
+
 bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
                          NodeArray* merged) {
   if (!wrote_) {
@@ -95,7 +108,7 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
 }
 
 void LearningRun::note_saved() {
-  wrote_ = true;
+  wrote_ = has_file_ = true;
   for (uint32_t i = 0; i < learner_.size(); ++i) learner_.node(i).saved = learner_.node(i).steady;
   gate_in_file_ = gate_.kept();
 }
@@ -105,7 +118,7 @@ bool LearningRun::has_news() const {
   bool news = gate_.kept() != gate_in_file_;
   for (uint32_t i = 0; i < learner_.size() && !news; ++i) {
     const Learner::Node& node = learner_.node(i);
-    news = node.steady != node.saved;
+    news = node.steady != node.saved || node.fades != 0;
   }
   return news;
 }

@@ -55,6 +55,9 @@ class LearningRun {
   // Whether add_to would add something. Deaths count, and what the gate decided: objects may die
   // long after the last one was sampled.
   bool has_news() const;
+  // Whether a file holds something of this program. A program that has allocated little makes none:
+  // it could decide nothing, and the shell that starts a server must not claim the server's file.
+  bool has_file() const { return has_file_; }
 
   // A forked child adds what it sees itself. It is no run of its own: servers fork thousands of
   // them, and each run ages what is in the file.
@@ -65,6 +68,7 @@ class LearningRun {
 
  private:
   enum class Part { saved, steady };
+  void fade(std::span<LearnedNode> nodes) const;
   bool collect(Part part, PageSource& scratch, NodeArray* out);
 
   Learner learner_;
@@ -75,6 +79,7 @@ class LearningRun {
   bool changed_before_ = false;
   bool forked_ = false;  // since the last round
   bool wrote_ = false;   // this run is counted in the file
+  bool has_file_ = false;
 };
 
 }  // namespace llamalloc
