@@ -7,6 +7,7 @@
 
 #include "base/lifetime_class.h"
 #include "heap/size_class.h"
+#include "pages/huge_page.h"
 
 namespace llamalloc {
 
@@ -22,6 +23,19 @@ constexpr PageGroup group_of_bin(int bin) {
 }
 constexpr size_t slot_size_of(int bin) {
   return kSizeClassRows[bin % kSizeClasses].size;
+}
+
+// Of the spans of a bin. There are few samples: theirs take the fewest blocks that hold a slot, so
+// that sampling costs little memory.
+struct SpanShape {
+  uint16_t blocks, slots;
+};
+constexpr SpanShape shape_of_bin(int bin) {
+  const SizeClassRow& shape = kSizeClassRows[bin % kSizeClasses];
+  if (bin < kLocalBins) return {shape.blocks, shape.slots};
+  const size_t needed = 1 + (shape.size - 1) / kBlockSize;
+  const size_t blocks = needed < kLeastSpanBlocks ? kLeastSpanBlocks : needed;
+  return {static_cast<uint16_t>(blocks), static_cast<uint16_t>(blocks * kBlockSize / shape.size)};
 }
 
 }  // namespace llamalloc

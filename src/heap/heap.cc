@@ -164,8 +164,9 @@ void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
 
 Span* Heap::new_span(int bin_index) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
-  const int words = (shape.slots + 63) / 64;
-  const Blocks blocks{shape.blocks};
+  const SpanShape room = shape_of_bin(bin_index);
+  const int words = (room.slots + 63) / 64;
+  const Blocks blocks{room.blocks};
   const PageHeap::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
@@ -177,10 +178,10 @@ Span* Heap::new_span(int bin_index) {
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
   span->word_count = static_cast<uint8_t>(words);
-  span->slots = span->free_slots = shape.slots;
+  span->slots = span->free_slots = room.slots;
   span->page = place.page;
   for (int w = 0; w < words; ++w) {
-    const int left = shape.slots - w * 64;
+    const int left = room.slots - w * 64;
     span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   }
   set_in_map(*span, blocks, span);
@@ -188,7 +189,7 @@ Span* Heap::new_span(int bin_index) {
 }
 
 void Heap::free_span(Span* span) {
-  const Blocks blocks{kSizeClassRows[span->bin % kSizeClasses].blocks};
+  const Blocks blocks{shape_of_bin(span->bin).blocks};
   set_in_map(*span, blocks, nullptr);
   pages_.give(span->page, span->base, blocks);
 }
@@ -304,7 +305,7 @@ PageCounts Heap::count(const HugePage& page) const {
     const bool run = span.kind != SpanKind::slots;
     const uint32_t objects = run ? 1 : span.slots - span.count_free();
     const int size_class = run ? kSizeClasses : span.bin % kSizeClasses;
-    const size_t bytes = run ? span.bytes : kSizeClassRows[size_class].blocks * kBlockSize;
+    const size_t bytes = run ? span.bytes : shape_of_bin(span.bin).blocks * kBlockSize;
     counts.of[size_class].objects += objects;
     counts.of[size_class].slots += run ? 1 : span.slots;
     counts.allocated += objects * span.object_size();
@@ -340,7 +341,8 @@ size_t Heap::live_bytes() const {
   size_t of_spans = depot_bytes(), taken = 0;
   for (int b = 0; b < kBins; ++b) {
     const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
-    of_spans += bins_[b].spans.load(std::memory_order_relaxed) * shape.blocks * kBlockSize;
+    of_spans +=
+        bins_[b].spans.load(std::memory_order_relaxed) * shape_of_bin(b).blocks * kBlockSize;
     taken += bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
   }
   return less(pages_.used_bytes() + taken, of_spans);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -349,6 +350,20 @@ TEST_F(HeapTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
   EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, ASampleTakesNoMoreBlocksThanItNeeds) {
+  for (int c = 0; c < kSizeClasses; ++c) {
+    const int bin = bin_of(PageGroup::brief, c, true);
+    void* const sample = heap_.take_one(bin);
+    const Span* span = heap_.find(sample);
+    ASSERT_TRUE(span->sampled);
+    EXPECT_EQ(heap_.pages().used_bytes(),
+              align_up(std::max(slot_size_of(bin), kLeastRun), kBlockSize));
+    EXPECT_EQ(heap_.give_one(sample), nullptr);
+    EXPECT_EQ(heap_.pages().used_bytes(), 0u);
+    ASSERT_TRUE(heap_.is_consistent());
+  }
 }
 
 TEST_F(HeapTest, ParkedRunsHelpOutWhereThereIsNoMemory) {

@@ -7,6 +7,7 @@ namespace llamalloc {
 namespace {
 
 constexpr uint32_t kMille = 1000;
+constexpr double kMiB = 1 << 20;
 constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
 constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
@@ -138,6 +139,22 @@ bool Gate::round_is_over() const {
 
 // ----- Blind -----
 
+bool Gate::is_alike() const {
+  return cycle_.peak() >= kAlike * static_cast<double>(kept_.peak) * kMiB;
+}
+
+// What was seen under a much lower load is forgotten when the load grows.
+void Gate::take_in_blind() {
+  if (!is_alike()) return;
+  const double peak = cycle_.peak() / kMiB;
+  const bool grew = kAlike * peak > static_cast<double>(kept_.peak);
+  if (grew && kept_.peak != 0) kept_.blind = {};
+  take_in(&kept_.blind, waste_of_round());
+  const auto most = static_cast<double>(UINT16_MAX);
+  if (peak > kept_.peak)
+    kept_.peak = static_cast<uint16_t>(peak < 1 ? 1 : peak < most ? peak : most);
+}
+
 // What blind placement pins in the troughs of such a load.
 bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
@@ -150,13 +167,13 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   if (may && (proofs_ >= kProofs || known)) return engage();
   if (!round_is_over()) return;
-  take_in(&kept_.blind, waste_of_round());
+  take_in_blind();
   start_round(cycle_.is_low());
 }
 
 // The rest of this trough says what blind placement left.
 void Gate::engage() {
-  if (round_.low.count != 0) take_in(&kept_.blind, waste_of_round());
+  if (round_.low.count != 0) take_in_blind();
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   on_ = late_ = true;
   proofs_ = points_ = 0;
@@ -174,8 +191,10 @@ void Gate::verify(Nanos now) {
   if (!round_is_over() && !waited) return;
   GateWaste placed = waste_of_round();
   if (round_.low.count < kProofs) placed.depth = kNoFigure;
-  judge(now, points_of(placed));
-  if (placed.depth != kNoFigure) take_in(&kept_.placed, placed);
+  if (is_alike()) {
+    judge(now, points_of(placed));
+    if (placed.depth != kNoFigure) take_in(&kept_.placed, placed);
+  }
   start_round(cycle_.is_low());
 }
 

@@ -8,7 +8,8 @@
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
-// is one trough and the high load before it; troughs of another depth are not compared. Rules and
+// is one trough and the high load before it; troughs of another depth are not compared, and neither
+// are loads with a much lower peak, such as that of a server before its users come. Rules and
 // figures follow SpiderMonkey's pretenuring and docs/heap_policy.md: of the recorded loads only
 // those where placement saves (redis, clang, swing) have both short-lived contexts with most bytes
 // and troughs with 32 MiB pinned.
@@ -54,6 +55,7 @@ struct GateKept {
   GateVerdict verdict = GateVerdict::untried;
   uint8_t reversals = 0;  // times that it was given up
   GateWaste blind, placed;
+  uint16_t peak = 0;  // MiB: live bytes of the loads that this was measured under; 0: not known
 
   bool is_valid() const;  // a file may say anything
   // What was decided long ago is tried again.
@@ -68,6 +70,7 @@ class Gate {
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kShort = 0.5;              // shares from which contexts separate
   static constexpr double kLong = 0.25;
+  static constexpr double kAlike = 0.7;          // of a peak: lower loads are not compared
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
   static constexpr uint32_t kPoints = 4;
@@ -113,6 +116,8 @@ class Gate {
   void collect(LoadPhase phase, const GateFigures& figures);
   bool round_is_over() const;
   GateWaste waste_of_round() const;
+  bool is_alike() const;
+  void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);

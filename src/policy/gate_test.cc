@@ -220,6 +220,36 @@ TEST(GateTest, TroughsOfAnotherDepthAreNotCompared) {
   EXPECT_TRUE(server.gate.is_on());
 }
 
+// A server before its users come pins as much of a small peak. Seen with Redis, whose 5,000 clients
+// connect first.
+TEST(GateTest, MuchLowerLoadsAreNotCompared) {
+  Server server = next_run({});
+  const uint32_t rounds = server.gate.kept().blind.rounds;
+  Load small = useless();
+  small.peak = 256 * kMiB;
+  server.run(small, 100);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  EXPECT_EQ(server.gate.kept().blind.rounds, rounds);
+  server.run({}, 40);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateTest, WhatALowLoadLeftIsForgottenWhenItGrows) {
+  Server server;
+  Load small;
+  small.peak = 64 * kMiB;
+  small.blind = {0.3, 0.4};
+  server.run(small, 60);
+  EXPECT_EQ(server.gate.kept().peak, 64);
+  Load large;
+  large.blind = {0.05, 0.2};
+  large.short_share = 0.1;
+  server.run(large, 60);
+  EXPECT_EQ(server.gate.kept().peak, 1024);
+  EXPECT_EQ(server.gate.kept().blind.low, 200u);
+}
+
 TEST(GateTest, GoesOffWithTheLoadAndComesBackWithIt) {
   Server server;
   server.run({}, kHour);

@@ -65,7 +65,6 @@ struct LearnedStart {
   char magic[sizeof(kLearnedMagic)];
   uint32_t version;
   uint32_t nodes;
-  uint16_t reserved;
 };
 
 template <typename Io, typename Waste>
@@ -87,7 +86,7 @@ void lay_out_header(Io& io, Start& start, Header& header) {
   io.number(header.runs);
   io.verdict(header.gate.verdict);
   io.number(header.gate.reversals);
-  io.number(start.reserved);
+  io.number(header.gate.peak);
   lay_out_waste(io, header.gate.blind);
   lay_out_waste(io, header.gate.placed);
 }

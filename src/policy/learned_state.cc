@@ -71,8 +71,8 @@ bool is_name(const char (&name)[kLearnedNameBytes]) {
   return memcmp(header_for({0, name}).name, name, kLearnedNameBytes) == 0;
 }
 
-bool is_sane(const LearnedStart& start, const LearnedHeader& header) {
-  return is_name(header.name) && header.gate.is_valid() && start.reserved == 0;
+bool is_sane(const LearnedHeader& header) {
+  return is_name(header.name) && header.gate.is_valid();
 }
 
 ReadStatus check_program(const LearnedHeader& header, const LearnedProgram& program,
@@ -104,7 +104,7 @@ ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgr
   ReadStatus status = check_start(data, size, &start, &header, error);
   if (status == ReadStatus::ok) status = check_whole(data, size, start.nodes, error);
   if (status != ReadStatus::ok) return status;
-  if (!is_sane(start, header)) return damaged(error, "its header is not sane");
+  if (!is_sane(header)) return damaged(error, "its header is not sane");
   const bool any = program.name[0] == 0;
   if (!any) status = check_program(header, program, error);
   if (status != ReadStatus::ok) return status;

@@ -45,7 +45,7 @@ uint32_t count_filled(LearnedNodes nodes) {
 
 bool write_header(CheckedSink& sink, const LearnedHeader& header, uint32_t nodes) {
   uint8_t bytes[kLearnedHeaderBytes];
-  LearnedStart start{{}, kLearnedVersion, nodes, 0};
+  LearnedStart start{{}, kLearnedVersion, nodes};
   memcpy(start.magic, kLearnedMagic, sizeof(start.magic));
   LittleEndianOut out(bytes);
   lay_out_header(out, start, header);

@@ -64,11 +64,27 @@ bool Learner::open(MetadataArena& arena) {
   return nodes_ != nullptr && agreed_ != nullptr;
 }
 
+// Of the key, or the free one where it would be.
+uint32_t Learner::slot_of(uint64_t key) const {
+  uint32_t slot = static_cast<uint32_t>(key >> 8) & (index_slots_ - 1);
+  while (index_[slot] != 0 && nodes_[index_[slot] - 1].key != key)
+    slot = (slot + 1) & (index_slots_ - 1);
+  return slot;
+}
+
+// So that few nodes take few pages.
+void Learner::grow_index() {
+  if (index_slots_ == kIndexSlots) return;
+  std::fill_n(index_, index_slots_, 0);
+  index_slots_ *= 2;
+  for (uint32_t i = 0; i < count_; ++i) index_[slot_of(nodes_[i].key)] = i + 1;
+}
+
 // The node's number; kNone: full.
 uint32_t Learner::intern(uint64_t key, int level) {
-  uint32_t slot = static_cast<uint32_t>(key >> 8) % kIndexSlots;
-  for (; index_[slot] != 0; slot = (slot + 1) % kIndexSlots)
-    if (nodes_[index_[slot] - 1].key == key) return index_[slot] - 1;
+  if (count_ >= index_slots_ / 2) grow_index();
+  const uint32_t slot = slot_of(key);
+  if (index_[slot] != 0) return index_[slot] - 1;
   if (count_ == kMostNodes) return kNone;
   nodes_[count_] = {};
   nodes_[count_].key = key;
@@ -249,7 +265,9 @@ void Learner::show_all(ContextTree& tree) {
 }
 
 void Learner::fill(ContextTree& tree) const {
-  tree.begin();
+  uint32_t shown = 0;
+  for (uint32_t i = 0; i < count_; ++i) shown += nodes_[i].shown != kNothing;
+  tree.begin(shown);
   for (uint32_t i = 0; i < count_; ++i) {
     const Node& node = nodes_[i];
     if (node.shown != kNothing)
@@ -368,7 +386,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
 
 bool Learner::is_consistent() const {
   uint32_t indexed = 0;
-  for (uint32_t slot = 0; slot < kIndexSlots; ++slot) indexed += index_[slot] != 0;
+  for (uint32_t slot = 0; slot < index_slots_; ++slot) indexed += index_[slot] != 0;
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].parent != kNone && nodes_[nodes_[i].parent].level + 1 != nodes_[i].level)
       return false;

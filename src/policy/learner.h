@@ -105,9 +105,12 @@ class Learner {
   void fade_prior(Node& node);
   void notice_collapse(const Rows& rows, Nanos now);
   uint32_t intern(uint64_t key, int level);
+  uint32_t slot_of(uint64_t key) const;
+  void grow_index();
 
   Node* nodes_ = nullptr;
-  uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1
+  uint32_t* index_ = nullptr;  // [kIndexSlots] of node numbers + 1; the first index_slots_ are used
+  uint32_t index_slots_ = 1024;
   uint32_t count_ = 0;
   Shares shares_;
   double most_live_ = 0;       // bytes, of late

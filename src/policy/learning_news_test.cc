@@ -79,6 +79,31 @@ TEST_F(LearningNewsTest, WhatTheGateDecided) {
   EXPECT_FALSE(run_.has_news());
 }
 
+// Where objects live shorter now, what the file says counts half with each window that agrees.
+TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
+  born();
+  round();
+  const uint64_t key = run_.learner().node(0).key;
+  LearnedNode old{.key = key, .level = 1};
+  old.evidence.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  LearnedState file;
+  ASSERT_TRUE(file.nodes.make_room(1, pages_));
+  file.nodes.append(old);
+  run_.take_in(file, false, tree_, pages_);
+  for (int i = 0; i < 400; ++i) {
+    for (int n = 0; n < 15; ++n) profiler_.on_free(born(), now_, 1, 0);
+    now_ = now_ + Nanos::seconds(1);
+    round();
+  }
+  NodeArray merged;
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
+  EXPECT_GT(merged.data()[0].evidence.deaths[0], 5000);
+  merged.give_back();
+  file.nodes.give_back();
+}
+
 // What the parent learned is the parent's to save.
 TEST_F(LearningNewsTest, AForkedChildHasNoneOfItsParents) {
   for (int i = 0; i < 100; ++i) born();

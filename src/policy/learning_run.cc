@@ -99,9 +99,11 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
   file->header.gate =
       new_file ? gate_.kept() : merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
   NodeArray before, now;
-  const bool whole =
-      collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now) &&
-      merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
+  bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
+  fade({file->nodes.data(), file->nodes.size()});
+  fade({before.data(), before.size()});
+  whole = whole && merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch,
+                               merged);
   before.give_back();
   now.give_back();
   return whole;
@@ -109,7 +111,10 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
 
 void LearningRun::note_saved() {
   wrote_ = has_file_ = true;
-  for (uint32_t i = 0; i < learner_.size(); ++i) learner_.node(i).saved = learner_.node(i).steady;
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    learner_.node(i).saved = learner_.node(i).steady;
+    learner_.node(i).fades = 0;
+  }
   gate_in_file_ = gate_.kept();
 }
 

@@ -29,6 +29,7 @@ inline LearnedHeader golden_header() {
   header.gate.verdict = GateVerdict::helps;
   header.gate.reversals = 1;
   header.gate.blind = {.rounds = 2, .high = 61, .low = 186, .depth = 400, .ratio = 1466};
+  header.gate.peak = 656;
   header.gate.placed = {.rounds = 1, .high = kNoFigure, .low = 48, .depth = 410, .ratio = 1117};
   return header;
 }

@@ -50,7 +50,8 @@ class ContextPath {
 class ContextTree {
  public:
   static constexpr int kShift = 15;
-  static constexpr size_t kMostNodes = (size_t{1} << kShift) / 4 * 3;
+  static constexpr size_t kMostSlots = size_t{1} << kShift;
+  static constexpr size_t kMostNodes = kMostSlots / 4 * 3;
 
   struct Node {
     bool found = false;
@@ -64,8 +65,9 @@ class ContextTree {
 
   Node find(uint64_t key) const;
 
-  // By the worker: a new table, to be filled by add and shown by publish. add: false: full.
-  void begin();
+  // By the worker: a new table for so many nodes, to be filled by add and shown by publish. add:
+  // false: full.
+  void begin(size_t nodes = kMostNodes);
   bool add(uint64_t key, bool deeper, LifetimeClass lifetime);
   void publish();
 
@@ -75,11 +77,13 @@ class ContextTree {
   static constexpr uint64_t kDeeper = 0x80;
 
   static uint64_t tag_of(uint64_t key) { return (key & kTag) | uint64_t{1} << 63; }
-  static size_t home(uint64_t key) { return key >> 8 & ((size_t{1} << kShift) - 1); }
 
-  std::atomic<Slot*> table_{nullptr};  // of two: the one that is read
+  // Of two: the one that is read. In front of the slots: their number less one, a power of two less
+  // one, so that a small tree takes few pages.
+  std::atomic<Slot*> table_{nullptr};
   Slot* next_ = nullptr;
   size_t filled_ = 0;
+  size_t room_ = 0;
 };
 
 }  // namespace llamalloc

@@ -38,6 +38,23 @@ class ContextTreeTest : public testing::Test {
   ContextTree tree_;
 };
 
+// A process that knows little is to pay little: a page or two of the table.
+TEST_F(ContextTreeTest, AFewNodesLieCloseTogether) {
+  std::mt19937_64 random(5);
+  for (const size_t count : {size_t{3}, size_t{100}, size_t{20'000}, size_t{50}}) {
+    std::vector<uint64_t> keys(count);
+    std::generate(keys.begin(), keys.end(), std::ref(random));
+    for (int table = 0; table < 2; ++table) {
+      tree_.begin(count);
+      for (const uint64_t key : keys) ASSERT_TRUE(tree_.add(key, false, LifetimeClass::le_1s));
+      EXPECT_FALSE(tree_.add(random(), false, LifetimeClass::le_1s)) << "as many as it was told";
+      tree_.publish();
+    }
+    for (const uint64_t key : keys) ASSERT_TRUE(knows(key));
+    EXPECT_FALSE(knows(random()));
+  }
+}
+
 // The figures of contracts/learned_state.md, Example.
 TEST(ContextPath, HasTheKeysOfTheContract) {
   ContextPath path(0xDFA6969D32359FB7, 64);

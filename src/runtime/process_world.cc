@@ -30,8 +30,8 @@ void ProcessWorld::start() {
       [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
   if ((choice.miss || recheck) && background.contexts.loaded()) {
     cache.busy = 1;
-    hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)), request.size, site,
-                   !choice.miss);
+    hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),
+                   request.size, site, !choice.miss);
     cache.busy = 0;
   }
   return choice;

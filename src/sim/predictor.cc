@@ -185,7 +185,8 @@ bool parse_class(const std::string& text, LifetimeClass* value, std::string* err
 }  // namespace
 
 void count_classes(const Survey& survey, Prediction* prediction) {
-  for (int c = 0; c < kLifetimeClasses; ++c) prediction->placements[c] = prediction->outlived[c] = 0;
+  for (int c = 0; c < kLifetimeClasses; ++c)
+    prediction->placements[c] = prediction->outlived[c] = 0;
   size_t alive = 0;
   for (size_t i = 0; i < prediction->classes.size(); ++i) {
     const uint8_t c = prediction->classes[i];
@@ -272,8 +273,7 @@ bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& tea
   prediction->known_contexts = survey.context_table.size();
   if (spec.kind == Kind::oracle) {
     classes = classes_by_oracle(survey);
-  } else if (spec.kind == Kind::constant || spec.kind == Kind::none ||
-             spec.kind == Kind::online) {
+  } else if (spec.kind == Kind::constant || spec.kind == Kind::none || spec.kind == Kind::online) {
     const LifetimeClass c = spec.kind == Kind::constant ? spec.constant : LifetimeClass::mixed;
     std::fill(classes.begin(), classes.end(), static_cast<uint8_t>(c));
   } else {

@@ -9,7 +9,8 @@
 //   model:FILE    a model of `llamalloc train`, by the names of the stack's frames
 //   constant:C    always class C of contracts/lifetime_classes.def
 //   none          no prediction: everything to the group `unknown`
-//   online[:N]    no table: the policy learns while the trace runs, as a process does with the option
+//   online[:N]    no table: the policy learns while the trace runs, as a process does with the
+//   option
 //                 `learn`; N bytes between samples (sample_interval)
 //   state:FILE    the same, and it begins with what earlier runs left in FILE
 //

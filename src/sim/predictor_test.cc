@@ -46,8 +46,13 @@ TEST(PredictorTest, TextsThatAreWrongAreExplained) {
   EXPECT_DOUBLE_EQ(spec.quantile, 0.95);
   EXPECT_TRUE(parse_predictor("constant:le_1s", &spec, &error));
   EXPECT_EQ(spec.constant, C::le_1s);
-  for (const char* text :
-       {"", "crystal", "site:2", "site:x", "exact:0", "constant:long", "model:", "oracle:5"}) {
+  EXPECT_TRUE(parse_predictor("online:64KiB", &spec, &error));
+  EXPECT_EQ(spec.kind, PredictorSpec::Kind::online);
+  EXPECT_EQ(spec.interval, "64KiB");
+  EXPECT_TRUE(parse_predictor("state:a/b.learned", &spec, &error));
+  EXPECT_EQ(spec.state, "a/b.learned");
+  for (const char* text : {"", "crystal", "state:", "site:2", "site:x", "exact:0", "constant:long",
+                           "model:", "oracle:5"}) {
     error.clear();
     EXPECT_FALSE(parse_predictor(text, &spec, &error)) << text;
     EXPECT_FALSE(error.empty()) << text;

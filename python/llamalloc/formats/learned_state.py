@@ -60,12 +60,16 @@ class GateWaste:
 
 @dataclass(frozen=True)
 class Gate:
-    """The verdict, how often placement was given up, and what was measured without and with it."""
+    """The verdict, how often placement was given up, and what was measured without and with it.
+
+    `peak`: MiB of live bytes, of the loads that were measured; 0: not known.
+    """
 
     verdict: GateVerdict = GateVerdict.UNTRIED
     reversals: int = 0
     blind: GateWaste = field(default_factory=GateWaste)
     placed: GateWaste = field(default_factory=GateWaste)
+    peak: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ def write(state: LearnedState, path: Path) -> None:
 def pack(state: LearnedState) -> bytes:
     """The bytes of the file. Raises StateError for what the format does not hold."""
     gate = state.gate
-    figures = (gate.verdict, gate.reversals, 0, *astuple(gate.blind), *astuple(gate.placed))
+    figures = (gate.verdict, gate.reversals, gate.peak, *astuple(gate.blind), *astuple(gate.placed))
     name = state.name.encode("ascii", "replace")
     head = (MAGIC, VERSION, len(state.nodes), state.program, name, state.runs, *figures)
     try:
@@ -180,13 +184,13 @@ def read(path: Path) -> LearnedState:
 def _unpacked(data: bytes, what: str) -> LearnedState:
     nodes = _checked_nodes(data, what)
     head = _HEADER.unpack_from(data)
-    program, name, runs, verdict, reversals, reserved = head[3:9]
+    program, name, runs, verdict, reversals, peak = head[3:9]
     text = name.split(b"\0")[0]
     printable = all(0x20 < byte < 0x7F and byte != ord("/") for byte in text)
     sane = 0 < len(text) < len(name) and printable and name == text.ljust(len(name), b"\0")
-    if not sane or verdict > max(GateVerdict) or reserved != 0:
+    if not sane or verdict > max(GateVerdict):
         raise StateError(f"{what}: damaged, its header is not sane")
-    gate = Gate(GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]))
+    gate = Gate(GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]), peak)
     if not _is_sane_gate(gate):
         raise StateError(f"{what}: damaged, its header is not sane")
     return LearnedState(program, text.decode("ascii"), runs, gate, nodes)

@@ -30,6 +30,7 @@ STATE = LearnedState(
         reversals=1,
         blind=GateWaste(rounds=2, high=61, low=186, depth=400, ratio=1466),
         placed=GateWaste(rounds=1, high=NO_FIGURE, low=48, depth=410, ratio=1117),
+        peak=656,
     ),
     nodes=(
         Node(key_of(SITE, 64), 2, True, 0, (90, 0, 2, 0, 0, 0, 0), YOUNG, elders=4),
