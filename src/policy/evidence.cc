@@ -6,6 +6,7 @@ namespace {
 
 constexpr double kMost = 0.5;
 constexpr double kNearlyAll = 0.95;
+constexpr double kFewDied = 0.1;
 
 // f(a count, the other's same count) for each.
 template <typename F>
@@ -42,23 +43,29 @@ Survival survival_of(const Evidence& evidence) {
   return curve;
 }
 
-// Most objects die, nearly all of those before permanent pages would pay; some stay.
-bool is_trap(LifetimeClass chosen, const Survival& curve) {
-  if (group_of(chosen) != PageGroup::permanent || curve.plateau() >= kMost) return false;
+// Most objects die, nearly all of those before permanent pages would pay; some stay. `most` is the
+// share of those that stay from which it is no trap.
+bool is_trap(LifetimeClass chosen, const Survival& curve, double most) {
+  if (group_of(chosen) != PageGroup::permanent || curve.plateau() >= most) return false;
   const int early = curve.quantile(curve.plateau() + (1 - kNearlyAll) * (1 - curve.plateau()));
   return early < kTimedClasses &&
          group_of(static_cast<LifetimeClass>(early)) != PageGroup::permanent;
 }
 
-// Whether what outlived all deaths stays, and is not merely younger than the longest life: some
-// have lived long, and the oldest belongs to a class at least two above the longest life that was
-// seen.
-bool stays(const Evidence& evidence) {
+// How many classes the oldest is above the longest life that was seen; 0: none has lived long.
+int gap(const Evidence& evidence) {
   int oldest = kTimedClasses - 1, longest = kTimedClasses - 1;
   while (oldest >= 0 && evidence.young[oldest] == 0) --oldest;
   while (longest >= 0 && evidence.deaths[longest] == 0) --longest;
-  return evidence.elders != 0 && (longest < 0 || oldest >= longest + 2);
+  if (evidence.elders == 0 || oldest <= longest) return 0;
+  return longest < 0 ? kTimedClasses : oldest - longest;
 }
+
+// What outlived all deaths stays, and is not merely younger than the longest life: two classes lie
+// between. Where many died, a third has to: a busy machine moves a wave of objects up a class or
+// two, and until it dies, it looks like this.
+constexpr int kStays = 2;
+constexpr int kStaysSurely = 3;
 
 }  // namespace
 
@@ -101,13 +108,25 @@ Verdict verdict_of(const Evidence& evidence) {
   const Survival curve = survival_of(evidence);
   int c = curve.quantile(kTail);
   if (c == kTimedClasses) {
-    const bool in_flight = !stays(evidence);
+    const bool in_flight = gap(evidence) < kStays;
     if (in_flight && curve.plateau() >= kMost) return {};
     c = in_flight ? curve.last : static_cast<int>(LifetimeClass::never);
   }
   const auto chosen = static_cast<LifetimeClass>(c);
   if (group_of(chosen) != PageGroup::permanent && samples < kEnoughShort) return {};
-  return {true, is_trap(chosen, curve) ? LifetimeClass::mixed : chosen};
+  const double most = gap(evidence) < kStaysSurely ? 1 - kFewDied : kMost;
+  return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
+}
+
+bool lives_shorter(const Evidence& before, const Evidence& now) {
+  uint32_t died = 0;
+  for (const uint16_t count : now.deaths) died += count;
+  if (died < kEnoughToFade) return false;
+  Evidence all = before;
+  all.add(now);
+  const Verdict of_all = verdict_of(all), recently = verdict_of(now);
+  return of_all.decided && recently.decided && recently.lifetime < of_all.lifetime &&
+         group_of(recently.lifetime) != group_of(of_all.lifetime);
 }
 
 }  // namespace llamalloc

@@ -31,6 +31,7 @@ struct Evidence {
   void take_away(const Evidence& other);  // not below zero
   // Half of each count: what was seen long ago counts less.
   void halve();
+  friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
 // So many samples before objects are taken for short-lived, or for long-lived.
@@ -45,5 +46,10 @@ struct Verdict {
   LifetimeClass lifetime = LifetimeClass::mixed;
 };
 Verdict verdict_of(const Evidence& evidence);
+
+// Whether objects live shorter now than all evidence together says: enough died since, and these
+// and all that are alive say so. The groups of pages count; classes within one differ by chance.
+inline constexpr uint32_t kEnoughToFade = 128;
+bool lives_shorter(const Evidence& before, const Evidence& now);
 
 }  // namespace llamalloc

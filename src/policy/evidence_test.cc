@@ -76,6 +76,27 @@ TEST(EvidenceTest, MostDieAndSomeStay) {
   EXPECT_EQ(verdict.lifetime, LifetimeClass::mixed);
 }
 
+// In another run the machine was so busy that all took ten times longer: its wave is alive still,
+// two classes above the longest life of earlier waves.
+TEST(EvidenceTest, AWaveThatIsSlowerThanEarlierOnesDoesNotStay) {
+  const Verdict verdict = verdict_of(
+      both(deaths(LifetimeClass::le_1s, 2000), alive(LifetimeClass::le_100s, 2100, 2100)));
+  EXPECT_TRUE(verdict.decided);
+  EXPECT_NE(group_of(verdict.lifetime), PageGroup::permanent);
+}
+
+TEST(EvidenceTest, NearlyAllStayAndSomeDieEarly) {
+  const Verdict verdict =
+      verdict_of(both(deaths(LifetimeClass::le_1s, 5), alive(LifetimeClass::le_100s, 2100, 2100)));
+  EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
+}
+
+TEST(EvidenceTest, MostStayLongAfterTheOthersDied) {
+  const Verdict verdict = verdict_of(
+      both(deaths(LifetimeClass::le_1s, 2000), alive(LifetimeClass::le_1000s, 2100, 2100)));
+  EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
+}
+
 TEST(EvidenceTest, CountsHalveBeforeTheyOverflow) {
   Evidence evidence = deaths(LifetimeClass::le_1s, 60000);
   evidence.add(deaths(LifetimeClass::le_1s, 10000));

@@ -46,6 +46,8 @@ struct GateWaste {
   uint32_t low = 0;           // in troughs
   uint32_t depth = 0;         // of troughs: live bytes by the peak
   uint32_t ratio = 0;         // in troughs: held by live
+
+  friend bool operator==(const GateWaste&, const GateWaste&) = default;
 };
 
 // What goes with the learned state to the next run.
@@ -58,6 +60,7 @@ struct GateKept {
   bool is_valid() const;  // a file may say anything
   // What was decided long ago is tried again.
   void age();
+  friend bool operator==(const GateKept&, const GateKept&) = default;
 };
 
 class Gate {

@@ -14,6 +14,8 @@ constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
 constexpr Nanos kCollapse = Nanos::seconds(3);
 constexpr double kCollapsed = 0.5;
+constexpr uint32_t kEnoughStaying = 8;  // samples
+constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
 constexpr uint32_t kRowsALock = 256;
 
@@ -36,11 +38,13 @@ Evidence sum_of(const Learner::Node& node) {
 // A context of this run, and how deep into its stack the nodes have come.
 struct Learner::Row {
   Evidence evidence;
+  Evidence earlier;  // deaths before this window
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
-  double live;  // bytes
-  int shift;    // counts are divided by two to this, so that they fit
+  double live;     // bytes
+  uint32_t alive;  // samples
+  int shift;       // counts are divided by two to this, so that they fit
   uint32_t node;
   bool done;
 };
@@ -48,14 +52,16 @@ struct Learner::Row {
 struct Learner::Rows {
   Row* row = nullptr;
   uint32_t count = 0;
-  double live = 0;  // bytes
+  double live = 0;       // bytes
+  uint32_t staying = 0;  // samples alive, of contexts that the last round knew to stay
 };
 
 bool Learner::open(MetadataArena& arena) {
   index_ = arena.make_array<uint32_t>(kIndexSlots);
   if (index_ == nullptr) return false;
   nodes_ = arena.make_array<Node>(kMostNodes);
-  return nodes_ != nullptr;
+  agreed_ = arena.make_array<uint8_t>(kMostContexts);
+  return nodes_ != nullptr && agreed_ != nullptr;
 }
 
 // Of the key, or the free one where it would be.
@@ -103,14 +109,16 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   for (uint32_t i = 0; i < rows->count;) {
     LockGuard guard(table.lock());
     for (const uint32_t stop = i + kRowsALock; i < stop && i < rows->count; ++i) {
-      const LifetimeStats& stats = table.row(i);
       Row& row = rows->row[i];
-      row.stack = stats.stack;
-      row.bucket = stats.bucket;
+      row.stack = table.stack_of(i);
+      row.bucket = table.bucket_of(i);
+      if (table.is_empty(i)) continue;
+      const LifetimeStats& stats = table.row(i);
       const uint32_t most = *std::max_element(stats.deaths, stats.deaths + kTimedClasses);
       row.shift = most > UINT16_MAX ? std::bit_width(most) - 16 : 0;
       for (int c = 0; c < kTimedClasses; ++c)
-        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift);
+        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift),
+        row.earlier.deaths[c] = static_cast<uint16_t>(stats.earlier[c] >> row.shift);
     }
   }
   const int64_t share = (now - began).n / kElderShare;
@@ -118,6 +126,7 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   profiler.for_each_live(now, [&](const Profiler::Live& live) {
     rows->live += live.weight * static_cast<double>(live.size);
     if (live.context >= rows->count) return;
+    ++rows->row[live.context].alive;
     rows->row[live.context].live += live.weight * static_cast<double>(live.size);
     Evidence& evidence = rows->row[live.context].evidence;
     uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
@@ -191,6 +200,15 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
       any = any || !row.done;
     }
     if (!any) return;
+  }
+}
+
+void Learner::count_staying(Rows& rows) const {
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Row& row = rows.row[i];
+    const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
+    if (shown < kDeeper && group_of(static_cast<LifetimeClass>(shown)) == PageGroup::permanent)
+      rows.staying += row.alive;
   }
 }
 
@@ -285,12 +303,58 @@ void Learner::sum_shares(const Rows& rows) {
              alive > 0 ? longer / alive : 0};
 }
 
-void Learner::notice_collapse(double live, Nanos now) {
-  if (live >= most_live_ || now - most_live_at_ > kCollapse) {
-    most_live_ = live;
+// A program that ends frees what it stored, too. A load that drops leaves that, so its deaths count
+// at once; where nothing is known to stay, only after the program went on for a while.
+void Learner::notice_collapse(const Rows& rows, Nanos now) {
+  if (rows.live >= most_live_ || now - most_live_at_ > kCollapse) {
+    most_live_ = rows.live;
+    most_staying_ = rows.staying;
     most_live_at_ = now;
   }
-  collapsing_ = live < kCollapsed * most_live_;
+  const bool stored =
+      most_staying_ >= kEnoughStaying && rows.staying >= kStillStaying * most_staying_;
+  collapsing_ = rows.live < kCollapsed * most_live_ && !stored;
+}
+
+void Learner::begin_anew() {
+  for (uint32_t i = 0; i < count_; ++i) {
+    Node& node = nodes_[i];
+    node.prior.add(node.now);
+    node.now = node.steady = node.saved = {};
+  }
+  most_live_ = 0;
+}
+
+// Several windows in a row, as a load comes in waves. *agreed: those so far.
+bool agree(bool shorter, uint8_t* agreed) {
+  *agreed = shorter ? static_cast<uint8_t>(std::min(*agreed + 1, 255)) : 0;
+  return *agreed >= Learner::kWindowsToFade;
+}
+
+// Contexts of which little died in this window are left for the next one.
+void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now) {
+  if (now - window_began_ < kWindow) return;
+  window_began_ = now;
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Evidence& earlier = rows.row[i].earlier;
+    Evidence recent = rows.row[i].evidence;
+    for (int c = 0; c < kTimedClasses; ++c)
+      recent.deaths[c] = static_cast<uint16_t>(recent.deaths[c] - earlier.deaths[c]);
+    uint32_t died = 0;
+    for (const uint16_t count : recent.deaths) died += count;
+    if (died < kEnoughToFade) continue;
+    const bool halve = agree(lives_shorter(earlier, recent), &agreed_[i]);
+    LockGuard guard(table.lock());
+    table.fade(i, halve);
+  }
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].met) fade_prior(nodes_[i]);
+}
+
+void Learner::fade_prior(Node& node) {
+  if (!agree(lives_shorter(node.prior, node.now), &node.agreed)) return;
+  node.prior.halve();
+  if (node.fades < UINT8_MAX) ++node.fades;
 }
 
 bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Nanos now,
@@ -305,8 +369,9 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   gather(profiler, now, began, &rows);
   forget_counts();
   descend(profiler.stacks(), rows);
+  count_staying(rows);
   decide_parts();
-  notice_collapse(rows.live, now);
+  notice_collapse(rows, now);
   bool changed = false;
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
@@ -315,6 +380,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   }
   if (changed) fill(tree);
   sum_shares(rows);
+  fade(profiler.contexts(), rows, now);
   return changed;
 }
 

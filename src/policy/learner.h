@@ -11,6 +11,9 @@
 // its contexts can hold anything that stays. Where its parts agree, it speaks for them. What
 // earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
 // file.
+//
+// A program may change. Where several windows of time in a row say that objects live shorter than
+// before, what is older counts half with each of them: deaths of this run, prior, and the file.
 #pragma once
 
 #include "os/arena.h"
@@ -36,6 +39,8 @@ class Learner {
     uint8_t level;
     uint8_t shown;        // in the tree: kNothing, or the class and kDeeper
     uint8_t shorter;      // rounds that agreed on a shorter class
+    uint8_t agreed;       // windows of time that agreed that the prior is out of date
+    uint8_t fades;        // so often it was halved since the file was written
     LifetimeClass heard;  // of its parts; valid if parts_decided
     bool met;             // in this run
     bool split;           // its parts are told apart
@@ -61,13 +66,21 @@ class Learner {
   // Shows what was taken in.
   void show_all(ContextTree& tree);
 
+  static constexpr Nanos kWindow = Nanos::seconds(20);
+  static constexpr uint8_t kWindowsToFade = 3;
+
+  // A forked child: what its parent learned is known, and nothing of it is the child's own.
+  void begin_anew();
+
   // scratch: for the time of the call. True: the tree says something new of a context.
   bool round(Profiler& profiler, ContextTree& tree, PageSource& scratch, Nanos now, Nanos began);
 
   uint32_t size() const { return count_; }
   Node& node(uint32_t i) { return nodes_[i]; }
+  const Node& node(uint32_t i) const { return nodes_[i]; }
   Shares shares() const { return shares_; }
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
+  static constexpr uint32_t kContextsFreely = 4096;  // later ones only when they come again
   bool is_consistent() const;
 
  private:
@@ -81,13 +94,16 @@ class Learner {
   void descend(const StackTable& stacks, Rows& rows);
   bool enter(Row& row, uint64_t key, int level);
   bool is_split(const Node& node) const;
+  void count_staying(Rows& rows) const;
   void decide_parts();
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
   bool show(Node& node);
   void fill(ContextTree& tree) const;
   void sum_shares(const Rows& rows);
-  void notice_collapse(double live, Nanos now);
+  void fade(LifetimeTable& table, const Rows& rows, Nanos now);
+  void fade_prior(Node& node);
+  void notice_collapse(const Rows& rows, Nanos now);
   uint32_t intern(uint64_t key, int level);
   uint32_t slot_of(uint64_t key) const;
   void grow_index();
@@ -97,9 +113,12 @@ class Learner {
   uint32_t index_slots_ = 1024;
   uint32_t count_ = 0;
   Shares shares_;
-  double most_live_ = 0;  // bytes, of late
+  double most_live_ = 0;       // bytes, of late
+  uint32_t most_staying_ = 0;  // samples alive then, of contexts known to stay
   Nanos most_live_at_{};
   bool collapsing_ = false;
+  Nanos window_began_{};
+  uint8_t* agreed_ = nullptr;  // [kMostContexts] windows that agreed on a shorter life
 };
 
 }  // namespace llamalloc

@@ -41,6 +41,12 @@ class LearnerTest : public testing::Test {
   void die_at_once(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) dies(born(frames, size));
   }
+  void die_after(const std::vector<uintptr_t>& frames, int count, Nanos age) {
+    std::vector<void*> wave;
+    for (int i = 0; i < count; ++i) wave.push_back(born(frames));
+    pass(age);
+    for (void* p : wave) dies(p);
+  }
   void stay(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) born(frames, size);
   }
@@ -64,6 +70,14 @@ class LearnerTest : public testing::Test {
       if (frame >= trace.depth) return {};
       path.descend(trace.codes[frame]);
     }
+  }
+
+  const Learner::Node& node_of(const std::vector<uintptr_t>& frames) {
+    const uint64_t key = ContextPath(stack(frames).codes[0], size_bucket(kSize)).key();
+    for (uint32_t i = 0; i < learner_.size(); ++i)
+      if (learner_.node(i).key == key) return learner_.node(i);
+    ADD_FAILURE() << "no node";
+    return learner_.node(0);
   }
 
   FakePages pages_;
@@ -181,6 +195,86 @@ TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
   pass(Nanos::seconds(5));  // it goes on: so that was its load
   round();
   EXPECT_EQ(learner_.node(0).steady.elders, 0);
+}
+
+// A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.
+TEST_F(LearnerTest, ADropThatLeavesWhatStaysIsKeptAtOnce) {
+  stay({2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  ASSERT_EQ(ask({2}).lifetime, LifetimeClass::never);
+  std::vector<void*> wave;
+  for (int i = 0; i < 100; ++i) wave.push_back(born({1}));
+  round();
+  for (void* p : wave) dies(p);
+  pass(Nanos::millis(500));
+  round();
+  EXPECT_EQ(node_of({1}).steady.deaths[0], 100);
+}
+
+// The same, but what is known to stay goes, too: the program ends.
+TEST_F(LearnerTest, TheEndOfAllIsNotADrop) {
+  std::vector<void*> all;
+  for (int i = 0; i < 10; ++i) all.push_back(born({2}));
+  pass(Nanos::seconds(10));
+  round();
+  for (int i = 0; i < 100; ++i) all.push_back(born({1}));
+  round();
+  for (void* p : all) dies(p);
+  pass(Nanos::millis(500));
+  round();
+  EXPECT_EQ(node_of({1}).steady.deaths[0], 0);
+  EXPECT_EQ(node_of({2}).steady.elders, 10);
+}
+
+// The program changes: objects that lived for seconds now die at once.
+TEST_F(LearnerTest, ABehaviourThatChangedIsLearnedAnew) {
+  die_after({1}, 2000, Nanos::seconds(5));
+  round();
+  ASSERT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+  for (int i = 0; i < 60; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s) << "not before several windows agree";
+  for (int i = 0; i < 300; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+  die_after({1}, 1, Nanos::seconds(5));  // and back, at once
+  round();
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+}
+
+// A load in waves: between them most objects die at once, but each wave has some that do not.
+TEST_F(LearnerTest, WavesDoNotFade) {
+  for (int wave = 0; wave < 10; ++wave) {
+    die_after({1}, kEnoughShort, Nanos::seconds(5));
+    for (int i = 0; i < 40; ++i) {
+      die_at_once({1}, 15);
+      pass(Nanos::seconds(1));
+      round();
+      EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+    }
+  }
+}
+
+// What earlier runs knew fades, too, and so it does in the file.
+TEST_F(LearnerTest, APriorThatIsOutOfDateFades) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
+  learner_.show_all(tree_);
+  for (int i = 0; i < 360; ++i) {
+    die_at_once({1}, 15);
+    pass(Nanos::seconds(1));
+    round();
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_GE(node_of({1}).fades, 11);
 }
 
 // Counts that do not fit are divided alike, so that a rare long life stays rare.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "policy/gate_merge.h"
+
 namespace llamalloc {
 
 void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree& tree,
@@ -11,7 +13,9 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
     GateKept kept = state.header.gate;
     if (state.header.runs % kRunsUntilRetrial == 0) kept.age();
     gate_ = Gate(kept);
+    gate_in_file_ = state.header.gate;
   }
+  has_file_ = true;
   NodeArray best;
   if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, scratch, &best)) return;
   for (const LearnedNode& node : best.view())
@@ -23,7 +27,8 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
 // ----- Rounds -----
 
 void LearningRun::round(const Tables& tables, Nanos now) {
-  if (forked_) forget_parent();
+  if (forked_) learner_.begin_anew();
+  forked_ = false;
   const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
   // Once more a round later: a thread may have published what it had looked up before.
   if (changed || changed_before_) tables.cache.clear();
@@ -43,18 +48,12 @@ bool LearningRun::step_gate(Nanos now, size_t held, size_t live) {
   return on;
 }
 
+// A round is due at once: until it, the nodes hold what is the parent's to save.
 void LearningRun::fork_at(Nanos now) {
   began_ = now;
+  next_round_ = {};
+  gate_in_file_ = gate_.kept();
   forked_ = wrote_ = true;
-}
-
-void LearningRun::forget_parent() {
-  forked_ = false;
-  for (uint32_t i = 0; i < learner_.size(); ++i) {
-    Learner::Node& node = learner_.node(i);
-    node.prior.add(node.now);
-    node.now = node.steady = node.saved = {};
-  }
 }
 
 // ----- Keeping -----
@@ -78,26 +77,55 @@ bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
   return true;
 }
 
-bool LearningRun::add_to(LearnedState* file, uint64_t build, PageSource& scratch,
+// What this run found to be out of date: in the file it is, too.
+void LearningRun::fade(std::span<LearnedNode> nodes) const {
+  const auto by_key = [](const LearnedNode& node, uint64_t key) { return node.key < key; };
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    const Learner::Node& faded = learner_.node(i);
+    if (faded.fades == 0) continue;
+    const auto found = std::lower_bound(nodes.begin(), nodes.end(), faded.key, by_key);
+    if (found == nodes.end() || found->key != faded.key) continue;
+    for (int times = faded.fades; times > 0; --times) found->evidence.halve();
+  }
+}
+
+bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
                          NodeArray* merged) {
   if (!wrote_) {
     age_nodes({file->nodes.data(), file->nodes.size()});
     ++file->header.runs;
   }
   file->header.program = build;
-  file->header.gate = gate_.kept();
+  file->header.gate =
+      new_file ? gate_.kept() : merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
   NodeArray before, now;
-  const bool whole =
-      collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now) &&
-      merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
+  bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
+  fade({file->nodes.data(), file->nodes.size()});
+  fade({before.data(), before.size()});
+  whole = whole && merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch,
+                               merged);
   before.give_back();
   now.give_back();
   return whole;
 }
 
 void LearningRun::note_saved() {
-  wrote_ = true;
-  for (uint32_t i = 0; i < learner_.size(); ++i) learner_.node(i).saved = learner_.node(i).steady;
+  wrote_ = has_file_ = true;
+  for (uint32_t i = 0; i < learner_.size(); ++i) {
+    learner_.node(i).saved = learner_.node(i).steady;
+    learner_.node(i).fades = 0;
+  }
+  gate_in_file_ = gate_.kept();
+}
+
+bool LearningRun::has_news() const {
+  if (forked_) return false;
+  bool news = gate_.kept() != gate_in_file_;
+  for (uint32_t i = 0; i < learner_.size() && !news; ++i) {
+    const Learner::Node& node = learner_.node(i);
+    news = node.steady != node.saved || node.fades != 0;
+  }
+  return news;
 }
 
 }  // namespace llamalloc

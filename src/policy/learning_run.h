@@ -45,11 +45,19 @@ class LearningRun {
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live);
 
-  // Adds to *file what this run saw since note_saved, and counts the run there. *merged, which must
+  // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
+  // else's record of the gate is in it. *merged, which must
   // hold none, are then the nodes to write with the header. False: no memory.
-  bool add_to(LearnedState* file, uint64_t build, PageSource& scratch, NodeArray* merged);
+  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
+              NodeArray* merged);
   // What add_to gave was written.
   void note_saved();
+  // Whether add_to would add something. Deaths count, and what the gate decided: objects may die
+  // long after the last one was sampled.
+  bool has_news() const;
+  // Whether a file holds something of this program. A program that has allocated little makes none:
+  // it could decide nothing, and the shell that starts a server must not claim the server's file.
+  bool has_file() const { return has_file_; }
 
   // A forked child adds what it sees itself. It is no run of its own: servers fork thousands of
   // them, and each run ages what is in the file.
@@ -60,16 +68,18 @@ class LearningRun {
 
  private:
   enum class Part { saved, steady };
+  void fade(std::span<LearnedNode> nodes) const;
   bool collect(Part part, PageSource& scratch, NodeArray* out);
-  void forget_parent();
 
   Learner learner_;
   Gate gate_;
+  GateKept gate_in_file_;  // when it was last read or written
   Nanos began_{};
   Nanos next_round_{};
   bool changed_before_ = false;
   bool forked_ = false;  // since the last round
   bool wrote_ = false;   // this run is counted in the file
+  bool has_file_ = false;
 };
 
 }  // namespace llamalloc

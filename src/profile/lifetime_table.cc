@@ -66,6 +66,7 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
   row.stack = stack;
   row.tag = tag;
   row.bucket = bucket;
+  row.epoch = epoch_;
   if (!rows_.push(arena_, row)) return kNone;
   index_.insert(hash, rows_.size() - 1);
   return rows_.size() - 1;
@@ -73,12 +74,20 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
 
 bool LifetimeTable::record(uint32_t context, const Death& death) {
   LockGuard guard(lock_);
-  return rows_[context].add(arena_, death);
+  return fresh(context).add(arena_, death);
 }
 
 void LifetimeTable::clear() {
   LockGuard guard(lock_);
-  for (uint32_t i = 0; i < rows_.size(); ++i) rows_[i].clear();
+  ++epoch_;
+}
+
+void LifetimeTable::fade(uint32_t context, bool halve) {
+  LifetimeStats& row = fresh(context);
+  for (int c = 0; c < kTimedClasses; ++c) {
+    if (halve) row.deaths[c] -= row.earlier[c] - row.earlier[c] / 2;
+    row.earlier[c] = row.deaths[c];
+  }
 }
 
 bool LifetimeTable::is_consistent() {

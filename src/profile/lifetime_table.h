@@ -3,7 +3,9 @@
 //
 //   context id --> { stack, bucket | dead samples: count, weights, bytes, lifetimes, same thread }
 //
-// A row never moves and never goes away; clear() empties the statistics and keeps the ids.
+// A row never moves and never goes away; clear() empties the statistics and keeps the ids. It only
+// begins a new epoch, and a row is emptied when it is next met: a forked child clears, and would
+// else copy each page of the table.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,9 @@ struct LifetimeStats {
   Nanos max{0};
   uint64_t same_thread = 0;
   uint64_t same_cpu = 0;
-  uint32_t deaths[kTimedClasses] = {};  // by lifetime class; add up to count
+  uint32_t deaths[kTimedClasses] = {};   // by lifetime class; what LifetimeTable::fade left of them
+  uint32_t earlier[kTimedClasses] = {};  // those of them that were there at its last call
+  uint32_t epoch = 0;                   // LifetimeTable::clear
   LifetimeHistogram lifetimes;
 
   // False: the histogram has no memory for it; nothing was counted.
@@ -67,15 +71,29 @@ class LifetimeTable {
   uint32_t size() const { return rows_.size(); }
   uint32_t stack_of(uint32_t context) const { return rows_[context].stack; }
   uint32_t tag_of(uint32_t context) const { return rows_[context].tag; }
+  uint64_t bucket_of(uint32_t context) const { return rows_[context].bucket; }
+  // Nothing died since the last clear.
+  bool is_empty(uint32_t context) const REQUIRES(lock_) {
+    return rows_[context].epoch != epoch_ || rows_[context].count == 0;
+  }
   // The row itself.
-  const LifetimeStats& row(uint32_t context) const REQUIRES(lock_) { return rows_[context]; }
+  const LifetimeStats& row(uint32_t context) REQUIRES(lock_) { return fresh(context); }
   Lock& lock() const RETURN_CAPABILITY(lock_) { return lock_; }
+  // A window of time is over: later deaths are new ones. halve: earlier ones count half from now on.
+  void fade(uint32_t context, bool halve) REQUIRES(lock_);
   bool is_consistent();
 
  private:
+  LifetimeStats& fresh(uint32_t context) REQUIRES(lock_) {
+    LifetimeStats& row = rows_[context];
+    if (row.epoch != epoch_) row.clear(), row.epoch = epoch_;
+    return row;
+  }
+
   MetadataArena& arena_;
   mutable Lock lock_{LockRank::lifetime_table};
   uint32_t most_ GUARDED_BY(lock_) = kNone;
+  uint32_t epoch_ GUARDED_BY(lock_) = 0;
   IdIndex index_ GUARDED_BY(lock_);
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);

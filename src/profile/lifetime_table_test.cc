@@ -2,6 +2,9 @@
 #include "profile/lifetime_table.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <map>
@@ -114,6 +117,28 @@ TEST(LifetimeTable, GivesOneRowPerStackAndBucket) {
   EXPECT_TRUE(table.is_consistent());
   EXPECT_EQ(table.row(0).count, 0u);
   EXPECT_EQ(table.intern(table.row(3).stack, table.row(3).bucket), 3u);
+}
+
+long faults() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// A forked child has none of its parent's deaths, and does not copy the table for it.
+TEST(LifetimeTable, ClearTouchesNoRow) {
+  MetadataArena arena(system_pages);
+  LifetimeTable table(arena);
+  for (uint32_t i = 0; i < 30'000; ++i) table.record(table.intern(i, 16), {16, 1, {i}, true, true});
+  const pid_t child = fork();
+  if (child == 0) {
+    const long before = faults();
+    table.clear();
+    _exit(faults() - before < 100 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // So many that some share the 32 bits of the hash that the index keeps.

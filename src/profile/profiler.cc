@@ -23,8 +23,8 @@ void Profiler::start(size_t interval, Nanos now) {
   on_.store(true, std::memory_order_relaxed);
 }
 
-void Profiler::bound_contexts(uint32_t most) {
-  stacks_.bound(most);
+void Profiler::bound_contexts(uint32_t most, uint32_t freely) {
+  stacks_.bound(most, freely);
   contexts_.bound(most);
 }
 

@@ -38,7 +38,8 @@ class Profiler {
   bool on() const { return on_.load(std::memory_order_relaxed); }
   // Samples of new contexts are dropped once there are so many: a program without end of them, such
   // as an interpreter, would fill memory.
-  void bound_contexts(uint32_t most);
+  // From `freely` stacks on, so are first samples of new ones (StackTable::bound).
+  void bound_contexts(uint32_t most, uint32_t freely);
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free

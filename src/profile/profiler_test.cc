@@ -49,12 +49,26 @@ struct World {
 TEST(Profiler, DropsSamplesOfNewContextsBeyondTheBound) {
   World w;
   w.profiler.start(kInterval, {0});
-  w.profiler.bound_contexts(10);
+  w.profiler.bound_contexts(10, 10);
   for (uintptr_t i = 0; i < 100; ++i) EXPECT_EQ(w.allocate(16 + 16 * i, 100, 1 + i, {1}), i < 10);
   EXPECT_EQ(w.profiler.stacks().stacks(), 10);
   EXPECT_LE(w.profiler.stacks().frames(), 11);
   EXPECT_FALSE(w.allocate(4096, 5000, 1, {2}));  // a known stack, and another size
   EXPECT_TRUE(w.allocate(8192, 100, 1, {2}));
+  EXPECT_TRUE(w.profiler.is_consistent());
+}
+
+TEST(Profiler, DropsStacksThatAreMetOnceBeyondAFreeNumber) {
+  World w;
+  w.profiler.start(kInterval, {0});
+  w.profiler.bound_contexts(1000, 10);
+  for (uintptr_t i = 0; i < 500; ++i) EXPECT_EQ(w.allocate(16 + 16 * i, 100, 1 + i, {1}), i < 10);
+  EXPECT_EQ(w.profiler.stacks().stacks(), 10);
+  EXPECT_LE(w.profiler.stacks().frames(), 11);
+  EXPECT_TRUE(w.allocate(1 << 20, 100, 5, {2}));     // a known one
+  EXPECT_FALSE(w.allocate(2 << 20, 100, 7000, {2}));  // a new one
+  EXPECT_TRUE(w.allocate(3 << 20, 100, 7000, {2}));  // that comes again
+  EXPECT_EQ(w.profiler.stacks().stacks(), 11);
   EXPECT_TRUE(w.profiler.is_consistent());
 }
 

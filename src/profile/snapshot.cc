@@ -5,7 +5,7 @@
 
 namespace llamalloc {
 
-bool Snapshot::copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live,
+bool Snapshot::copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamples& live,
                     Nanos now) {
   table.lock().assert_held();
   const uint32_t rows = table.size();

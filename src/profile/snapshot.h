@@ -22,7 +22,7 @@ struct Snapshot {
   size_t survivor_count = 0;
 
   // The caller holds every lock of both tables. False: no memory.
-  bool copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live, Nanos now);
+  bool copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamples& live, Nanos now);
   // Afterwards, unlocked.
   void sort_survivors();
 };

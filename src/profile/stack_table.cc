@@ -5,29 +5,71 @@
 
 namespace llamalloc {
 
-void StackTable::bound(uint32_t most) {
+namespace {
+
+uint64_t hash_of(const uint32_t* frames, uint32_t depth) {
+  uint64_t hash = depth;
+  for (uint32_t i = 0; i < depth; ++i)
+    hash = (hash ^ frames[i]) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
+  return hash;
+}
+
+uint64_t hash_of(const StackTrace& trace) {
+  uint64_t hash = trace.depth;
+  for (uint32_t i = 0; i < trace.depth; ++i)
+    hash = (hash ^ trace.frames[i]) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
+  return hash;
+}
+
+uint64_t frame_hash(uintptr_t address, uint32_t module) {
+  return address ^ uint64_t{module} << 48;
+}
+
+}  // namespace
+
+void StackTable::bound(uint32_t most, uint32_t freely) {
   LockGuard guard(lock_);
   most_ = most;
+  freely_ = freely;
+}
+
+bool StackTable::is_to_wait(const StackTrace& trace) {
+  if (stacks_.size() < freely_) return false;
+  if (seen_ == nullptr) seen_ = arena_.make_array<uint32_t>(kSeenPlaces);
+  if (seen_ == nullptr) return true;
+  const uint64_t hash = hash_of(trace);
+  const uint32_t tag = static_cast<uint32_t>(hash >> 32) | 1;
+  uint32_t& place = seen_[hash % kSeenPlaces];
+  const bool again = place == tag;
+  place = tag;
+  return !again;
 }
 
 // By the ids of the frames: images without a number of their own give the same stack.
-uint32_t StackTable::intern(const StackTrace& trace) {
+uint32_t StackTable::find(const StackTrace& trace) const {
   uint32_t frames[kMaxFrames];
+  for (uint32_t i = 0; i < trace.depth; ++i) {
+    frames[i] = find_frame(trace.frames[i], find_module(trace.images[i]));
+    if (frames[i] == kNone) return kNone;
+  }
+  return stack_index_.find(hash_of(frames, trace.depth), [&](uint32_t stack) {
+    return stacks_[stack]->depth == trace.depth &&
+           memcmp(stacks_[stack]->frames, frames, trace.depth * sizeof(frames[0])) == 0;
+  });
+}
+
+uint32_t StackTable::intern(const StackTrace& trace) {
   LockGuard guard(lock_);
-  uint64_t hash = trace.depth;
+  const uint32_t known = find(trace);
+  if (known != kNone || is_full() || is_to_wait(trace)) return known;
+  uint32_t frames[kMaxFrames];
   for (uint32_t i = 0; i < trace.depth; ++i) {
     frames[i] = intern_frame(trace.frames[i], trace.images[i], trace.codes[i]);
     if (frames[i] == kNone) return kNone;
-    hash = (hash ^ frames[i]) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
   }
-  const auto is_it = [&](uint32_t stack) {
-    return stacks_[stack]->depth == trace.depth &&
-           memcmp(stacks_[stack]->frames, frames, trace.depth * sizeof(frames[0])) == 0;
-  };
-  const uint32_t known = stack_index_.find(hash, is_it);
-  if (known != kNone || is_full() || !stack_index_.reserve_one(arena_)) return known;
+  if (!stack_index_.reserve_one(arena_)) return kNone;
   const uint32_t stack = add(frames, trace.depth);
-  if (stack != kNone) stack_index_.insert(hash, stack);
+  if (stack != kNone) stack_index_.insert(hash_of(frames, trace.depth), stack);
   return stack;
 }
 
@@ -53,15 +95,18 @@ uint32_t StackTable::intern_module(uint64_t image) {
   return images_.size();
 }
 
+uint32_t StackTable::find_frame(uintptr_t address, uint32_t module) const {
+  return frame_index_.find(frame_hash(address, module), [&](uint32_t i) {
+    return frames_[i].address == address && frames_[i].module == module;
+  });
+}
+
 uint32_t StackTable::intern_frame(uintptr_t address, uint64_t image, uint64_t code) {
   const Frame frame{address, code, intern_module(image)};
-  const uint64_t hash = address ^ uint64_t { frame.module } << 48;
-  const uint32_t known = frame_index_.find(hash, [&](uint32_t i) {
-    return frames_[i].address == address && frames_[i].module == frame.module;
-  });
+  const uint32_t known = find_frame(address, frame.module);
   if (known != kNone || is_full() || !frame_index_.reserve_one(arena_)) return known;
   if (!frames_.push(arena_, frame)) return kNone;
-  frame_index_.insert(hash, frames_.size() - 1);
+  frame_index_.insert(frame_hash(address, frame.module), frames_.size() - 1);
   return frames_.size() - 1;
 }
 

@@ -26,13 +26,16 @@ class StackTable {
  public:
   static constexpr uint32_t kNone = IdIndex::kNone;
   static constexpr uint32_t kMostModules = 1024;  // with module 0
+  static constexpr uint32_t kSeenPlaces = 8192;
 
   constexpr explicit StackTable(MetadataArena& arena) : arena_(arena) {}
 
   // The id of the stack, a new one if it was not seen before; kNone: full, or no memory.
   uint32_t intern(const StackTrace& trace);
-  // No new stacks or frames once there are so many stacks.
-  void bound(uint32_t most);
+  // No new stacks or frames once there are `most` stacks. From `freely` on, a stack gets an id when
+  // it is seen for the second time: stacks without end that are met once each do not fill memory,
+  // and what comes again is found, however late.
+  void bound(uint32_t most, uint32_t freely);
 
   uint32_t stacks() const { return stacks_.size(); }
   uint32_t depth(uint32_t stack) const { return stacks_[stack]->depth; }
@@ -65,14 +68,20 @@ class StackTable {
   };
 
   bool is_full() const REQUIRES(lock_) { return stacks_.size() >= most_; }
+  uint32_t find(const StackTrace& trace) const REQUIRES(lock_);
+  uint32_t find_frame(uintptr_t address, uint32_t module) const REQUIRES(lock_);
   uint32_t find_module(uint64_t image) const REQUIRES(lock_);
   uint32_t intern_module(uint64_t image) REQUIRES(lock_);
   uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code) REQUIRES(lock_);
   uint32_t add(const uint32_t* frames, uint32_t depth) REQUIRES(lock_);
+  bool is_to_wait(const StackTrace& trace) REQUIRES(lock_);
 
   MetadataArena& arena_;
   Lock lock_{LockRank::stack_table};
   uint32_t most_ GUARDED_BY(lock_) = kNone;
+  uint32_t freely_ GUARDED_BY(lock_) = kNone;
+  // Of stacks seen once: a tag at its place. A later one takes the place.
+  uint32_t* seen_ GUARDED_BY(lock_) = nullptr;
   IdIndex stack_index_ GUARDED_BY(lock_);
   IdIndex frame_index_ GUARDED_BY(lock_);
   IdIndex module_index_ GUARDED_BY(lock_);

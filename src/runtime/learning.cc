@@ -29,7 +29,6 @@ struct Learning {
   char path[kOptionText + 256] = {};  // empty: nothing is kept
   char program[256] = {};
   uint64_t build = 0;
-  uint64_t samples_saved = 0;
   bool complained = false;  // of a file that cannot be written
   char state[kOptionText + 512] = {};
   // Written by the worker in turns, so that others read one that is whole.
@@ -83,9 +82,10 @@ void find_state() {
 
 // ----- Keeping -----
 
-bool write_merged(LearnedState& file, char* error, size_t room) {
+bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
   NodeArray merged;
-  const bool whole = learning->run.add_to(&file, learning->build, process.system, &merged);
+  const bool whole =
+      learning->run.add_to(&file, new_file, learning->build, process.system, &merged);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   const bool written = whole && write_learned_state(learning->path, file.header, merged.view(),
                                                     process.system, error, room);
@@ -101,7 +101,9 @@ void merge_into_file() {
                                                &file, error, sizeof(error));
   if (!is_usable(status)) file.header = header_for(this_program());
   error[0] = 0;
-  if (may_replace(status) && write_merged(file, error, sizeof(error))) learning->run.note_saved();
+  const bool new_file = status != ReadStatus::ok;
+  if (may_replace(status) && write_merged(file, new_file, error, sizeof(error)))
+    learning->run.note_saved();
   file.nodes.give_back();
   if (error[0] == 0) return;
   if (!learning->complained)
@@ -109,22 +111,25 @@ void merge_into_file() {
   learning->complained = true;
 }
 
-// False: another process writes just now. Nothing is written where nothing was seen since, nor
-// where the program installed a filter of system calls, which may end it for those of a file.
-bool save() {
-  const uint64_t samples = process.profiler.samples();
-  if (learning->path[0] == 0 || samples == learning->samples_saved ||
-      process_world.program_filters_calls())
-    return true;
-  if (!with_state_lock(learning->path, merge_into_file)) return false;
-  learning->samples_saved = samples;
-  return true;
+bool saw_enough() {
+  return process.profiler.samples() >= kEnoughShort;
 }
 
-// Processes that share a file often end together, and what one does not write now is lost.
+// False: another process writes just now. Nothing is written where nothing was learned since, nor
+// where the program installed a filter of system calls, which may end it for those of a file.
+bool save() {
+  const bool worth_it = learning->run.has_file() || saw_enough();
+  if (learning->path[0] == 0 || !worth_it || !learning->run.has_news() ||
+      process_world.program_filters_calls())
+    return true;
+  return with_state_lock(learning->path, merge_into_file);
+}
+
+// Processes that share a file often end together, and what one does not write now is lost. One that
+// saw little, as many a forked child, does not wait.
 void save_or_wait() {
   Waiter pause;
-  for (int tries = 0; !save() && tries < kTries; ++tries) pause.wait(kPause);
+  for (int tries = saw_enough() ? kTries : 0; !save() && tries > 0; --tries) pause.wait(kPause);
 }
 
 // ----- Rounds -----
@@ -197,7 +202,6 @@ void save_learned_at_exit() {
 void learning_after_fork_in_child() {
   if (learning == nullptr) return;
   learning->run.fork_at(process.system.now());
-  learning->samples_saved = 0;
 }
 
 const char* learning_state() {

@@ -11,6 +11,8 @@ ENOUGH_LONG = 2  # and for long-lived
 TAIL = 1e-4  # share of objects that may outlive their class
 MOST = 0.5
 NEARLY_ALL = 0.95
+FEW_DIED = 0.1
+STAYS, STAYS_SURELY = 2, 3  # classes between the longest life seen and the oldest object
 
 
 def verdict(node: Node) -> str | None:
@@ -20,21 +22,24 @@ def verdict(node: Node) -> str | None:
     after = _survival(node)
     chosen = _quantile(after, TAIL)
     if chosen == CLASSES:
-        in_flight = not _stays(node)
+        in_flight = _gap(node) < STAYS
         if in_flight and after[-1] >= MOST:
             return None
         seen = [c for c in range(CLASSES) if node.deaths[c] or node.young[c]]
         chosen = seen[-1] if in_flight else _index("never")
     if not _is_permanent(chosen) and node.samples < ENOUGH_SHORT:
         return None
-    return "mixed" if _is_trap(chosen, after) else lifetime_classes()[chosen].name
+    most = 1 - FEW_DIED if _gap(node) < STAYS_SURELY else MOST
+    return "mixed" if _is_trap(chosen, after, most) else lifetime_classes()[chosen].name
 
 
-def _stays(node: Node) -> bool:
-    """Some have lived long, and a class or more lies between them and the longest life seen."""
+def _gap(node: Node) -> int:
+    """Classes from the longest life seen to the oldest object; 0: none has lived long."""
     oldest = max((c for c in range(CLASSES) if node.young[c]), default=-1)
     longest = max((c for c in range(CLASSES) if node.deaths[c]), default=-1)
-    return node.elders != 0 and (longest < 0 or oldest >= longest + 2)
+    if node.elders == 0 or oldest <= longest:
+        return 0
+    return CLASSES if longest < 0 else oldest - longest
 
 
 def _survival(node: Node) -> list[float]:
@@ -49,9 +54,10 @@ def _quantile(after: list[float], outliving: float) -> int:
     return next((c for c in range(CLASSES) if after[c] <= outliving), CLASSES)
 
 
-def _is_trap(chosen: int, after: list[float]) -> bool:
-    """Most objects die, nearly all of those before permanent pages would pay; some stay."""
-    if not _is_permanent(chosen) or after[-1] >= MOST:
+def _is_trap(chosen: int, after: list[float], most: float) -> bool:
+    """Most objects die, nearly all of those before permanent pages would pay; some stay. `most`:
+    the share that stays from which it is no trap."""
+    if not _is_permanent(chosen) or after[-1] >= most:
         return False
     early = _quantile(after, after[-1] + (1 - NEARLY_ALL) * (1 - after[-1]))
     return early < CLASSES and not _is_permanent(early)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/gate_merge.h"
+
+#include <algorithm>
+
+namespace llamalloc {
+namespace {
+
+constexpr uint32_t kManyRounds = 1 << 20;
+
+uint32_t since(const GateWaste& base, const GateWaste& now) {
+  return now.rounds > base.rounds ? now.rounds - base.rounds : 1;
+}
+
+uint32_t mean(uint32_t a, uint32_t weight_a, uint32_t b, uint32_t weight_b) {
+  if (a == kNoFigure || b == kNoFigure) return std::min(a, b);
+  const uint64_t sum = uint64_t{a} * weight_a + uint64_t{b} * weight_b;
+  return static_cast<uint32_t>(sum / (uint64_t{weight_a} + weight_b));
+}
+
+GateWaste merge(const GateWaste& base, const GateWaste& mine, const GateWaste& theirs) {
+  if (mine == base || mine == theirs) return theirs;
+  if (theirs == base) return mine;
+  const uint32_t a = since(base, mine), b = since(base, theirs);
+  return {.rounds = std::min(theirs.rounds + a, kManyRounds),
+          .high = mean(mine.high, a, theirs.high, b),
+          .low = mean(mine.low, a, theirs.low, b),
+          .depth = mean(mine.depth, a, theirs.depth, b),
+          .ratio = mean(mine.ratio, a, theirs.ratio, b)};
+}
+
+static_assert(GateVerdict::untried < GateVerdict::on_trial &&
+              GateVerdict::on_trial < GateVerdict::helps &&
+              GateVerdict::helps < GateVerdict::fails);
+
+}  // namespace
+
+GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs) {
+  GateKept merged = theirs;
+  merged.blind = merge(base.blind, mine.blind, theirs.blind);
+  merged.placed = merge(base.placed, mine.placed, theirs.placed);
+  const bool i_decided = mine.verdict != base.verdict || mine.reversals != base.reversals;
+  const bool they_decided = theirs.verdict != base.verdict || theirs.reversals != base.reversals;
+  if (i_decided && they_decided) merged.verdict = std::max(mine.verdict, theirs.verdict);
+  if (i_decided && !they_decided) merged.verdict = mine.verdict;
+  if (i_decided)
+    merged.reversals = they_decided ? std::max(mine.reversals, theirs.reversals) : mine.reversals;
+  return merged.is_valid() ? merged : theirs;
+}
+
+}  // namespace llamalloc

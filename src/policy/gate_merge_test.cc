@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/gate_merge.h"
+
+#include <gtest/gtest.h>
+
+namespace llamalloc {
+namespace {
+
+constexpr GateWaste kSeen{.rounds = 2, .high = 60, .low = 200, .depth = 400, .ratio = 1500};
+
+GateKept kept(GateVerdict verdict, GateWaste blind = kSeen, GateWaste placed = {}) {
+  return {.verdict = verdict, .reversals = 0, .blind = blind, .placed = placed};
+}
+
+TEST(GateMergeTest, WhoMeasuredNothingUndoesNothing) {
+  const GateKept base;
+  const GateKept trial = kept(GateVerdict::on_trial);
+  EXPECT_EQ(merge_gates(base, base, trial), trial);
+  EXPECT_EQ(merge_gates(base, trial, base), trial);
+}
+
+TEST(GateMergeTest, AgedOrGivenUpByOneIsKept) {
+  const GateKept base = kept(GateVerdict::helps);
+  GateKept given_up = kept(GateVerdict::fails);
+  given_up.reversals = 1;
+  EXPECT_EQ(merge_gates(base, given_up, base), given_up);
+  EXPECT_EQ(merge_gates(base, base, given_up), given_up);
+}
+
+TEST(GateMergeTest, TheMoreCarefulVerdictHolds) {
+  const GateKept base = kept(GateVerdict::on_trial);
+  const GateKept helps = kept(GateVerdict::helps), fails = kept(GateVerdict::fails);
+  EXPECT_EQ(merge_gates(base, helps, fails).verdict, GateVerdict::fails);
+  EXPECT_EQ(merge_gates(base, fails, helps).verdict, GateVerdict::fails);
+}
+
+TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
+  GateWaste mine = kSeen, theirs = kSeen;
+  mine.rounds += 3;
+  mine.low = 100;
+  theirs.rounds += 1;
+  theirs.low = 300;
+  theirs.high = kNoFigure;
+  const GateKept merged =
+      merge_gates(kept(GateVerdict::on_trial), kept(GateVerdict::on_trial, mine),
+                  kept(GateVerdict::on_trial, theirs));
+  EXPECT_EQ(merged.blind.rounds, 6u);
+  EXPECT_EQ(merged.blind.low, 150u);
+  EXPECT_EQ(merged.blind.high, 60u);
+}
+
+TEST(GateMergeTest, WhatIsMergedIsValid) {
+  const GateVerdict all[] = {GateVerdict::untried, GateVerdict::on_trial, GateVerdict::helps,
+                             GateVerdict::fails};
+  for (const GateVerdict a : all)
+    for (const GateVerdict b : all)
+      for (const GateVerdict c : all)
+        EXPECT_TRUE(merge_gates(kept(a), kept(b), kept(c)).is_valid());
+  EXPECT_TRUE(merge_gates({}, kept(GateVerdict::fails), {}).is_valid());
+}
+
+}  // namespace
+}  // namespace llamalloc

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// When there is something to write: LearningRun::has_news.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "os/fake/fake_pages.h"
+#include "policy/learning_run.h"
+
+namespace llamalloc {
+namespace {
+
+class LearningNewsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    profiler_.start(1, Nanos{0});
+    ASSERT_TRUE(run_.open(arena_));
+    ASSERT_TRUE(tree_.open(arena_));
+    run_.begin(Nanos{0});
+  }
+  void* born() {
+    StackTrace trace;
+    trace.frames[0] = trace.codes[0] = 7;
+    trace.images[0] = 1;
+    trace.depth = 1;
+    void* p = reinterpret_cast<void*>(next_ += 64);
+    profiler_.on_alloc(p, 100, trace, 0, LifetimeClass::mixed, now_, 1, 0);
+    return p;
+  }
+  void round() { run_.round({profiler_, tree_, cache_, pages_}, now_); }
+  void save() {
+    LearnedState file;
+    NodeArray merged;
+    ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+    merged.give_back();
+    run_.note_saved();
+  }
+
+  FakePages pages_;
+  MetadataArena arena_{pages_};
+  Profiler profiler_{arena_, pages_};
+  ContextTree tree_;
+  PredictionCache cache_;
+  LearningRun run_;
+  Nanos now_{0};
+  uintptr_t next_ = 1 << 20;
+};
+
+TEST_F(LearningNewsTest, NothingAtFirst) {
+  round();
+  EXPECT_FALSE(run_.has_news());
+}
+
+// A wave of objects is saved while it lives; that it dies is news, though nothing was born since.
+TEST_F(LearningNewsTest, DeathsAfterTheLastBirth) {
+  std::vector<void*> wave;
+  for (int i = 0; i < 100; ++i) wave.push_back(born());
+  round();
+  EXPECT_TRUE(run_.has_news());
+  save();
+  round();
+  EXPECT_FALSE(run_.has_news());
+  for (void* p : wave) profiler_.on_free(p, now_, 1, 0);
+  now_ = Nanos::seconds(10);
+  round();
+  EXPECT_TRUE(run_.has_news());
+  save();
+  EXPECT_FALSE(run_.has_news());
+}
+
+TEST_F(LearningNewsTest, WhatTheGateDecided) {
+  for (int i = 0; i < 10; ++i)
+    run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 250 << 20);
+  EXPECT_FALSE(run_.has_news());
+  for (int i = 0; i < 5; ++i) run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 50 << 20);
+  for (int i = 0; i < 5; ++i) run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 250 << 20);
+  EXPECT_TRUE(run_.has_news());  // a round is over
+  save();
+  EXPECT_FALSE(run_.has_news());
+}
+
+// Where objects live shorter now, what the file says counts half with each window that agrees.
+TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
+  born();
+  round();
+  const uint64_t key = run_.learner().node(0).key;
+  LearnedNode old{.key = key, .level = 1};
+  old.evidence.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  LearnedState file;
+  ASSERT_TRUE(file.nodes.make_room(1, pages_));
+  file.nodes.append(old);
+  run_.take_in(file, false, tree_, pages_);
+  for (int i = 0; i < 400; ++i) {
+    for (int n = 0; n < 15; ++n) profiler_.on_free(born(), now_, 1, 0);
+    now_ = now_ + Nanos::seconds(1);
+    round();
+  }
+  NodeArray merged;
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
+  EXPECT_GT(merged.data()[0].evidence.deaths[0], 5000);
+  merged.give_back();
+  file.nodes.give_back();
+}
+
+// What the parent learned is the parent's to save.
+TEST_F(LearningNewsTest, AForkedChildHasNoneOfItsParents) {
+  for (int i = 0; i < 100; ++i) born();
+  round();
+  run_.fork_at(now_);
+  profiler_.forget_all(now_);
+  EXPECT_FALSE(run_.has_news());
+  EXPECT_TRUE(run_.is_round_due(now_));
+  round();
+  EXPECT_FALSE(run_.has_news());
+  born();
+  round();
+  EXPECT_TRUE(run_.has_news());
+}
+
+}  // namespace
+}  // namespace llamalloc
