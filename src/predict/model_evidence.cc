@@ -9,11 +9,6 @@
 namespace llamalloc {
 namespace {
 
-// Of a caller, whoever it calls.
-ContextPath caller_path(uint64_t name, uint64_t bucket) {
-  return ContextPath(~name, bucket);
-}
-
 bool is_trusted(float share) {
   return share >= ModelEvidence::kTrusted;
 }
@@ -73,7 +68,7 @@ ModelEvidence::Answer ModelEvidence::find_named(const char* const* frames, int d
     return answer;
   }
   for (int i = 0; i < depth && i < kSearchedCallers; ++i) {
-    ContextPath caller = caller_path(frame_name_key(frames[i]), bucket);
+    ContextPath caller(caller_name_key(frames[i]), bucket);
     const size_t any = names.index_of(caller.key());
     if (any == NodeTable::kNone) continue;
     caller.descend(0);

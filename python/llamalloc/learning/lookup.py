@@ -49,7 +49,7 @@ class Lookup:
     def find_exact(self, codes: tuple[int, ...], size: int) -> Found | None:
         """By build and offset."""
         key = None
-        for word in (codes[:1] + (size,) + codes[1:]) if codes else ():
+        for word in (*codes[:1], size, *codes[1:]) if codes else ():
             key = extend_key(key, word)
             answer = self.exact.get(key, OPEN)
             if answer == OPEN:

@@ -32,9 +32,7 @@ def build(seen: Sequence[Seen], kept: Kept, rule: Rule) -> Evidence:
         exact_answers=np.array([a.byte for a in exact_answers], np.uint8),
         exact_samples=_samples(exact_answers),
         name_keys=name_keys,
-        name_answers=np.array([(a.byte, a.prior) for a in name_answers], np.uint8).reshape(
-            -1, 2
-        ),  # fmt: skip
+        name_answers=_pairs(name_answers),
         name_samples=_samples(name_answers),
     )
 
@@ -107,6 +105,11 @@ def _sorted(answers: dict[int, Answer]) -> tuple[np.ndarray, list[Answer]]:
     keys = sorted(answers, key=lambda key: (-answers[key].samples, key))[:MAX_NODES]
     keys.sort()
     return np.array(keys, np.uint64), [answers[key] for key in keys]
+
+
+def _pairs(answers: Sequence[Answer]) -> np.ndarray:
+    """Answer and prior, [M, 2]."""
+    return np.array([(one.byte, one.prior) for one in answers], np.uint8).reshape(-1, 2)
 
 
 def _samples(answers: Sequence[Answer]) -> np.ndarray:

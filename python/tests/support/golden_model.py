@@ -54,6 +54,7 @@ def _evidence() -> Evidence:
         key_of(pool, 64, insert): (OPEN, NEVER),
         key_of(caller_key("serve")): (OPEN, LE_10MS),
         key_of(caller_key("serve"), 128): (OPEN, NEVER),
+        key_of(caller_key("?app.so+0x10")): (OPEN, BRIEF),
     }
     keys, named = sorted(exact), sorted(names)
     return Evidence(
@@ -84,6 +85,7 @@ def lookups(golden: Model) -> list[dict]:
         ((0, 0, 0), ("fresh", "serve", "main"), 128),
         ((0, 0, 0), ("fresh", "serve", "main"), 48),
         ((0,), ("?redis-server+0x1a2b0",), 48),
+        ((0, 0), ("?app.so+0x1a2b0", "serve"), 48),
         ((0,) * 10, ("f",) * 8 + ("serve", "main"), 48),
         ((), (), 48),
     ]
