@@ -36,7 +36,7 @@ class Lookup:
         self.names = dict(
             zip(
                 evidence.name_keys.tolist(), map(tuple, evidence.name_answers.tolist()), strict=True
-            )  # fmt: skip
+            )
         )
         self.prior_trust = evidence.prior_trust.tolist()
         self.network_trust = evidence.network_trust.tolist()
