@@ -13,6 +13,7 @@ bool ContextWorker::load(const char* path, const char* program, uint64_t build,
   using Origin = ModelEvidence::Origin;
   Evaluator* evaluator = Evaluator::load(path, arena, error, room);
   if (evaluator == nullptr) return false;
+  error[0] = '\0';
   const Origin origin = evaluator->evidence().origin(program, build);
   if (origin == Origin::other_program) {
     snprintf(error, room, "model %.200s: of %.100s, not of %.100s; train one for it", path,
