@@ -159,8 +159,8 @@ def test_a_model_of_another_program_is_not_used(loop, tmp_path):
 def test_a_model_of_another_build_says_so_and_is_used_by_names(loop, tmp_path):
     stats, other = tmp_path / "s.json", tmp_path / "lifetimes_server"
     data = bytearray(compile_program("lifetimes_server").read_bytes())
-    at = data.find(b"GNU\0") + 4  # the build-id
-    data[at] ^= 0xFF
+    note = b"\x03\0\0\0GNU\0"  # what precedes the build-id
+    data[data.index(note) + len(note)] ^= 0xFF
     other.write_bytes(data)
     other.chmod(0o755)
     done = llamalloc("run", "--model", loop.model, "--stats", stats, "--", other, "2", "4")

@@ -56,7 +56,8 @@ class Context:
     """One calling context: what was allocated from it and how long it lived.
 
     `frames` innermost first; `codes`: their numbers (learned_state.md, Keys), 0: unknown. Objects
-    and bytes are estimates for the whole process; histograms count sampled objects. `numbers` holds the numeric labels that were present, lifetimes in ns.
+    and bytes are estimates for the whole process; histograms count sampled objects. `numbers`
+    holds the numeric labels that were present, lifetimes in ns.
     """
 
     frames: tuple[str, ...]
