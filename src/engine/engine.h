@@ -63,7 +63,7 @@ class Engine {
   ThreadRegistry threads;
   World& world;
   Hardening hardening;
-  ContextResolver known_contexts;         // closed unless learning
+  ContextResolver known_contexts;         // closed unless learning or a model
   std::atomic<bool> placement_on{false};  // predictions are asked for
   std::atomic<bool> late{false};          // Gate::is_late
   std::atomic<bool> has_worker{false};    // step() is called when due

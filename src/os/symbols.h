@@ -33,6 +33,9 @@ struct ModuleInfo {
   uint8_t build_id[32];
   uint8_t build_id_bytes;  // 0: the module has none
   uint64_t image;          // StackTrace::images of a frame in it; 0: unknown
+  // What numbers its frames (base/code_key.h); build 0: unknown.
+  uintptr_t low;  // the module's lowest address
+  uint64_t build;
 };
 
 class Symboliser {

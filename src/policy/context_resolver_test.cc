@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "os/fake/fake_pages.h"
@@ -213,6 +215,40 @@ TEST_F(ContextResolverTest, AFrameOfUnknownOrOddSizeIsNotLookedPast) {
   unknown.trace.sizes[0] = 0;
   ask(unknown);
   EXPECT_EQ(cache_->sites.frame_bytes(kSite), 32u) << "nor does it now";
+}
+
+TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) {
+  const FakeStack one({{kSite, 32}, {kWrapper, 48}, {kLoader, 64}});
+  const FakeStack two({{kSite, 32}, {kWrapper, 48}, {kServer, 64}});
+  std::vector<std::pair<uint64_t, uint8_t>> nodes;
+  ContextPath path(one.trace.codes[0], size_bucket(100));
+  for (const uint64_t code : {uint64_t{0}, one.trace.codes[1], one.trace.codes[2]}) {
+    nodes.push_back({path.key(), NodeTable::kDeeper});
+    path.descend(code);
+  }
+  nodes.push_back({path.key(), static_cast<uint8_t>(LifetimeClass::le_1s)});
+  std::sort(nodes.begin(), nodes.end());
+  std::vector<uint64_t> keys;
+  std::vector<uint8_t> answers;
+  for (const auto& [node_key, answer] : nodes) keys.push_back(node_key), answers.push_back(answer);
+  const NodeTable exact(keys.data(), answers.data(), keys.size(), 1);
+
+  ContextResolver resolver;  // nothing is learned: it has no tree
+  ASSERT_FALSE(resolver.is_open());
+  ASSERT_TRUE(resolver.use(exact, arena_));
+  ASSERT_TRUE(resolver.is_open());
+  const auto ask_it = [&](const FakeStack& stack, size_t size) {
+    return resolver.resolve(stack.trace.codes[0], size, cache_->sites,
+                            [&](StackTrace* trace) { *trace = stack.trace; });
+  };
+  EXPECT_TRUE(ask_it(one, 100).known);
+  EXPECT_EQ(ask_it(one, 100).lifetime, LifetimeClass::le_1s);
+  EXPECT_FALSE(ask_it(two, 100).known);
+  EXPECT_FALSE(ask_it(one, 1000).known);
+
+  ASSERT_TRUE(resolver_.use(exact, arena_));
+  teach({{{kSite}, 0, false, LifetimeClass::never}});
+  EXPECT_EQ(ask(one).lifetime, LifetimeClass::never);  // what is learned here comes first
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "os/test_plugin.h"
+#include "predict/frame_name_key.h"
 #include "predict/test_model.h"
 
 namespace llamalloc {
@@ -30,7 +31,7 @@ class ContextWorkerTest : public testing::Test {
     model_ = path + ".model";
     std::ofstream(model_) << TestModel().bytes();
     char error[512] = "";
-    ASSERT_TRUE(worker_.load(model_.c_str(), arena_, error, sizeof(error))) << error;
+    ASSERT_TRUE(worker_.load(model_.c_str(), "test", 1, arena_, error, sizeof(error))) << error;
     self_ = this;
   }
 
@@ -42,20 +43,33 @@ class ContextWorkerTest : public testing::Test {
     self_->site_ = site.return_address;
     self_->key_ = choice.key;
     if (!choice.miss) return;
-    Miss* miss = self_->worker_.queue().reserve(false);
+    Miss* miss = self_->now_->queue().reserve(false);
     ASSERT_NE(miss, nullptr);
     miss->key = choice.key;
     miss->site_key = PredictionCache::site_key(site, 3);
     miss->size = 48;
     miss->recheck = false;
     take_snapshot(site.return_address, miss->stack, Miss::kStackBytes, &miss->snapshot);
-    self_->worker_.queue().submit(miss);
+    self_->now_->queue().submit(miss);
   }
   [[gnu::noinline]] static void call(void (*f)()) {
     f();
     asm volatile("");
   }
-  void work() { worker_.work(placement_, symboliser_, counters_, system_pages); }
+  // What a worker with this model says of a context: always the same one.
+  [[gnu::noinline]] LifetimeClass answer_of(const TestModel& model) {
+    std::ofstream(model_) << model.bytes();
+    ContextWorker worker;
+    char error[512] = "";
+    EXPECT_TRUE(worker.load(model_.c_str(), "test", 1, arena_, error, sizeof(error))) << error;
+    cache_->clear();
+    now_ = &worker;
+    allocate();
+    work();
+    now_ = &worker_;
+    return cache_->find(key_).lifetime;
+  }
+  void work() { now_->work(placement_, symboliser_, counters_, system_pages); }
   uint32_t frame_bytes() const { return cache_->sites.frame_bytes(site_); }
 
   using Wrapper = void (*)(void (*)());
@@ -76,6 +90,7 @@ class ContextWorkerTest : public testing::Test {
   Placement placement_{*cache_, counters_};
   Symboliser symboliser_{arena_, system_pages};
   ContextWorker worker_;
+  ContextWorker* now_ = &worker_;
   uintptr_t site_ = 0;
   uint64_t key_ = 0;
 };
@@ -144,6 +159,51 @@ TEST_F(ContextWorkerTest, TheProgramsOwnStaysWhileModulesComeAndGo) {
     ASSERT_TRUE(cache_->find(own_key).found);
   }
   EXPECT_EQ(counters_.get(Stat::predict_evaluated), 51u);
+}
+
+// Of the frames of this test: the exact table by their codes, the name table by the function.
+TEST_F(ContextWorkerTest, AsksTheTablesBeforeTheNetwork) {
+  const LifetimeClass by_network = answer_of(TestModel());
+  using enum LifetimeClass;
+  const LifetimeClass other = by_network == le_10s ? never : le_10s;
+  TestModel model;
+  model.set_table("exact", {ContextPath(code_of(site_), 48).key()},
+                  std::string(1, static_cast<char>(other)));
+  EXPECT_EQ(answer_of(model), other);
+
+  Symboliser symboliser(arena_, system_pages);
+  char name[512];
+  symboliser.frame_name(site_, name, sizeof(name));
+  TestModel named;
+  named.set_table("name", {ContextPath(frame_name_key(name), 48).key()},
+                  std::string(2, static_cast<char>(other)));
+  EXPECT_EQ(answer_of(named), other);
+  named.set_table("name", {ContextPath(frame_name_key(name), 48).key()},
+                  std::string("\x7f") + static_cast<char>(other));
+  named.set_floats("network_trust", {0.5, 0.5, 0.5, 0.5});
+  EXPECT_EQ(answer_of(named), other);  // the site prior is trusted more
+  named.set_floats("prior_trust", {0.4f, 0.4f, 0.4f, 0.4f});
+  EXPECT_EQ(answer_of(named), by_network);
+  named.set_floats("network_trust", {0.4f, 0.4f, 0.4f, 0.4f});
+  EXPECT_EQ(answer_of(named), LifetimeClass::mixed);  // nobody is trusted
+}
+
+TEST_F(ContextWorkerTest, RefusesTheModelOfAnotherProgram) {
+  TestModel model;
+  model.metadata["programs"] = std::string("mariadbd");
+  model.set_words("builds", {7});
+  std::ofstream(model_) << model.bytes();
+  ContextWorker worker;
+  char error[512] = "";
+  EXPECT_FALSE(worker.load(model_.c_str(), "redis-server", 5, arena_, error, sizeof(error)));
+  EXPECT_FALSE(worker.loaded());
+  const std::string cause = ": of mariadbd, not of redis-server; train one for it";
+  EXPECT_EQ(error, "model " + model_ + cause);
+  EXPECT_TRUE(worker.load(model_.c_str(), "redis-server", 7, arena_, error, sizeof(error)));
+  EXPECT_STREQ(error, "");
+  ContextWorker another;
+  EXPECT_TRUE(another.load(model_.c_str(), "mariadbd", 8, arena_, error, sizeof(error)));
+  EXPECT_NE(std::string(error).find("of another build of mariadbd"), std::string::npos) << error;
 }
 
 }  // namespace

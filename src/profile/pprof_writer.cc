@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
+
+#include "base/code_key.h"
 
 namespace llamalloc {
 namespace {
@@ -258,6 +261,19 @@ void PprofWriter::write_mapping(uint32_t id, const ModuleInfo& module) {
   proto_.number(kBuildId, strings_.id(hex, 2 * bytes));
   proto_.number(kHasFunctions, 1);
   proto_.close(message);
+  write_module_comment(id, module);
+}
+
+// What a reader cannot tell from the mapping.
+void PprofWriter::write_module_comment(uint32_t id, const ModuleInfo& module) {
+  const bool follows = module.low == module.start - module.file_offset &&
+                       module.build == hash_build_id(module.build_id, module.build_id_bytes);
+  if (module.build == 0 || follows) return;
+  char text[80];
+  const int length = snprintf(text, sizeof(text), "llamalloc-module %x %llx %llx", id,
+                              static_cast<unsigned long long>(module.low),
+                              static_cast<unsigned long long>(module.build));
+  proto_.number(kComment, strings_.id(text, static_cast<size_t>(length)));
 }
 
 void PprofWriter::write_frames() {

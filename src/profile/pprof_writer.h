@@ -70,6 +70,7 @@ class PprofWriter {
   void write_dead_labels(const LifetimeStats& dead);
   void write_mappings();
   void write_mapping(uint32_t id, const ModuleInfo& module);
+  void write_module_comment(uint32_t id, const ModuleInfo& module);
   void write_frames();
   void write_functions();
   void write_strings();

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/code_key.h"
 #include "profile/profile_test_util.h"
 #include "profile/profiler.h"
 
@@ -99,6 +100,34 @@ TEST(PprofWriter, OrdersMappingsByAddressAndSharesFunctions) {
   EXPECT_EQ(build_ids, (std::vector<std::string>{"01abff", "2021", ""}));
   EXPECT_EQ(profile.bytes[4].size(), 6u);
   EXPECT_EQ(profile.bytes[5].size(), 5u);
+}
+
+// A module whose frames cannot be numbered by its mapping alone.
+TEST(PprofWriter, SaysWhereAModuleBeginsAndItsBuild) {
+  for (const bool follows : {true, false}) {
+    MetadataArena arena(system_pages);
+    Profiler profiler(arena, system_pages);
+    test::TableNames names;
+    const uint8_t id[] = {1, 2, 3};
+    const uintptr_t start = 0x200005000;  // of offset 2
+    names.add_module(start, start + 0x1000, "/lib/lld.so", "\1\2\3",
+                     follows ? start - 2 : 0x200001000, hash_build_id(id, 3));
+    profiler.start(4096, {0});
+    StackTrace trace;
+    trace.frames[trace.depth++] = start + 0x10;
+    ASSERT_TRUE(profiler.on_alloc(reinterpret_cast<const void*>(16), 100, trace, 1,
+                                  LifetimeClass::mixed, {1}, 0, 0));
+    test::BufferSink sink;
+    ASSERT_TRUE(profiler.write(sink, names, {{2}, {2}, false}));
+    test::Message profile = test::parse(test::gunzip_stored(sink.text));
+    const auto& comments = profile.numbers[13];
+    ASSERT_EQ(comments.size(), follows ? 1u : 2u);
+    if (follows) continue;
+    char expected[80];
+    snprintf(expected, sizeof(expected), "llamalloc-module 1 200001000 %llx",
+             static_cast<unsigned long long>(hash_build_id(id, 3)));
+    EXPECT_EQ(profile.bytes[6].at(comments[1]), expected);
+  }
 }
 
 TEST(PprofWriter, FrameNamesArePrintable) {

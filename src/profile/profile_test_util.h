@@ -61,8 +61,10 @@ class LimitedPages final : public PageSource {
 // Names and modules from tables; a return address in no module has the name "?".
 class TableNames final : public FrameNames {
  public:
-  void add_module(uintptr_t start, uintptr_t limit, const char* path, std::string_view build_id) {
+  void add_module(uintptr_t start, uintptr_t limit, const char* path, std::string_view build_id,
+                  uintptr_t low = 0, uint64_t build = 0) {
     ModuleInfo m{};
+    m.low = low, m.build = build;
     m.start = start, m.limit = limit, m.file_offset = start >> 32;
     strncpy(m.path, path, sizeof(m.path) - 1);
     m.build_id_bytes = static_cast<uint8_t>(build_id.size());

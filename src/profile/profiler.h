@@ -40,6 +40,9 @@ class Profiler {
   // as an interpreter, would fill memory.
   // From `freely` stacks on, so are first samples of new ones (StackTable::bound).
   void bound_contexts(uint32_t most, uint32_t freely);
+  // For a profile written at exit: what died of the program's end is then told apart. False: no
+  // memory.
+  bool tell_teardown() { return contexts_.keep_recent_deaths(); }
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free

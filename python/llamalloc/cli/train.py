@@ -13,9 +13,12 @@ import typer
 
 
 def train(
-    profiles: Annotated[
+    inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="P.pb.gz...", help="Profiles that `llamalloc record` wrote."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Profiles that `llamalloc record` wrote, and state files that `learn` keeps.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="M.model", help="Model file to write.")
@@ -51,11 +54,16 @@ def train(
         bool, typer.Option("--json", help="Print the result as JSON instead of a table.")
     ] = False,
 ) -> int:
-    """Learn from profiles how long objects live. Write a model and report its accuracy.
+    """Learn how long objects live. Write a model, and say whether to use it.
 
     A context is the stack of callers of an allocation, and its size. The model predicts a lifetime
-    class for each context. Accuracy is measured on data that the model has not learned yet: on the
-    --holdout profiles if there are any, else on the last profile, else on a fifth of the contexts.
+    class for each context. It learns from profiles and from state files; the network, from profiles
+    only. Accuracy is measured on data that the model has not learned yet: on the --holdout profiles
+    if there are any, else on the last profile, else on a fifth of the contexts.
+
+    The first table compares the network with two lookup tables. The second one shows what the
+    library would use: the *exact* table by build and offset, the *name* table, and where they do
+    not know the *site prior* or the *network*. The verdict follows from it. It needs a second run.
     For comparison the report also shows two lookup tables: *exact* by context, *site* by call site.
     Training takes about a minute.
 
@@ -70,20 +78,22 @@ def train(
 
         llamalloc train -o redis.model monday.pb.gz tuesday.pb.gz --holdout friday.pb.gz
 
+        llamalloc train -o redis.model p.pb.gz /var/lib/llamalloc/redis-server.learned
+
         llamalloc train -o redis.model p.pb.gz --report accuracy.html
 
-        llamalloc train -o redis.model p.pb.gz --json | jq .scores.measured.model.weighted
+        llamalloc train -o redis.model p.pb.gz q.pb.gz --json | jq .verdict
 
     Then: llamalloc run --model redis.model -- ./server
     """
-    from llamalloc.formats import model_file, profile
+    from llamalloc.formats import learned_state, model_file, profile
     from llamalloc.learning import train as training
     from llamalloc.reporting import train_report
 
     try:
         with _progress() as progress:
             result = training.train(
-                profiles,
+                inputs,
                 output,
                 rule=rule,
                 seed=seed,
@@ -93,7 +103,7 @@ def train(
             )
         if report is not None:
             train_report.write_html(result, report)
-    except (profile.ProfileError, model_file.ModelError) as error:
+    except (profile.ProfileError, learned_state.StateError, model_file.ModelError) as error:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{error.filename or output}: cannot be written ({error.strerror})")

@@ -191,6 +191,10 @@ bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out, uint64_t i
   memcpy(out->build_id, module->build_id.data, sizeof(out->build_id));
   out->build_id_bytes = module->build_id.size;
   out->image = module->image;
+  out->low = align_down(module->start, kSmallPage);
+  out->build = 0;
+  auto work = [&] { out->build = build_of_code(address); };
+  if (module->loaded) with_modules_held(work);
   return true;
 }
 

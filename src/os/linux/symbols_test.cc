@@ -20,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/code_key.h"
 #include "os/fake/fake_pages.h"
 #include "os/unwind.h"
 
@@ -107,6 +108,16 @@ TEST_F(SymboliserTest, NamesWhereNoModuleIs) {
   EXPECT_EQ(name(reinterpret_cast<uintptr_t>(&arena_)), "?");
   ModuleInfo info;
   EXPECT_FALSE(symboliser_.module_of(0x1000, &info));
+}
+
+TEST_F(SymboliserTest, KnowsWhatNumbersTheFramesOfAModule) {
+  for (const void* function :
+       {reinterpret_cast<const void*>(&global_function), reinterpret_cast<const void*>(&qsort)}) {
+    const uintptr_t pc = reinterpret_cast<uintptr_t>(function) + 1;
+    ModuleInfo info;
+    ASSERT_TRUE(symboliser_.module_of(pc, &info));
+    EXPECT_EQ(code_key(info.build, pc - info.low), code_of(pc));
+  }
 }
 
 TEST_F(SymboliserTest, CutsToTheRoom) {
