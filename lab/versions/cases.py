@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which builds are recorded, and what is learned for which test.
+
+The further down a row of RELATIONS, the less of a frame is the same in both builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.versions.builds import CLANG_O2, GCC_LTO, GCC_O2, Build
+from lab.versions.recording import Run
+
+OTHER_RUN = "same build, other run"
+STRIPPED = "same build, stripped"
+REBUILT = "same version, other compiler"
+VERSION = "other version, same compiler"
+BOTH = "other version and compiler"
+RELATIONS = (OTHER_RUN, STRIPPED, REBUILT, VERSION, BOTH)
+
+_MIDDLE = {"redis": "bookworm", "rocksdb": "bookworm"}
+_RELEASES = {"redis": ("bullseye", "bookworm", "trixie"), "rocksdb": ("bullseye", "bookworm")}
+_COMPILERS = {"redis": (GCC_O2, CLANG_O2, GCC_LTO), "rocksdb": (GCC_O2, CLANG_O2)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Learned from `learn`, tested on `test`."""
+
+    learn: tuple[Run, ...]
+    test: Run
+
+    @property
+    def program(self) -> str:
+        """The program of all of its runs."""
+        return self.test.build.program
+
+    @property
+    def relation(self) -> str:
+        """How the build under test differs from those learned: the nearest of them counts."""
+        found = [_relation(run.build, self.test.build) for run in self.learn]
+        return min(found, key=RELATIONS.index)
+
+
+def runs(program: str) -> list[Run]:
+    """All recordings, the most telling first, so that an interrupted call has those."""
+    middle, gcc = _MIDDLE[program], GCC_O2
+    builds = [Build(program, release, gcc) for release in _releases(program)]
+    builds += [Build(program, middle, one) for one in _COMPILERS[program][1:]]
+    builds += [Build(program, release, gcc, True) for release in _releases(program)]
+    others = [release for release in _releases(program) if release != middle]
+    builds += [Build(program, release, c) for c in _COMPILERS[program][1:] for release in others]
+    again = [Run(build, 2) for build in builds[:2]]
+    return [Run(builds[0]), again[0], *[Run(build) for build in builds[1:]], again[1]]
+
+
+def cases(recorded: list[Run]) -> list[Case]:
+    """Every ordered pair of recordings of one program, whole or both stripped; twins by runs."""
+    found = []
+    for one in recorded:
+        for other in recorded:
+            if _is_pair(one, other):
+                found.append(Case((one,), other))
+    return found
+
+
+def _is_pair(one: Run, other: Run) -> bool:
+    a, b = one.build, other.build
+    if a.program != b.program or one == other:
+        return False
+    if a == b:
+        return True
+    if one.number != 1 or other.number != 1:
+        return False
+    return a.stripped == b.stripped or (a.release, a.compiler) == (b.release, b.compiler)
+
+
+def _releases(program: str) -> list[str]:
+    """The middle one first."""
+    middle = _MIDDLE[program]
+    return [middle, *[name for name in _RELEASES[program] if name != middle]]
+
+
+def _relation(a: Build, b: Build) -> str:
+    if a == b:
+        return OTHER_RUN
+    if (a.release, a.compiler) == (b.release, b.compiler):
+        return STRIPPED
+    if a.release == b.release:
+        return REBUILT
+    return VERSION if a.compiler == b.compiler else BOTH
