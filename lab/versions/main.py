@@ -18,7 +18,7 @@ from pathlib import Path
 from lab.command import exit_status
 from lab.machine import machine
 from lab.places import ROOT
-from lab.versions import cases, picture
+from lab.versions import cases, contest, picture
 from lab.versions.apt import AptError
 from lab.versions.builds import PROGRAMS, BuildError, Workshop
 from lab.versions.measure import Laboratory
@@ -30,6 +30,7 @@ from llamalloc.formats.profile import ProfileError
 EXAMPLES = """examples:
   python -m lab.versions                        everything: about an hour on two idle cores
   python -m lab.versions --programs rocksdb     five minutes
+  python -m lab.versions --students --only-recorded
   python -m lab.versions --only-recorded        tables from the recordings that are in the cache
 """
 
@@ -45,6 +46,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cache", type=Path, default=_cache(), help="folder outside of any checkout"
     )
+    parser.add_argument("--steps", type=int, default=400,
+                        help="batches that each network learns; 0: no networks (400)")  # fmt: skip
+    parser.add_argument("--students", action="store_true",
+                        help="compare candidates for a better network instead")  # fmt: skip
     parser.add_argument("--only-recorded", action="store_true", help="record nothing new")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "out" / "versions", help="folder to write"
@@ -80,8 +85,12 @@ def _run(options: argparse.Namespace) -> int:
     profiles = _recorded(options, results, say)
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
-    laboratory = Laboratory(profiles, options.cache / "networks" / f"scale-{options.scale:g}", say)
-    for case in cases.cases(list(profiles)):
+    kept = options.cache / "networks" / f"scale-{options.scale:g}"
+    laboratory = Laboratory(profiles, kept, options.steps, say)
+    found = cases.cases(list(profiles))
+    if options.students:
+        return contest.show([(case, laboratory.contest(case)) for case in found], options.out)
+    for case in found:
         results.scored.append((case, laboratory.result(case)))
     return _show(results, options)
 

@@ -25,6 +25,7 @@ from lab.versions.predictors import (
 )  # fmt: skip
 from lab.versions.recording import Run
 from lab.versions.scores import Scored, scored
+from lab.versions.students import STUDENTS, Trained
 from llamalloc.learning.dataset import Dataset
 
 EXACT, NAMES, PRIOR, NETWORK = "exact table", "name table", "site prior", "network"
@@ -38,12 +39,16 @@ Result = dict[str, dict[str, Scored]]
 class Laboratory:
     """Reads each profile once and learns from each set of runs once."""
 
-    def __init__(self, profiles: dict[Run, Path], kept: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, profiles: dict[Run, Path], kept: Path, steps: int, say: Callable[[str], None]
+    ) -> None:
         self._profiles = profiles
         self._kept = kept
+        self._steps = steps  # batches that the network learns; 0: there is no network
         self._say = say
         self.contexts = cache(self._contexts)
         self._predictors = cache(self._learn)
+        self._taught = cache(self._teach)
 
     def result(self, case: Case) -> Result:
         """The scores of all predictors in one case."""
@@ -58,6 +63,26 @@ class Laboratory:
             found["unknown"] = {n: scored(few, one[unknown]) for n, one in answering.items()}
         return found
 
+    def contest(self, case: Case) -> dict[str, Scored]:
+        """The scores of all students where neither table knows; empty where they know all."""
+        test, learned = self.contexts((case.test,)), self._predictors(case.learn)
+        silent = [learned[name].predict(test) == SILENT for name in (EXACT, NAMES)]
+        few = test.pick((silent[0] & silent[1]).nonzero()[0])
+        if not len(few):
+            return {}
+        return {name: scored(few, one.predict(few)) for name, one in self._taught(case.learn)}
+
+    def _teach(self, runs: tuple[Run, ...]) -> list[tuple[str, Predictor]]:
+        learned, present = self.contexts(runs), self._predictors(runs)
+        network = present.get(NETWORK)
+        found = [(name, present[name]) for name in (PRIOR, NETWORK) if name in present]
+        for student in STUDENTS:
+            if student.distilled and network is None:
+                continue
+            self._say(f"{student.name} learns {'+'.join(map(str, runs))}")
+            found.append((student.name, Trained(student, learned, network)))
+        return found
+
     def _contexts(self, runs: tuple[Run, ...]) -> Dataset:
         return evidence.read([self._profiles[run] for run in runs])
 
@@ -65,8 +90,14 @@ class Laboratory:
         learned = self.contexts(runs)
         exact, names = Table(learned, exact_key), Table(learned, name_key)
         prior = Prior(learned)
-        self._say(f"learning {'+'.join(map(str, runs))}: {len(learned)} contexts")
-        network = Network.trained(learned, self._kept / f"{'+'.join(map(str, runs))}.npz")
-        answers = (exact, names, prior, network)
-        answers += (Cascade(exact, names, prior), Cascade(exact, names, network))
-        return dict(zip(PREDICTORS, answers, strict=True))
+        found = {EXACT: exact, NAMES: names, PRIOR: prior, WITH_PRIOR: Cascade(exact, names, prior)}
+        if self._steps:
+            network = self._network(runs, learned)
+            found |= {NETWORK: network, WITH_NETWORK: Cascade(exact, names, network)}
+        return {name: found[name] for name in PREDICTORS if name in found}
+
+    def _network(self, runs: tuple[Run, ...], learned: Dataset) -> Network:
+        title = "+".join(map(str, runs))
+        self._say(f"network: {len(learned)} contexts of {title}")
+        kept = self._kept / f"steps-{self._steps}" / f"{title}.npz"
+        return Network.trained(learned, kept, self._steps)

@@ -23,13 +23,11 @@ def write(results: Results, path: Path) -> None:
     """Writes a PNG. Raises OSError."""
     shares = {(p, r, n): s.weighted.group for p, r, _, n, s in results.means("all")}
     programs = list(dict.fromkeys(program for program, _, _ in shares))
-    with pictures.drawing(9, 3.2 * len(programs), nrows=len(programs), squeeze=False) as (
-        fig,
-        all_,
-    ):
-        for program, axes in zip(programs, all_[:, 0], strict=True):
+    grid = {"nrows": len(programs), "squeeze": False}
+    with pictures.drawing(9, 3.2 * len(programs), **grid) as (figure, panels):
+        for program, axes in zip(programs, panels[:, 0], strict=True):
             _panel(axes, program, shares)
-        all_[0, 0].legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.12), fontsize=9)
+        panels[0, 0].legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.12), fontsize=9)
         figure.savefig(path)
 
 
@@ -38,7 +36,7 @@ def _panel(axes, program: str, shares: dict[tuple[str, str, str], float]) -> Non
     width = 0.8 / len(_COLOURS)
     for number, (name, colour) in enumerate(_COLOURS.items()):
         places = [at + (number - (len(_COLOURS) - 1) / 2) * width for at in range(len(relations))]
-        heights = [100 * shares[program, relation, name] for relation in relations]
+        heights = [100 * shares.get((program, relation, name), 0) for relation in relations]
         axes.bar(places, heights, width, color=colour, label=name)
     for at, relation in enumerate(relations):
         goal = 100 * GOALS.get(relation, OTHER_GOAL)

@@ -27,7 +27,7 @@ from llamalloc.learning.survival import Lives
 
 SILENT = -1
 _DEEPEST = 8
-_STEPS = 1500
+_ANY = 1e-9  # a rounding error is no vote
 
 Key = Callable[[tuple[str, ...], int], Hashable]
 
@@ -74,26 +74,39 @@ class Prior:
 
     def __init__(self, learned: Dataset, deepest: int = _DEEPEST) -> None:
         self._deepest = deepest
-        votes: dict[Hashable, np.ndarray] = defaultdict(lambda: np.zeros(len(CLASS_NAMES)))
-        for (frames, size), weight, label in zip(
-            learned.contexts(), learned.weights, learned.classes, strict=True
-        ):
+        self._votes: dict[Hashable, np.ndarray] = defaultdict(lambda: np.zeros(len(CLASS_NAMES)))
+        for (frames, size), vote in zip(learned.contexts(), _votes(learned), strict=True):
             for key in self._keys(frames, size):
-                votes[key][label] += weight
-        self.classes = {key: int(vote.argmax()) for key, vote in votes.items()}
+                self._votes[key] += vote
 
     def predict(self, data: Dataset) -> np.ndarray:
         """Classes int [N]; never SILENT."""
-        return np.array([self._one(frames, size) for frames, size in data.contexts()])
+        return chosen(self.shares(data))
 
-    def _one(self, frames: tuple[str, ...], size: int) -> int:
-        return next(self.classes[k] for k in self._keys(frames, size) if k in self.classes)
+    def shares(self, data: Dataset, without: bool = False) -> np.ndarray:
+        """Of the classes under each context's nearest key, [N, C]; `without` its own vote."""
+        own = _votes(data) if without else np.zeros((len(data), len(CLASS_NAMES)))
+        found = [self._nearest(*one, vote) for one, vote in zip(data.contexts(), own, strict=True)]
+        return np.array(found)
+
+    def _nearest(self, frames: tuple[str, ...], size: int, own: np.ndarray) -> np.ndarray:
+        for key in self._keys(frames, size):
+            if key in self._votes:
+                left = np.maximum(self._votes[key] - own, 0)
+                if left.sum() > _ANY * self._votes[key].sum():
+                    return left / left.sum()
+        return np.full(len(CLASS_NAMES), 1 / len(CLASS_NAMES))
 
     def _keys(self, frames: tuple[str, ...], size: int) -> list[Hashable]:
         chain = evidence.source_names(frames[: self._deepest])
-        depths = range(min(len(chain), self._deepest), 0, -1)
+        depths = range(len(chain), 0, -1)
         exact = [(chain[:depth], size) for depth in depths]
         return [*exact, *[(chain[:depth], None) for depth in depths], ((), None)]
+
+
+def _votes(data: Dataset) -> np.ndarray:
+    """The weight of each context at its class, [N, C]."""
+    return np.eye(len(CLASS_NAMES))[data.classes] * data.weights[:, None]
 
 
 class Network:
@@ -104,7 +117,7 @@ class Network:
         self._weights = weights
 
     @classmethod
-    def trained(cls, learned: Dataset, kept: Path, steps: int = _STEPS) -> Network:
+    def trained(cls, learned: Dataset, kept: Path, steps: int) -> Network:
         """Learns it, or reads it from the file `kept` if it was learned before."""
         if kept.exists():
             with np.load(kept) as found:
