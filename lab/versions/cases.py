@@ -6,6 +6,7 @@ The further down a row of RELATIONS, the less of a frame is the same in both bui
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lab.versions.builds import CLANG_O2, GCC_LTO, GCC_O2, Build
@@ -16,7 +17,9 @@ STRIPPED = "same build, stripped"
 REBUILT = "same version, other compiler"
 VERSION = "other version, same compiler"
 BOTH = "other version and compiler"
-RELATIONS = (OTHER_RUN, STRIPPED, REBUILT, VERSION, BOTH)
+OTHER_RUNS = "same build, all other runs"
+OTHER_BUILDS = "all other builds"
+RELATIONS = (OTHER_RUN, OTHER_RUNS, STRIPPED, REBUILT, VERSION, BOTH, OTHER_BUILDS)
 
 _MIDDLE = {"redis": "bookworm", "rocksdb": "bookworm"}
 _RELEASES = {"redis": ("bullseye", "bookworm", "trixie"), "rocksdb": ("bullseye", "bookworm")}
@@ -37,9 +40,11 @@ class Case:
 
     @property
     def relation(self) -> str:
-        """How the build under test differs from those learned: the nearest of them counts."""
-        found = [_relation(run.build, self.test.build) for run in self.learn]
-        return min(found, key=RELATIONS.index)
+        """How the builds learned differ from the build under test."""
+        builds = [run.build for run in self.learn]
+        if len(builds) == 1:
+            return _relation(builds[0], self.test.build)
+        return OTHER_RUNS if _is_twin(builds[0], self.test.build) else OTHER_BUILDS
 
 
 def runs(program: str) -> list[Run]:
@@ -55,13 +60,19 @@ def runs(program: str) -> list[Run]:
 
 
 def cases(recorded: list[Run]) -> list[Case]:
-    """Every ordered pair of recordings of one program, whole or both stripped; twins by runs."""
-    found = []
-    for one in recorded:
-        for other in recorded:
-            if _is_pair(one, other):
-                found.append(Case((one,), other))
-    return found
+    """Pairs of recordings of one program; then each run by all others of its build, or of others."""
+    pairs = [Case((one,), other) for one in recorded for other in recorded if _is_pair(one, other)]
+    return [*pairs, *(case for test in recorded for case in _by_many(test, recorded))]
+
+
+def _by_many(test: Run, recorded: list[Run]) -> Iterator[Case]:
+    builds = [run for run in recorded if run.build.program == test.build.program and run != test]
+    same = [run for run in builds if _is_twin(run.build, test.build)]
+    others = [run for run in builds if not _is_twin(run.build, test.build)]
+    others = [run for run in others if run.build.stripped == test.build.stripped]
+    for learn in (same, others):
+        if len(learn) > 1:
+            yield Case(tuple(learn), test)
 
 
 def _is_pair(one: Run, other: Run) -> bool:
@@ -72,7 +83,12 @@ def _is_pair(one: Run, other: Run) -> bool:
         return True
     if one.number != 1 or other.number != 1:
         return False
-    return a.stripped == b.stripped or (a.release, a.compiler) == (b.release, b.compiler)
+    return a.stripped == b.stripped or _is_twin(a, b)
+
+
+def _is_twin(a: Build, b: Build) -> bool:
+    """Whether both hold the same code."""
+    return (a.program, a.release, a.compiler) == (b.program, b.release, b.compiler)
 
 
 def _releases(program: str) -> list[str]:
@@ -84,7 +100,7 @@ def _releases(program: str) -> list[str]:
 def _relation(a: Build, b: Build) -> str:
     if a == b:
         return OTHER_RUN
-    if (a.release, a.compiler) == (b.release, b.compiler):
+    if _is_twin(a, b):
         return STRIPPED
     if a.release == b.release:
         return REBUILT

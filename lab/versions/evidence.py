@@ -17,10 +17,12 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
+import numpy as np
+
 from llamalloc.formats import profile
 from llamalloc.formats.pprof_proto import ProfileMessage
 from llamalloc.formats.profile import Profile
-from llamalloc.learning import dataset
+from llamalloc.learning import dataset, labels
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.survival import Lives
 
@@ -29,9 +31,30 @@ _JOIN = "\t"
 _CLONE = re.compile(r"(\.(constprop|isra|part|lto_priv|cold|llvm|specialized)(\.\d+)*|\.\d+)+$")
 
 
-def read(paths: Sequence[Path]) -> Dataset:
-    """The pooled contexts of some profiles. Raises ProfileError."""
-    return dataset.build([_placed(path) for path in paths])
+def read(paths: Sequence[Path], rule: str) -> Dataset:
+    """The pooled contexts of some profiles, labelled by `tail` or `p95`. Raises ProfileError."""
+    return dataset.build([_placed(path) for path in paths], rule)
+
+
+def steady(data: Dataset, rule: str) -> np.ndarray:
+    """Whether the page group of a context stays if its longest-lived sample had not been seen."""
+    groups = labels.GROUP_OF_CLASS
+    without = [_without_longest(one) for one in data.lives]
+    found = [
+        one.total > 0 and groups[labels.label(one, rule)] == groups[known]
+        for one, known in zip(without, data.classes, strict=True)
+    ]
+    return np.array(found, dtype=bool)
+
+
+def _without_longest(lives: Lives) -> Lives:
+    if lives.immortal:
+        return replace(lives, immortal=lives.immortal - 1)
+    last = max((*lives.young, *lives.dead))
+    name = "young" if last in lives.young else "dead"
+    left = Counter(getattr(lives, name)) - Counter({last: 1})
+    elders = max(lives.elders - 1, 0) if name == "young" else lives.elders
+    return replace(lives, **{name: dict(left)}, elders=elders)
 
 
 def names(frames: Iterable[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from lab import redis
 from lab import redis_benchmark as benchmark
 from lab.redis_benchmark import Workload
 from lab.workloads.programs.redis_mixed import RedisMixed
@@ -26,9 +27,16 @@ class RedisLoad(RedisMixed):
     def __init__(self, binary: Path) -> None:
         self._binary = binary
 
+    def prepare(self, session: Session) -> None:
+        """The demo's settings without one that Redis 6.0 does not know."""
+        lines = redis.SERVER_CONF.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith("disable-thp")]
+        (session.folder / "server.conf").write_text("".join(kept))
+
     def command(self, session: Session) -> list[str]:
         """The demo's server, of another build."""
-        return [str(self._binary), *super().command(session)[1:]]
+        demo = redis.command(session.port, session.folder)
+        return [str(self._binary), str(session.folder / "server.conf"), *demo[2:]]
 
     def load(self, session: Session) -> None:
         """Two phases in one process."""

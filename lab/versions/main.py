@@ -48,6 +48,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=400,
                         help="batches that each network learns; 0: no networks (400)")  # fmt: skip
+    parser.add_argument("--rule", choices=("tail", "p95"), default="tail",
+                        help="what is right: as `train` labels (tail), or ASPLOS 2020")  # fmt: skip
     parser.add_argument("--students", action="store_true",
                         help="compare candidates for a better network instead")  # fmt: skip
     parser.add_argument("--only-recorded", action="store_true", help="record nothing new")
@@ -86,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
     kept = options.cache / "networks" / f"scale-{options.scale:g}"
-    laboratory = Laboratory(profiles, kept, options.steps, say)
+    laboratory = Laboratory(profiles, kept, options.steps, options.rule, say)
     found = cases.cases(list(profiles))
     if options.students:
         return contest.show([(case, laboratory.contest(case)) for case in found], options.out)

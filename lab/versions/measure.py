@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learns from the runs of each case, asks every predictor about the run under test, and scores it.
 
-Scored twice: on all contexts, and on those that neither table knows, where only the prior and the
-network answer.
+Scored thrice: on all contexts; on those whose page group does not hang on one sample; and on those
+that neither table knows, where only the prior and the network answer.
 """
 
 from __future__ import annotations
@@ -33,18 +33,24 @@ WITH_PRIOR, WITH_NETWORK = "tables, then prior", "tables, then network"
 PREDICTORS = (EXACT, NAMES, PRIOR, NETWORK, WITH_PRIOR, WITH_NETWORK)
 
 Result = dict[str, dict[str, Scored]]
-"""`all` and `unknown` (to both tables; absent where there is none) -> predictor -> score."""
+"""`all`, `steady`, `unknown` (to both tables) -> predictor -> score; none where no context is."""
 
 
 class Laboratory:
     """Reads each profile once and learns from each set of runs once."""
 
     def __init__(
-        self, profiles: dict[Run, Path], kept: Path, steps: int, say: Callable[[str], None]
+        self,
+        profiles: dict[Run, Path],
+        kept: Path,
+        steps: int,
+        rule: str,
+        say: Callable[[str], None],
     ) -> None:
         self._profiles = profiles
         self._kept = kept
         self._steps = steps  # batches that the network learns; 0: there is no network
+        self._rule = rule  # tail: the product's labels; p95: those of ASPLOS 2020
         self._say = say
         self.contexts = cache(self._contexts)
         self._predictors = cache(self._learn)
@@ -61,6 +67,10 @@ class Laboratory:
             few = test.pick(unknown.nonzero()[0])
             answering = {name: answers[name] for name in (PRIOR, NETWORK) if name in answers}
             found["unknown"] = {n: scored(few, one[unknown]) for n, one in answering.items()}
+        certain = evidence.steady(test, self._rule)
+        if certain.any():
+            some = test.pick(certain.nonzero()[0])
+            found["steady"] = {name: scored(some, one[certain]) for name, one in answers.items()}
         return found
 
     def contest(self, case: Case) -> dict[str, Scored]:
@@ -84,11 +94,11 @@ class Laboratory:
         return found
 
     def _contexts(self, runs: tuple[Run, ...]) -> Dataset:
-        return evidence.read([self._profiles[run] for run in runs])
+        return evidence.read([self._profiles[run] for run in runs], self._rule)
 
     def _learn(self, runs: tuple[Run, ...]) -> dict[str, Predictor]:
         learned = self.contexts(runs)
-        exact, names = Table(learned, exact_key), Table(learned, name_key)
+        exact, names = (Table(learned, key, self._rule) for key in (exact_key, name_key))
         prior = Prior(learned)
         found = {EXACT: exact, NAMES: names, PRIOR: prior, WITH_PRIOR: Cascade(exact, names, prior)}
         if self._steps:
@@ -99,5 +109,5 @@ class Laboratory:
     def _network(self, runs: tuple[Run, ...], learned: Dataset) -> Network:
         title = "+".join(map(str, runs))
         self._say(f"network: {len(learned)} contexts of {title}")
-        kept = self._kept / f"steps-{self._steps}" / f"{title}.npz"
+        kept = self._kept / f"{self._rule}-{self._steps}" / f"{title}.npz"
         return Network.trained(learned, kept, self._steps)

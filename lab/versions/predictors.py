@@ -52,12 +52,12 @@ def name_key(frames: tuple[str, ...], size: int) -> Hashable:
 class Table:
     """One class for each key."""
 
-    def __init__(self, learned: Dataset, key: Key) -> None:
+    def __init__(self, learned: Dataset, key: Key, rule: str) -> None:
         self._key = key
         lives: dict[Hashable, list[Lives]] = defaultdict(list)
         for (frames, size), one in zip(learned.contexts(), learned.lives, strict=True):
             lives[key(frames, size)].append(one)
-        self.classes = {k: labels.label(evidence.pooled(some)) for k, some in lives.items()}
+        self.classes = {k: labels.label(evidence.pooled(some), rule) for k, some in lives.items()}
 
     def predict(self, data: Dataset) -> np.ndarray:
         """Classes int [N]."""
