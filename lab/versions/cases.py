@@ -60,7 +60,7 @@ def runs(program: str) -> list[Run]:
 
 
 def cases(recorded: list[Run]) -> list[Case]:
-    """Pairs of recordings of one program; then each run by all others of its build, or of others."""
+    """Pairs of recordings of one program; then each by all others of its build, or of others."""
     pairs = [Case((one,), other) for one in recorded for other in recorded if _is_pair(one, other)]
     return [*pairs, *(case for test in recorded for case in _by_many(test, recorded))]
 

@@ -34,8 +34,8 @@ from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.survival import Lives
 
 TIME_CLASSES = len(CLASS_NAMES) - 1
-WIDTH, BATCH, STEPS = 48, 128, 600
-FRAMES, WORDS, BINS = 16, 6, 1 << 13
+WIDTH, BATCH, STEPS = 48, 128, 400
+FRAMES, WORDS, BINS = 16, 6, 1 << 12
 FRAME_DROPOUT = 0.15
 _COPIES, _HELD_OUT, _LEAST, _SEED = 4, 0.25, 0.01, 0
 _TAILS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001, 1e-4)
