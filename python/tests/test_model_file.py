@@ -13,8 +13,8 @@ from llamalloc.formats import contracts, model_file
 from llamalloc.formats.model_file import ModelError
 from llamalloc.learning import dataset, fit
 
-GOLDEN = contracts.folder() / "golden" / "model_v1.safetensors"
-CASES = json.loads(GOLDEN.with_name("model_v1.json").read_text())["cases"]
+GOLDEN = contracts.folder() / "golden" / "model_v2.safetensors"
+CASES = json.loads(GOLDEN.with_name("model_v2.json").read_text())["cases"]
 
 
 def equal(one, other):
@@ -73,7 +73,7 @@ def rewritten(tmp_path, *, tensors=None, drop=None, **metadata):
     stored.pop(drop, None)
     header = {
         "format": "llamalloc-model",
-        "version": "1",
+        "version": "2",
         "classes": ",".join(row.name for row in contracts.lifetime_classes()),
         "rule": "tail",
     }
@@ -85,7 +85,7 @@ def rewritten(tmp_path, *, tensors=None, drop=None, **metadata):
 @pytest.mark.parametrize(
     ("how", "cause"),
     [
-        ({"version": "2"}, "version is '2', not '1'"),
+        ({"version": "1"}, "version is '1', not '2'"),
         ({"format": "other"}, "format is 'other'"),
         ({"classes": "a,b"}, "other lifetime classes"),
         ({"drop": "lstm_bias"}, "lacks the tensor lstm_bias"),

@@ -61,7 +61,11 @@ def test_json_is_json_and_complete(trained):
 
 def test_progress_is_told_and_ends_at_the_total(trained):
     steps = trained[2]
-    assert {what.split(":")[0] for what, _, _ in steps} == {"reading profiles", "learning"}
+    assert {what.split(":")[0] for what, _, _ in steps} == {
+        "reading profiles",
+        "learning",
+        "learning what was held out",
+    }
     assert all(0 <= done <= total for _, done, total in steps)
     assert steps[-1][1] == steps[-1][2]
 

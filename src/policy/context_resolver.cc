@@ -4,8 +4,14 @@
 namespace llamalloc {
 
 bool ContextResolver::open(MetadataArena& arena) {
-  varying_ = arena.make<SiteTable>();
+  if (varying_ == nullptr) varying_ = arena.make<SiteTable>();
   return varying_ != nullptr && tree_.open(arena);
+}
+
+bool ContextResolver::use(const NodeTable& exact, MetadataArena& arena) {
+  if (varying_ == nullptr) varying_ = arena.make<SiteTable>();
+  if (varying_ != nullptr) exact_ = &exact;
+  return varying_ != nullptr;
 }
 
 void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& sites) {
@@ -28,7 +34,7 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
     if (passed >= trace.depth) return {};
     look_past(trace, passed - 1, sites);
     path.descend(trace.codes[passed]);
-    node = tree_.find(path.key());
+    node = find(path.key());
   }
   bool whole = passed <= SiteTable::kDepth;
   for (int i = 0; i < passed; ++i)

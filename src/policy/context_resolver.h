@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers a miss of the prediction cache from the tree of what is known (predict/context_tree.h),
-// in the allocating thread: no lock, about 0.2 us where the site decides, about 1 us where the
-// stack has to be walked. From then on the cache answers.
+// and from the exact table of a model (predict/node_table.h), in the allocating thread: no lock,
+// about 0.2 us where the site decides, about 1 us where the stack has to be walked. From then on
+// the cache answers.
 //
 // Where the tree needs callers to tell contexts apart, the cache's key has to hold them too: each
 // frame passed on the way becomes a site that the key looks past. A frame whose size varies
@@ -12,6 +13,7 @@
 #include "base/size_bucket.h"
 #include "policy/placement.h"
 #include "predict/context_tree.h"
+#include "predict/node_table.h"
 
 namespace llamalloc {
 
@@ -19,7 +21,9 @@ class ContextResolver {
  public:
   // False: no memory.
   bool open(MetadataArena& arena);
-  bool is_open() const { return tree_.is_open(); }
+  // Asks this table for what the tree does not know. False: no memory.
+  bool use(const NodeTable& exact, MetadataArena& arena);
+  bool is_open() const { return tree_.is_open() || exact_ != nullptr; }
   ContextTree& tree() { return tree_; }
 
   struct Answer {
@@ -33,10 +37,10 @@ class ContextResolver {
   template <typename Trace>
   Answer resolve(uint64_t code, size_t size, SiteTable& sites, Trace&& trace) {
     ContextPath path(code, size_bucket(size));
-    ContextTree::Node node = tree_.find(path.key());
+    ContextTree::Node node = find(path.key());
     if (node.found && node.deeper) {
       path.descend(0);
-      node = tree_.find(path.key());
+      node = find(path.key());
     }
     if (!node.found) return {};
     if (!node.deeper) return {true, true, true, node.lifetime};
@@ -52,10 +56,15 @@ class ContextResolver {
   }
 
  private:
+  ContextTree::Node find(uint64_t key) const {
+    const ContextTree::Node node = tree_.find(key);
+    return node.found || exact_ == nullptr ? node : exact_->find(key);
+  }
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
   void look_past(const StackTrace& trace, int frame, SiteTable& sites);
 
   ContextTree tree_;
+  const NodeTable* exact_ = nullptr;
   SiteTable* varying_ = nullptr;  // frames whose size is not always the same
 };
 

@@ -8,9 +8,18 @@
 
 namespace llamalloc {
 
-bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, size_t room) {
+bool ContextWorker::load(const char* path, const char* program, uint64_t build,
+                         MetadataArena& arena, char* error, size_t room) {
+  using Origin = ModelEvidence::Origin;
   Evaluator* evaluator = Evaluator::load(path, arena, error, room);
   if (evaluator == nullptr) return false;
+  const Origin origin = evaluator->evidence().origin(program, build);
+  if (origin == Origin::other_program) {
+    snprintf(error, room, "model %.200s: of %.100s, not of %.100s; train one for it", path,
+             evaluator->evidence().programs, program);
+    evaluator->close();
+    return false;
+  }
   callers_ = arena.make_array<Caller>(kCallers);
   verdicts_ = arena.make_array<Verdict>(kVerdicts);
   names_ = static_cast<char(*)[kNameRoom]>(arena.allocate(kNamedFrames * kNameRoom));
@@ -20,7 +29,19 @@ bool ContextWorker::load(const char* path, MetadataArena& arena, char* error, si
     return false;
   }
   evaluator_ = evaluator;
+  if (origin == Origin::other_build)
+    snprintf(error, room,
+             "model %.200s: of another build of %.100s; only what holds for function names and for "
+             "the libraries of that build is used",
+             path, program);
   return true;
+}
+
+bool ContextWorker::share_exact(ContextResolver& resolver, MetadataArena& arena) {
+  const NodeTable& exact = evaluator_->evidence().exact;
+  if (exact.size() == 0) return true;
+  resolver_ = &resolver;
+  return resolver.use(exact, arena);
 }
 
 int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& counters,
@@ -48,6 +69,10 @@ void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
   });
   const auto is_gone = [this](uintptr_t address) { return !modules_.stayed(address); };
   placement.cache().sites.forget_if(is_gone);
+  if (resolver_ != nullptr) {
+    resolver_->forget_if(is_gone);
+    placement.cache().decided.clear();
+  }
   for (Caller* seen = callers_; seen != callers_ + kCallers; ++seen)
     if (seen->site != 0 && (is_gone(seen->site) || is_gone(seen->first_caller))) *seen = {};
   for (Verdict* known = verdicts_; known != verdicts_ + kVerdicts; ++known)
@@ -71,19 +96,21 @@ LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
                                       Symboliser& symboliser) {
   const uint64_t context = mix(trace.hash(), size_bucket(size)) | 1;
   Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
-  if (verdict.context != context) verdict = {context, ask_model(trace, size, symboliser)};
+  if (verdict.context != context) verdict = {context, ask_evidence(trace, size, symboliser)};
   return verdict.lifetime;
 }
 
-LifetimeClass ContextWorker::ask_model(const StackTrace& trace, size_t size,
-                                       Symboliser& symboliser) {
+LifetimeClass ContextWorker::ask_evidence(const StackTrace& trace, size_t size,
+                                          Symboliser& symboliser) {
+  const auto exact = evaluator_->evidence().find_exact(trace.codes, trace.depth, size);
+  if (exact.kind != EvidenceKind::none) return exact.lifetime;
   const char* frames[kNamedFrames];
   int depth = 0;
   for (; depth < trace.depth && depth < kNamedFrames; ++depth) {
     symboliser.frame_name(trace.frames[depth], names_[depth], kNameRoom);
     frames[depth] = names_[depth];
   }
-  return choose(evaluator_->evaluate(frames, depth, size));
+  return evaluator_->answer(frames, depth, size).lifetime;
 }
 
 // A site with two different callers is a wrapper; the next level matters only then.

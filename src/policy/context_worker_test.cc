@@ -30,7 +30,7 @@ class ContextWorkerTest : public testing::Test {
     model_ = path + ".model";
     std::ofstream(model_) << TestModel().bytes();
     char error[512] = "";
-    ASSERT_TRUE(worker_.load(model_.c_str(), arena_, error, sizeof(error))) << error;
+    ASSERT_TRUE(worker_.load(model_.c_str(), "test", 1, arena_, error, sizeof(error))) << error;
     self_ = this;
   }
 

@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "heap/bin_number.h"
 #include "heap/magazines.h"
+#include "os/module_watch.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
@@ -87,7 +88,10 @@ class Placement {
   void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
     cache_.decided.publish(site.return_address, site_shape(size_class), place_of(lifetime));
   }
-  void settle(uint64_t key, LifetimeClass lifetime) { cache_.publish(key, lifetime); }
+  // Its modules are not known, so that it goes with any that is unloaded.
+  void settle(uint64_t key, LifetimeClass lifetime) {
+    cache_.publish(key, lifetime, ModuleWatch::kUnknown);
+  }
   // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 

@@ -48,6 +48,12 @@ Evaluator::Result Evaluator::evaluate(const char* const* frames, int depth, size
   return result;
 }
 
+ModelEvidence::Answer Evaluator::answer(const char* const* frames, int depth, size_t size) {
+  ModelEvidence::Answer named = evidence().find_named(frames, depth, size);
+  if (!evidence().asks_network(named)) return named;
+  return {EvidenceKind::network, choose(evaluate(frames, depth, size)), named.nearness};
+}
+
 LifetimeClass choose(const Evaluator::Result& result) {
   float sums[kPageGroups] = {};
   for (int i = 0; i < kLifetimeClasses; ++i)

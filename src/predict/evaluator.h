@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes the lifetime class of a calling context. The background worker calls it on a miss.
 //
+//   frame names, size --> name table, else site prior, else what the network says:
 //   frame names, size --TokenSequence--> tokens --Vocabulary--> ids --Lstm--> probabilities
 //
 // Used by one thread at a time, because the scratch memory is part of the object. Allocates nothing
@@ -30,6 +31,13 @@ class Evaluator {
   // frames: names as contracts/stack_tokens.md forms them, innermost first; size in bytes.
   // A model whose arithmetic overflows answers `mixed`.
   Result evaluate(const char* const* frames, int depth, size_t size);
+
+  // By all evidence but the exact table, which needs no names: names, site prior, network.
+  ModelEvidence::Answer answer(const char* const* frames, int depth, size_t size);
+  const ModelEvidence& evidence() const { return file_.model().evidence; }
+
+  // Gives the file's memory back; nothing else may be called then.
+  void close() { file_.close(); }
 
   const LstmConfig& config() const { return lstm_.config(); }
   // Bytes of the model file in memory; they are not counted by the arena.

@@ -83,7 +83,7 @@ TEST_F(EvaluatorTest, SaysWhyAModelIsRefused) {
   TestModel model;
   model.metadata["version"] = std::string("7");
   EXPECT_EQ(load(model), nullptr);
-  EXPECT_TRUE(std::string(error_).ends_with(": version 7, this library reads 1")) << error_;
+  EXPECT_TRUE(std::string(error_).ends_with(": version 7, this library reads 2")) << error_;
   char tiny[8];
   EXPECT_EQ(Evaluator::load("/no/such.model", arena_, tiny, sizeof(tiny)), nullptr);
   EXPECT_STREQ(tiny, "model /");

@@ -11,14 +11,18 @@ namespace llamalloc {
 namespace {
 
 constexpr char kFormat[] = "llamalloc-model";
-constexpr char kVersion[] = "1";
+constexpr char kVersion[] = "2";
 
-// The tensors and metadata of version 1.
+// The tensors and metadata of version 2.
 struct Layout {
-  SafetensorsMetadata metadata[3] = {{"format"}, {"version"}, {"classes"}};
-  SafetensorsTensor tensors[6] = {
-      {"vocabulary", "U8", 1, 1}, {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
-      {"lstm_bias", "F32", 4, 1}, {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
+  SafetensorsMetadata metadata[4] = {{"format"}, {"version"}, {"classes"}, {"programs"}};
+  SafetensorsTensor tensors[16] = {
+      {"vocabulary", "U8", 1, 1},   {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
+      {"lstm_bias", "F32", 4, 1},   {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
+      {"exact_keys", "U64", 8, 1},  {"exact_answers", "U8", 1, 1}, {"exact_samples", "U32", 4, 1},
+      {"name_keys", "U64", 8, 1},   {"name_answers", "U8", 1, 2},  {"name_samples", "U32", 4, 1},
+      {"table_trust", "F32", 4, 1}, {"prior_trust", "F32", 4, 1},  {"network_trust", "F32", 4, 1},
+      {"builds", "U64", 8, 1},
   };
 
   const SafetensorsMetadata& format() const { return metadata[0]; }
@@ -30,6 +34,13 @@ struct Layout {
   const SafetensorsTensor& lstm_bias() const { return tensors[3]; }
   const SafetensorsTensor& dense_kernel() const { return tensors[4]; }
   const SafetensorsTensor& dense_bias() const { return tensors[5]; }
+  const SafetensorsMetadata& programs() const { return metadata[3]; }
+  const SafetensorsTensor& exact(int i) const { return tensors[6 + i]; }  // keys, answers, samples
+  const SafetensorsTensor& names(int i) const { return tensors[9 + i]; }
+  const SafetensorsTensor& table_trust() const { return tensors[12]; }
+  const SafetensorsTensor& prior_trust() const { return tensors[13]; }
+  const SafetensorsTensor& network_trust() const { return tensors[14]; }
+  const SafetensorsTensor& builds() const { return tensors[15]; }
 };
 
 // Whether `text` is the names of the lifetime classes joined by commas.
@@ -98,13 +109,81 @@ bool check_finite(const SafetensorsTensor& tensor, ErrorText& error) {
 
 bool check_weights(const Layout& layout, ErrorText& error) {
   for (const SafetensorsTensor& tensor : layout.tensors)
-    if (tensor.element_bytes == sizeof(float) && !check_finite(tensor, error)) return false;
+    if (strcmp(tensor.dtype, "F32") == 0 && !check_finite(tensor, error)) return false;
   return true;
 }
 
 const float* floats(const SafetensorsTensor& tensor) {
   return reinterpret_cast<const float*>(tensor.data);
 }
+
+const uint64_t* words(const SafetensorsTensor& tensor) {
+  return reinterpret_cast<const uint64_t*>(tensor.data);
+}
+const uint8_t* bytes(const SafetensorsTensor& tensor) {
+  return reinterpret_cast<const uint8_t*>(tensor.data);
+}
+
+bool check_keys(const SafetensorsTensor& keys, ErrorText& error) {
+  if (keys.shape[0] > kMaxNodes)
+    return error.fail("tensor `%s` has %llu keys, the limit is %u", keys.name,
+                      static_cast<unsigned long long>(keys.shape[0]), kMaxNodes);
+  for (size_t i = 1; i < keys.shape[0]; ++i)
+    if (words(keys)[i] <= words(keys)[i - 1])
+      return error.fail("tensor `%s`: key %zu does not ascend", keys.name, i);
+  return true;
+}
+
+// Every `stride`-th byte is an answer; where stride is 2, the others are classes.
+bool check_answers(const SafetensorsTensor& answers, size_t stride, ErrorText& error) {
+  for (size_t i = 0; i < answers.bytes; ++i) {
+    const uint8_t byte = bytes(answers)[i];
+    if (i % stride == 0 ? NodeTable::is_answer(byte) : byte < kLifetimeClasses) continue;
+    return error.fail("tensor `%s`: byte %zu is %u, no answer", answers.name, i, byte);
+  }
+  return true;
+}
+
+bool check_table(const SafetensorsTensor& keys, const SafetensorsTensor& answers,
+                 const SafetensorsTensor& samples, ErrorText& error) {
+  const uint64_t nodes = keys.shape[0];
+  const size_t stride = answers.rank == 2 ? 2 : 1;
+  return check_shape(answers, nodes, stride, error) && check_shape(samples, nodes, 1, error) &&
+         check_keys(keys, error) && check_answers(answers, stride, error);
+}
+
+bool check_trust(const SafetensorsTensor& trust, uint64_t count, ErrorText& error) {
+  if (!check_shape(trust, count, 1, error)) return false;
+  for (uint64_t i = 0; i < count; ++i)
+    if (const float share = floats(trust)[i]; share != -1 && !(share >= 0 && share <= 1))
+      return error.fail("tensor `%s`: element %llu is neither a share nor -1", trust.name,
+                        static_cast<unsigned long long>(i));
+  return true;
+}
+
+bool check_evidence(const Layout& layout, ErrorText& error) {
+  if (layout.builds().shape[0] > kMaxBuilds) return error.fail("more than %u builds", kMaxBuilds);
+  return check_table(layout.exact(0), layout.exact(1), layout.exact(2), error) &&
+         check_table(layout.names(0), layout.names(1), layout.names(2), error) &&
+         check_trust(layout.table_trust(), 2, error) &&
+         check_trust(layout.prior_trust(), kNearnesses, error) &&
+         check_trust(layout.network_trust(), kNearnesses, error);
+}
+
+void take_evidence(const Layout& layout, ModelEvidence* evidence) {
+  evidence->exact =
+      NodeTable(words(layout.exact(0)), bytes(layout.exact(1)), layout.exact(0).shape[0], 1);
+  evidence->names =
+      NodeTable(words(layout.names(0)), bytes(layout.names(1)), layout.names(0).shape[0], 2);
+  evidence->priors = bytes(layout.names(1)) + 1;
+  evidence->table_trust = floats(layout.table_trust());
+  evidence->prior_trust = floats(layout.prior_trust());
+  evidence->network_trust = floats(layout.network_trust());
+  evidence->builds = words(layout.builds());
+  evidence->build_count = layout.builds().shape[0];
+  memcpy(evidence->programs, layout.programs().value, sizeof(evidence->programs));
+}
+static_assert(sizeof(ModelEvidence::programs) == sizeof(SafetensorsMetadata::value));
 
 }  // namespace
 
@@ -120,7 +199,11 @@ bool read_model(const char* data, size_t size, MetadataArena& arena, Model* mode
   model->weights = {floats(layout.embedding()), floats(layout.lstm_kernel()),
                     floats(layout.lstm_bias()), floats(layout.dense_kernel()),
                     floats(layout.dense_bias())};
-  return check_shapes(layout, &model->config, error) && check_weights(layout, error);
+  if (!check_shapes(layout, &model->config, error) || !check_weights(layout, error) ||
+      !check_evidence(layout, error))
+    return false;
+  take_evidence(layout, &model->evidence);
+  return true;
 }
 
 bool ModelFile::open(const char* path, MetadataArena& arena, ErrorText& error) {

@@ -3,8 +3,9 @@
 //
 //   file --FileImage--> bytes --read_safetensors--> tensors --checks--> Model (points into bytes)
 //
-// Invariant of a Model: all weights are finite, all shapes agree, vocabulary.size() is V, and the
-// outputs are the classes of contracts/lifetime_classes.def in their order.
+// Invariant of a Model: all weights are finite, all shapes agree, vocabulary.size() is V, the
+// outputs are the classes of contracts/lifetime_classes.def in their order, keys of the tables
+// ascend, and each answer in them is one.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,21 @@
 #include "os/file_image.h"
 #include "predict/error_text.h"
 #include "predict/lstm.h"
+#include "predict/model_evidence.h"
 #include "predict/vocabulary.h"
 
 namespace llamalloc {
 
 inline constexpr size_t kMaxModelBytes = size_t{1} << 30;
-inline constexpr uint32_t kMaxWidth = 512;  // of E and H
+inline constexpr uint32_t kMaxWidth = 512;       // of E and H
+inline constexpr uint32_t kMaxNodes = 1u << 20;  // of each table
+inline constexpr uint32_t kMaxBuilds = 64;
 
 struct Model {
   LstmConfig config;
   LstmWeights weights;
   Vocabulary vocabulary;
+  ModelEvidence evidence;
 };
 
 // A model over bytes in memory, aligned to 8, that outlive it. False: `error` says what is wrong.

@@ -22,6 +22,16 @@ void run(const char* data, size_t size, FuzzPages& pages) {
   const uint32_t ids[] = {0, model.config.vocabulary - 1};
   float probability[kLifetimeClasses];
   lstm.run(ids, 2, probability);
+  const ModelEvidence& known = model.evidence;
+  const char* const frames[] = {"zmalloc", "?a+0x1", "main"};
+  const uint64_t codes[] = {1, 2, 3};
+  for (size_t bytes : {16, 64, 4096}) {
+    const auto exact = known.find_exact(codes, 3, bytes);
+    const auto named = known.find_named(frames, 3, bytes);
+    if (exact.lifetime > LifetimeClass::mixed || named.lifetime > LifetimeClass::mixed) abort();
+    known.asks_network(named);
+  }
+  known.origin("main", 1);
 }
 
 }  // namespace

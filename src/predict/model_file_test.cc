@@ -73,13 +73,13 @@ TEST_F(ModelFileTest, NamesWhatIsNoModel) {
 }
 
 TEST_F(ModelFileTest, NamesForeignVersionsAndClasses) {
-  set_version("2");
-  EXPECT_EQ(read(file_), "version 2, this library reads 1");
-  set_version("1\\n0");
-  EXPECT_EQ(read(file_), "version 1?0, this library reads 1");
-  file_.metadata.erase("version");
-  EXPECT_EQ(read(file_), "version missing, this library reads 1");
   set_version("1");
+  EXPECT_EQ(read(file_), "version 1, this library reads 2");
+  set_version("1\\n0");
+  EXPECT_EQ(read(file_), "version 1?0, this library reads 2");
+  file_.metadata.erase("version");
+  EXPECT_EQ(read(file_), "version missing, this library reads 2");
+  set_version("2");
   file_.metadata["classes"] = std::string("never,mixed");
   EXPECT_EQ(read(file_),
             "its lifetime classes (never,mixed) differ from this library's; train a new model");
@@ -225,6 +225,30 @@ TEST_F(ModelFileTest, RefusesBadVocabularies) {
   EXPECT_EQ(read(model), "tensor `embedding` is 5 x 3, not 4 x 3");
 }
 
+TEST_F(ModelFileTest, ChecksItsTables) {
+  file_.set_table("exact", {3, 9, 11}, {8, '\x80', 0x7f});
+  file_.set_table("name", {1, 2}, {'\x80', 0, 3, 8});
+  EXPECT_EQ(read(file_), "");
+  TestModel bad = file_;
+  bad.set_table("exact", {3, 3}, {0, 0});
+  EXPECT_EQ(read(bad), "tensor `exact_keys`: key 1 does not ascend");
+  bad = file_;
+  bad.set_table("exact", {3, 9}, {0, 9});
+  EXPECT_EQ(read(bad), "tensor `exact_answers`: byte 1 is 9, no answer");
+  bad = file_;
+  bad.set_table("name", {3}, {0, 0x7f});
+  EXPECT_EQ(read(bad), "tensor `name_answers`: byte 1 is 127, no answer");
+  bad = file_;
+  bad.set("name_samples", "U32", {1}, std::string(4, '\0'));
+  EXPECT_EQ(read(bad), "tensor `name_samples` is 1 x 1, not 2 x 1");
+  bad = file_;
+  bad.set_floats("network_trust", {0, 1, 0.5, 1.5});
+  EXPECT_EQ(read(bad), "tensor `network_trust`: element 3 is neither a share nor -1");
+  bad = file_;
+  bad.set_words("builds", std::vector<uint64_t>(65, 1));
+  EXPECT_EQ(read(bad), "more than 64 builds");
+}
+
 // Damage of every kind: no crash (the sanitizers watch), and a message whenever it is refused.
 TEST_F(ModelFileTest, SurvivesRandomDamage) {
   const std::string good = file_.bytes();
@@ -289,16 +313,61 @@ GoldenCase read_case(GoldenReader& golden) {
   return c;
 }
 
+struct GoldenLookup {
+  std::vector<uint64_t> codes;
+  std::vector<std::string> frames;
+  uint64_t size;
+  std::string kind, lifetime;
+  uint64_t network;
+};
+
+GoldenLookup read_lookup(GoldenReader& golden) {
+  GoldenLookup c;
+  golden.expect('{');
+  golden.key("codes");
+  c.codes = golden.list([&] { return golden.integer(); });
+  golden.expect(',');
+  golden.key("frames");
+  c.frames = golden.strings();
+  golden.expect(',');
+  golden.key("size");
+  c.size = golden.integer();
+  golden.expect(',');
+  golden.key("kind");
+  c.kind = golden.string();
+  golden.expect(',');
+  golden.key("class");
+  c.lifetime = golden.string();
+  golden.expect(',');
+  golden.key("network");
+  c.network = golden.integer();
+  golden.expect('}');
+  return c;
+}
+
+void expect_found(const ModelEvidence& evidence, const GoldenLookup& c) {
+  constexpr const char* kKinds[] = {"none", "exact", "name", "prior", "network"};
+  std::vector<const char*> frames;
+  for (const std::string& frame : c.frames) frames.push_back(frame.c_str());
+  auto answer = evidence.find_exact(c.codes.data(), static_cast<int>(c.codes.size()), c.size);
+  if (answer.kind == EvidenceKind::none) {
+    answer = evidence.find_named(frames.data(), static_cast<int>(frames.size()), c.size);
+    EXPECT_EQ(evidence.asks_network(answer), c.network != 0) << c.kind << c.size;
+  }
+  EXPECT_EQ(kKinds[static_cast<int>(answer.kind)], c.kind) << c.size;
+  EXPECT_EQ(row(answer.lifetime).name, c.lifetime) << c.kind << c.size;
+}
+
 // The trainer's file, ids and probabilities: what both languages must agree on.
 TEST(GoldenModel, GivesTheTrainersProbabilities) {
   MetadataArena arena(system_pages);
   char message[256];
   ErrorText error(message, sizeof(message));
   ModelFile file;
-  ASSERT_TRUE(file.open(golden_path("model_v1.safetensors").c_str(), arena, error)) << message;
+  ASSERT_TRUE(file.open(golden_path("model_v2.safetensors").c_str(), arena, error)) << message;
   Lstm lstm;
   ASSERT_TRUE(lstm.init(file.model().config, file.model().weights, arena));
-  GoldenReader golden("model_v1.json");
+  GoldenReader golden("model_v2.json");
   golden.expect('{');
   golden.key("cases");
   const auto cases = golden.list([&] { return read_case(golden); });
@@ -315,6 +384,26 @@ TEST(GoldenModel, GivesTheTrainersProbabilities) {
     for (int i = 0; i < kLifetimeClasses; ++i)
       EXPECT_NEAR(probability[i], c.probabilities[i], 1e-5) << c.tokens[0];
   }
+  golden.expect(',');
+  golden.key("lookups");
+  const auto lookups = golden.list([&] { return read_lookup(golden); });
+  ASSERT_GE(lookups.size(), 10u);
+  for (const GoldenLookup& c : lookups) expect_found(file.model().evidence, c);
+}
+
+TEST(GoldenModel, IsOfItsProgramAndBuild) {
+  using Origin = ModelEvidence::Origin;
+  const uint64_t builds[] = {5, 7};
+  ModelEvidence evidence;
+  EXPECT_EQ(evidence.origin("any", 1), Origin::this_build);
+  evidence.builds = builds;
+  evidence.build_count = 2;
+  snprintf(evidence.programs, sizeof(evidence.programs), "redis-server,mariadbd");
+  EXPECT_EQ(evidence.origin("renamed", 7), Origin::this_build);
+  EXPECT_EQ(evidence.origin("mariadbd", 8), Origin::other_build);
+  EXPECT_EQ(evidence.origin("redis-server", 0), Origin::other_build);
+  EXPECT_EQ(evidence.origin("redis", 8), Origin::other_program);
+  EXPECT_EQ(evidence.origin("server", 8), Origin::other_program);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class TestModel {
                      uint64_t E = 3, uint64_t H = 5) {
     const uint64_t V = vocabulary.size(), C = kLifetimeClasses;
     metadata = {{"format", "llamalloc-model"},
-                {"version", "1"},
+                {"version", "2"},
                 {"classes", classes()},
                 {"rule", "tail"},
                 {"created_by", "llamalloc test"}};
@@ -40,6 +40,42 @@ class TestModel {
     add("dense_kernel", {H, C});
     add("dense_bias", {C});
     tensors.push_back({"vocabulary", "U8", {lines.size()}, lines});
+    set_table("exact", {}, "");
+    set_table("name", {}, "");
+    set_floats("table_trust", {1, 1});
+    set_floats("prior_trust", {1, 1, 1, 1});
+    set_floats("network_trust", {1, 1, 1, 1});
+    set_words("builds", {});
+  }
+
+  // Sorted keys; of `name` two bytes each: answer and prior.
+  void set_table(const std::string& table, const std::vector<uint64_t>& keys,
+                 const std::string& answers) {
+    set_words(table + "_keys", keys);
+    std::vector<uint64_t> shape{keys.size()};
+    if (table == "name") shape.push_back(2);
+    set(table + "_answers", "U8", shape, answers);
+    set(table + "_samples", "U32", {keys.size()}, std::string(4 * keys.size(), '\1'));
+  }
+  void set_words(const std::string& name, const std::vector<uint64_t>& words) {
+    set(name, "U64", {words.size()},
+        {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t)});
+  }
+  void set_floats(const std::string& name, const std::vector<float>& values) {
+    set(name, "F32", {values.size()},
+        {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+  void set(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape,
+           std::string data) {
+    remove(name);
+    const size_t width = dtype == "U64" ? 8 : dtype == "U8" ? 1 : 4;
+    // Widest elements first, so that all are aligned.
+    auto at = tensors.begin();
+    while (at != tensors.end() && width_of(*at) >= width) ++at;
+    tensors.insert(at, {name, dtype, std::move(shape), std::move(data)});
+  }
+  static size_t width_of(const TestTensor& tensor) {
+    return tensor.dtype == "U64" ? 8 : tensor.dtype == "U8" ? 1 : 4;
   }
 
   static std::string classes() {

@@ -31,6 +31,20 @@ static_assert(lifetime_bucket({0}) == 0 && lifetime_bucket({2}) == 4 && lifetime
 static_assert(lifetime_bucket({1000}) == 39 && lifetime_bucket({1000000000}) == 119);
 static_assert(lifetime_bucket({INT64_MAX}) == kLifetimeBuckets - 1);
 
+// The shortest time in a bucket.
+constexpr Nanos least_in_bucket(int bucket) {
+  int64_t low = 0, high = INT64_MAX;  // the bucket of high is `bucket` or a later one
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (lifetime_bucket({middle}) >= bucket)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return {low};
+}
+static_assert(least_in_bucket(4).n == 2 && least_in_bucket(6).n == 3);
+
 class LifetimeHistogram {
  public:
   // False: no memory for the page.
@@ -40,6 +54,13 @@ class LifetimeHistogram {
     if (page == nullptr) page = arena.make_array<uint32_t>(kPage);
     if (page == nullptr) return false;
     ++page[bucket % kPage];
+    return true;
+  }
+  // False: there is none to take back.
+  bool remove(Nanos lifetime) {
+    const int bucket = lifetime_bucket(lifetime);
+    if (count(bucket) == 0) return false;
+    --pages_[bucket / kPage][bucket % kPage];
     return true;
   }
   uint32_t count(int bucket) const {

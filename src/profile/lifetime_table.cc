@@ -20,6 +20,26 @@ bool LifetimeStats::add(MetadataArena& arena, const Death& death) {
   return true;
 }
 
+void LifetimeStats::remove(const RecentDeath& death) {
+  const Nanos t = death.lifetime.n < 0 ? Nanos{0} : death.lifetime;
+  if (count == 0 || !lifetimes.remove(t)) return;
+  const double ns = static_cast<double>(t.n);
+  --count;
+  --deaths[static_cast<int>(class_of_lifetime(t))];
+  weighted_count -= death.weight;
+  weighted_bytes -= death.bytes();
+  sum -= ns;
+  sum_squares -= ns * ns;
+  same_thread -= death.same_thread;
+  same_cpu -= death.same_cpu;
+  int first = 0, last = kLifetimeBuckets - 1;
+  while (first < last && lifetimes.count(first) == 0) ++first;
+  while (last > first && lifetimes.count(last) == 0) --last;
+  if (const Nanos least = least_in_bucket(first); min < least) min = least;
+  if (last + 1 == kLifetimeBuckets) return;
+  if (const Nanos most = least_in_bucket(last + 1) - Nanos{1}; most < max) max = most;
+}
+
 Nanos LifetimeStats::average() const {
   if (count == 0) return {0};
   return {static_cast<int64_t>(sum / static_cast<double>(count) + 0.5)};
@@ -71,13 +91,22 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
   return rows_.size() - 1;
 }
 
-bool LifetimeTable::record(uint32_t context, const Death& death) {
+bool LifetimeTable::record(uint32_t context, const Death& death, Nanos died) {
   LockGuard guard(lock_);
-  return rows_[context].add(arena_, death);
+  if (!rows_[context].add(arena_, death)) return false;
+  recent_.add(
+      {died, death.lifetime, death.weight, death.size, context, death.same_thread, death.same_cpu});
+  return true;
+}
+
+bool LifetimeTable::keep_recent_deaths() {
+  LockGuard guard(lock_);
+  return recent_.open(arena_);
 }
 
 void LifetimeTable::clear() {
   LockGuard guard(lock_);
+  recent_.clear();
   for (uint32_t i = 0; i < rows_.size(); ++i) rows_[i].clear();
 }
 

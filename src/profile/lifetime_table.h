@@ -15,6 +15,7 @@
 #include "profile/chunked_array.h"
 #include "profile/id_index.h"
 #include "profile/lifetime_histogram.h"
+#include "profile/recent_deaths.h"
 
 namespace llamalloc {
 
@@ -45,6 +46,8 @@ struct LifetimeStats {
 
   // False: the histogram has no memory for it; nothing was counted.
   bool add(MetadataArena& arena, const Death& death);
+  // Takes back a death that was added. min and max are then those of the histogram's buckets.
+  void remove(const RecentDeath& death);
   Nanos average() const;    // 0 if count == 0
   Nanos deviation() const;  // standard deviation over the samples (population); 0 if count == 0
   void clear();
@@ -61,7 +64,11 @@ class LifetimeTable {
   uint32_t intern(uint32_t stack, uint64_t bucket, uint32_t tag = 0);
   // No new contexts once there are so many.
   void bound(uint32_t most);
-  bool record(uint32_t context, const Death& death);
+  // died: of late, for keep_recent_deaths.
+  bool record(uint32_t context, const Death& death, Nanos died = {0});
+  // From now on. False: no memory.
+  bool keep_recent_deaths();
+  const RecentDeaths& recent() const REQUIRES(lock_) { return recent_; }
   void clear();
 
   uint32_t size() const { return rows_.size(); }
@@ -77,6 +84,7 @@ class LifetimeTable {
   mutable Lock lock_{LockRank::lifetime_table};
   uint32_t most_ GUARDED_BY(lock_) = kNone;
   IdIndex index_ GUARDED_BY(lock_);
+  RecentDeaths recent_ GUARDED_BY(lock_);
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);
 };

@@ -49,7 +49,7 @@ Profiler::Freed Profiler::on_free(const void* p, Nanos now, uint32_t thread, uin
   live_.take(address_of(p), [&](const LiveSample& s) {
     const Nanos lifetime = now > s.born ? now - s.born : Nanos{0};
     const Death death{s.size, s.weight, lifetime, s.thread == thread, s.cpu == cpu};
-    if (!contexts_.record(s.context, death)) dropped_.fetch_add(1, std::memory_order_relaxed);
+    if (!contexts_.record(s.context, death, now)) dropped_.fetch_add(1, std::memory_order_relaxed);
     freed = {true, lifetime, s.context_key, s.predicted};
   });
   return freed;
@@ -104,6 +104,7 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   Snapshot snapshot;
   lock_all();
   const bool copied = snapshot.copy(scratch, contexts_, live_, info.now);
+  if (copied && info.at_exit) snapshot.undo_teardown(scratch, contexts_, live_, info.now);
   unlock_all();
   if (!copied) return false;
   snapshot.sort_survivors();

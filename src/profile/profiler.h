@@ -39,6 +39,9 @@ class Profiler {
   // Samples of new contexts are dropped once there are so many: a program without end of them, such
   // as an interpreter, would fill memory.
   void bound_contexts(uint32_t most);
+  // For a profile written at exit: what died of the program's end is then told apart. False: no
+  // memory.
+  bool tell_teardown() { return contexts_.keep_recent_deaths(); }
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free

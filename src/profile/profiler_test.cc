@@ -46,6 +46,55 @@ struct World {
   }
 };
 
+constexpr int64_t kSecond = 1'000'000'000;
+
+// A store that lives until the program frees it at its end, and requests.
+void serve(World& w) {
+  ASSERT_TRUE(w.profiler.tell_teardown());
+  w.names.add_name(1, "store");
+  w.profiler.start(kInterval, {0});
+  for (uintptr_t i = 0; i < 100; ++i) w.allocate(0x10000 + 16 * i, 1000, 1, {kSecond});
+  for (int64_t i = 0; i < 500; ++i) {
+    w.allocate(0x100, 1000, 2, {2 * kSecond + i * kSecond / 10});
+    w.profiler.on_free(at(0x100), {2 * kSecond + i * kSecond / 10 + 1000}, 0, 0);
+  }
+}
+void free_store(World& w, int64_t from) {
+  for (uintptr_t i = 0; i < 100; ++i)
+    w.profiler.on_free(at(0x10000 + 16 * i), {from + static_cast<int64_t>(i) * 10'000'000}, 0, 0);
+}
+
+TEST(Profiler, WhatDiesOfTheProgramsEndCountsAsAlive) {
+  World w;
+  serve(w);
+  free_store(w, 60 * kSecond);
+  test::BufferSink sink;
+  ASSERT_TRUE(w.profiler.write(sink, w.names, {{62 * kSecond}, {62 * kSecond}, true}));
+  for (const test::Sample& sample : test::read_samples(sink.text)) {
+    if (sample.stack[0] == "store") {
+      EXPECT_EQ(sample.texts.count("lifetimes"), 0u);
+      EXPECT_EQ(sample.texts.at("censored_ages"), "143:100");  // 59 s
+      EXPECT_EQ(sample.numbers.at("sampled"), 100);
+      EXPECT_EQ(sample.values[2], 0);  // deallocated
+    } else {
+      EXPECT_EQ(sample.numbers.at("sampled"), 500);
+      EXPECT_EQ(sample.texts.count("censored_ages"), 0u);
+    }
+  }
+}
+
+TEST(Profiler, WhatDiesBeforeTheEndIsDead) {
+  for (const bool at_exit : {true, false}) {
+    World w;
+    serve(w);
+    free_store(w, (at_exit ? 55 : 60) * kSecond);  // 5 s before the end, or no end
+    test::BufferSink sink;
+    ASSERT_TRUE(w.profiler.write(sink, w.names, {{62 * kSecond}, {62 * kSecond}, at_exit}));
+    for (const test::Sample& sample : test::read_samples(sink.text))
+      EXPECT_EQ(sample.texts.count("censored_ages"), 0u);
+  }
+}
+
 TEST(Profiler, DropsSamplesOfNewContextsBeyondTheBound) {
   World w;
   w.profiler.start(kInterval, {0});

@@ -9,7 +9,7 @@ bool Snapshot::copy(MetadataArena& scratch, const LifetimeTable& table, const Li
                     Nanos now) {
   table.lock().assert_held();
   const uint32_t rows = table.size();
-  const size_t room = live.size_locked();
+  const size_t room = live.size_locked() + table.recent().size();
   contexts = scratch.make_array<LifetimeStats>(rows + 1);
   survivors = scratch.make_array<Survivor>(room + 1);
   if (contexts == nullptr || survivors == nullptr) return false;
@@ -22,6 +22,19 @@ bool Snapshot::copy(MetadataArena& scratch, const LifetimeTable& table, const Li
     survivors[survivor_count++] = {s.context, s.size, s.weight, now - s.born};
   });
   return true;
+}
+
+void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
+                             const LiveSamples& live, Nanos now) {
+  table.lock().assert_held();
+  const RecentDeaths& recent = table.recent();
+  const Nanos start = recent.teardown(live, scratch, now);
+  for (uint32_t i = 0; i < recent.size(); ++i) {
+    const RecentDeath& death = recent[i];
+    if (death.died <= start || death.born() > start) continue;
+    contexts[death.context].remove(death);
+    survivors[survivor_count++] = {death.context, death.size, death.weight, start - death.born()};
+  }
 }
 
 void Snapshot::sort_survivors() {

@@ -23,6 +23,9 @@ struct Snapshot {
 
   // The caller holds every lock of both tables. False: no memory.
   bool copy(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live, Nanos now);
+  // The same, after copy: what the program's end killed counts as alive when that began.
+  void undo_teardown(MetadataArena& scratch, const LifetimeTable& table, const LiveSamples& live,
+                     Nanos now);
   // Afterwards, unlocked.
   void sort_survivors();
 };

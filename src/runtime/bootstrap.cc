@@ -3,6 +3,9 @@
 #include "base/hash.h"
 #include "os/foreign.h"
 #include "os/module_range.h"
+#include "os/path.h"
+#include "os/system_facts.h"
+#include "os/unwind.h"
 #include "policy/gate.h"
 #include "policy/learner.h"
 #include "runtime/background.h"
@@ -22,11 +25,15 @@ namespace {
 // Without a usable model everything works as before, in one page group.
 bool load_model() {
   if (process.options.model.text[0] == 0) return false;
-  static constinit char error[512] = "refused: ";
+  static constinit char error[768] = "refused: ";
   constexpr size_t kPrefix = 9;
-  if (background.contexts.load(process.options.model.text, process.arena, error + kPrefix,
-                               sizeof(error) - kPrefix)) {
+  char program[256];
+  program_name(program, sizeof(program));
+  if (background.contexts.load(process.options.model.text, program, build_of_code(program_entry()),
+                               process.arena, error + kPrefix, sizeof(error) - kPrefix) &&
+      background.contexts.share_exact(process.known_contexts, process.arena)) {
     process.model_state = "loaded";
+    if (error[kPrefix] != '\0') print_line("%s", error + kPrefix);
     return true;
   }
   process.model_state = error;
@@ -60,6 +67,7 @@ void start_hardening() {
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
+  if (profile) process.profiler.tell_teardown();
   if (learn && !profile) process.profiler.bound_contexts(Learner::kMostContexts);
   if (predict || profile || learn ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack

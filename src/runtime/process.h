@@ -14,7 +14,7 @@ struct Process : Engine {
   using Engine::Engine;
 
   Nanos started{};
-  ContextResolver known_contexts;    // closed unless learning
+  ContextResolver known_contexts;    // closed unless learning or a model
   std::atomic<bool> late{false};     // Gate::is_late
   const char* model_state = "none";  // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};    // options are read; background work may start

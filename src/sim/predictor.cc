@@ -140,9 +140,9 @@ bool classes_by_model(const PredictorSpec& spec, const Learned& trace,
     const std::vector<std::string> frames = trace.input->frames(context.stack);
     std::vector<const char*> names;
     for (const std::string& frame : frames) names.push_back(frame.c_str());
-    const auto result = evaluator->evaluate(names.data(), static_cast<int>(names.size()),
-                                            static_cast<size_t>(context.size));
-    classes->push_back(static_cast<uint8_t>(choose(result)));
+    const auto answer = evaluator->answer(names.data(), static_cast<int>(names.size()),
+                                          static_cast<size_t>(context.size));
+    classes->push_back(static_cast<uint8_t>(answer.lifetime));
   }
   return true;
 }

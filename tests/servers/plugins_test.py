@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from preload import ROOT, run
 
-MODEL = ROOT / "contracts" / "golden" / "model_v1.safetensors"
+MODEL = ROOT / "contracts" / "golden" / "model_v2.safetensors"
 PLUGIN = """
 #include <stdlib.h>
 __attribute__((noinline)) void* wrap(size_t n) {

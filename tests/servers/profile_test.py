@@ -9,7 +9,7 @@ from preload import ROOT, compile_program, run
 
 from llamalloc.formats import profile
 
-MODEL = ROOT / "contracts/golden/model_v1.safetensors"
+MODEL = ROOT / "contracts/golden/model_v2.safetensors"
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from preload import ROOT, compile_program, run
 
-MODEL = ROOT / "contracts/golden/model_v1.safetensors"
+MODEL = ROOT / "contracts/golden/model_v2.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
 LEARN = "learn:on,segregate:always,sample_interval:256"
 STRESS = ("stress", "{seconds}", "{seed}", "4")

@@ -13,9 +13,12 @@ import typer
 
 
 def train(
-    profiles: Annotated[
+    inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="P.pb.gz...", help="Profiles that `llamalloc record` wrote."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Profiles that `llamalloc record` wrote, and state files that `learn` keeps.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="M.model", help="Model file to write.")
@@ -76,14 +79,14 @@ def train(
 
     Then: llamalloc run --model redis.model -- ./server
     """
-    from llamalloc.formats import model_file, profile
+    from llamalloc.formats import learned_state, model_file, profile
     from llamalloc.learning import train as training
     from llamalloc.reporting import train_report
 
     try:
         with _progress() as progress:
             result = training.train(
-                profiles,
+                inputs,
                 output,
                 rule=rule,
                 seed=seed,
@@ -93,7 +96,7 @@ def train(
             )
         if report is not None:
             train_report.write_html(result, report)
-    except (profile.ProfileError, model_file.ModelError) as error:
+    except (profile.ProfileError, learned_state.StateError, model_file.ModelError) as error:
         return _failed(str(error))
     except OSError as error:
         return _failed(f"{error.filename or output}: cannot be written ({error.strerror})")

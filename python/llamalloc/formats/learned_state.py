@@ -117,11 +117,16 @@ def code_key(build: int, offset: int) -> int:
 
 def key_of(site: int, *further: int) -> int:
     """The key of a node: `site` and callers by code_key, between them the size bucket."""
-    key = ROOT
+    key = None
     for word in (site, *further):
-        key = (key ^ word) * 0x9E3779B97F4A7C15 & _WORD
-        key ^= key >> 29
+        key = extend_key(key, word)
     return key
+
+
+def extend_key(key: int | None, word: int) -> int:
+    """The key of a node one level deeper; None: of the first level."""
+    key = ((ROOT if key is None else key) ^ word) * 0x9E3779B97F4A7C15 & _WORD
+    return key ^ key >> 29
 
 
 def is_state_file(path: Path) -> bool:

@@ -15,7 +15,14 @@ from llamalloc import __version__
 from llamalloc.formats import contracts, tokens
 
 FORMAT = "llamalloc-model"
-VERSION = "1"
+VERSION = "2"
+MAX_NODES = 1 << 20  # of each table
+MAX_BUILDS = 64
+MAX_PROGRAMS = 511  # characters
+OPEN = 0x7F  # an answer: not decided
+DEEPER = 0x80  # an answer: ask the next level
+NEARNESSES = ("nothing", "caller", "site", "site and caller")  # how much of a stack names knew
+NOT_MEASURED = -1.0
 
 
 class Weights(NamedTuple):
@@ -37,13 +44,33 @@ class ModelError(ValueError):
     """A model file that cannot be used. The message names the file and the cause."""
 
 
+class Evidence(NamedTuple):
+    """The tables, by the names of their tensors in the model file; keys ascend."""
+
+    exact_keys: np.ndarray = np.zeros(0, np.uint64)  # [N]
+    exact_answers: np.ndarray = np.zeros(0, np.uint8)  # [N]
+    exact_samples: np.ndarray = np.zeros(0, np.uint32)  # [N]
+    name_keys: np.ndarray = np.zeros(0, np.uint64)  # [M]
+    name_answers: np.ndarray = np.zeros((0, 2), np.uint8)  # [M, 2]: answer, prior
+    name_samples: np.ndarray = np.zeros(0, np.uint32)  # [M]
+    table_trust: np.ndarray = np.full(2, NOT_MEASURED, np.float32)  # of exact and name
+    prior_trust: np.ndarray = np.full(4, NOT_MEASURED, np.float32)  # by NEARNESSES
+    network_trust: np.ndarray = np.full(4, NOT_MEASURED, np.float32)  # by NEARNESSES
+    builds: np.ndarray = np.zeros(0, np.uint64)  # [P]
+
+
+_NO_EVIDENCE = Evidence()
+
+
 @dataclass(frozen=True)
 class Model:
-    """All that a model file holds."""
+    """All that a model file holds. `programs`: names of the files learned from; none: any."""
 
     vocabulary: tuple[str, ...]
     weights: Weights
     rule: str
+    evidence: Evidence = _NO_EVIDENCE
+    programs: tuple[str, ...] = ()
 
 
 def check_writable(path: Path) -> None:
@@ -76,11 +103,14 @@ def _packed(model: Model) -> bytes:
     tensors = {"vocabulary": np.frombuffer(text, np.uint8).copy()}
     for name, value in model.weights._asdict().items():
         tensors[name] = np.ascontiguousarray(value, dtype=np.float32)
+    for name, value in model.evidence._asdict().items():
+        tensors[name] = np.ascontiguousarray(value)
     metadata = {
         "format": FORMAT,
         "version": VERSION,
         "classes": ",".join(contracts.class_names()),
         "rule": model.rule,
+        "programs": ",".join(model.programs),
         "created_by": f"llamalloc {__version__}",
     }
     return _in_fixed_order(save(tensors, metadata))
@@ -107,7 +137,13 @@ def read(path: Path) -> Model:
             raise ModelError(f"{path}: {key} is {metadata.get(key)!r}, not {expected!r}")
     if metadata.get("classes") != ",".join(contracts.class_names()):
         raise ModelError(f"{path}: made for other lifetime classes; train it anew")
-    return Model(_vocabulary(path, tensors), _weights(path, tensors), metadata.get("rule", ""))
+    return Model(
+        _vocabulary(path, tensors),
+        _weights(path, tensors),
+        metadata.get("rule", ""),
+        _evidence(path, tensors),
+        tuple(name for name in metadata.get("programs", "").split(",") if name),
+    )
 
 
 def _vocabulary(path: Path, tensors: dict[str, np.ndarray]) -> tuple[str, ...]:
@@ -141,7 +177,37 @@ def _weights(path: Path, tensors: dict[str, np.ndarray]) -> Weights:
     return weights
 
 
+def _evidence(path: Path, tensors: dict[str, np.ndarray]) -> Evidence:
+    missing = [name for name in Evidence._fields if name not in tensors]
+    if missing:
+        raise ModelError(f"{path}: it lacks the tensor {missing[0]}")
+    found = Evidence(*(tensors[name] for name in Evidence._fields))
+    exact, names = len(found.exact_keys), len(found.name_keys)
+    shapes = {"exact_keys": (exact,), "exact_answers": (exact,), "exact_samples": (exact,)}
+    shapes |= {"name_keys": (names,), "name_answers": (names, 2), "name_samples": (names,)}
+    shapes |= {"table_trust": (2,), "prior_trust": (4,), "network_trust": (4,)}
+    for name, value in found._asdict().items():
+        dtype = getattr(_NO_EVIDENCE, name).dtype
+        if value.dtype != dtype or value.shape != shapes.get(name, value.shape[:1]):
+            raise ModelError(f"{path}: {name} is {value.dtype} {value.shape}")
+        if name.endswith("_trust") and not all(t == -1 or 0 <= t <= 1 for t in value):
+            raise ModelError(f"{path}: {name} holds what is neither a share nor -1")
+    for name, keys in (("exact_keys", found.exact_keys), ("name_keys", found.name_keys)):
+        if len(keys) > MAX_NODES or not (keys[1:] > keys[:-1]).all():
+            raise ModelError(f"{path}: {name} does not ascend, or holds more than {MAX_NODES:,}")
+    answers = np.concatenate([found.exact_answers, found.name_answers[:, 0]])
+    count = len(contracts.class_names())
+    known = (answers < count) | (answers == OPEN) | (answers == DEEPER)
+    if not known.all() or not (found.name_answers[:, 1] < count).all():
+        raise ModelError(f"{path}: its tables hold what is no answer")
+    if len(found.builds) > MAX_BUILDS:
+        raise ModelError(f"{path}: more than {MAX_BUILDS} builds")
+    return found
+
+
 def _check_equal(wrote: Model, found: Model) -> None:
     same = all(np.array_equal(a, b) for a, b in zip(wrote.weights, found.weights, strict=True))
+    same &= all(map(np.array_equal, wrote.evidence, found.evidence))
+    same &= wrote.programs == found.programs
     if not same or wrote.vocabulary != found.vocabulary or wrote.rule != found.rule:
         raise ModelError("the model did not read back as it was written; is the disk sound?")

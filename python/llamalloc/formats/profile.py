@@ -16,10 +16,12 @@ from google.protobuf.message import DecodeError
 
 from llamalloc.formats import histogram
 from llamalloc.formats.histogram import Histogram
+from llamalloc.formats.learned_state import code_key, hash_build_id
 from llamalloc.formats.pprof_proto import ProfileMessage
 
 VERSION = "1"
 COMMENT = "llamalloc-profile"
+MODULE_COMMENT = "llamalloc-module"
 SAMPLE_TYPES = (
     ("allocated_objects", "count"),
     ("allocated_space", "bytes"),
@@ -53,8 +55,8 @@ class ProfileError(ValueError):
 class Context:
     """One calling context: what was allocated from it and how long it lived.
 
-    `frames` innermost first. Objects and bytes are estimates for the whole process; histograms
-    count sampled objects. `numbers` holds the numeric labels that were present, lifetimes in ns.
+    `frames` innermost first; `codes`: their numbers (learned_state.md, Keys), 0: unknown. Objects
+    and bytes are estimates for the whole process; histograms count sampled objects. `numbers` holds the numeric labels that were present, lifetimes in ns.
     """
 
     frames: tuple[str, ...]
@@ -69,6 +71,7 @@ class Context:
     censored_ages: Histogram = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     tag: str = ""  # what the thread said it was doing
+    codes: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def sampled(self) -> int:
@@ -81,7 +84,8 @@ class Profile:
     """One recording of one process. Times in ns, `sample_interval` in bytes.
 
     `exiting`: the process was ending when the profile was written, so what still lived then was
-    never freed. `program`: base name of the first mapping, or of the file where there is none.
+    never freed. `program`: base name of the first mapping, or of the file where there is none;
+    `build`: hash of its build-id, 0: unknown.
     """
 
     path: Path
@@ -91,6 +95,7 @@ class Profile:
     duration_ns: int
     sample_interval: int
     contexts: tuple[Context, ...]
+    build: int = field(default=0, compare=False)
 
 
 def read(path: Path | str) -> Profile:
@@ -139,6 +144,9 @@ class _Reader:
         self.strings = [text.decode("utf-8", "replace") for text in message.string_table] or [""]
         self.functions = {f.id: self._string(f.name) for f in message.function}
         self.locations = {location.id: self._names(location) for location in message.location}
+        self.modules = {mapping.id: self._module(mapping) for mapping in message.mapping}
+        self._correct_modules()
+        self.codes = {location.id: self._code(location) for location in message.location}
 
     def profile(self) -> Profile:
         self._check_kind()
@@ -155,7 +163,33 @@ class _Reader:
             duration_ns=max(message.duration_nanos, 0),
             sample_interval=message.period,
             contexts=contexts,
+            build=self.modules[message.mapping[0].id][0] if message.mapping else 0,
         )
+
+    def _module(self, mapping) -> tuple[int, int]:
+        """Hash of the build-id and lowest address."""
+        text = self._string(mapping.build_id)
+        is_hex = len(text) % 2 == 0 and all(digit in "0123456789abcdefABCDEF" for digit in text)
+        build = hash_build_id(bytes.fromhex(text)) if is_hex else 0
+        return build, max(mapping.memory_start - mapping.file_offset, 0)
+
+    def _correct_modules(self) -> None:
+        """What the profile says of modules whose figures do not follow from their mapping."""
+        for index in self.message.comment:
+            words = self._string(index).split()
+            if words[:1] != [MODULE_COMMENT]:
+                continue
+            try:
+                number, low, build = (int(word, 16) for word in words[1:])
+            except ValueError as fault:
+                raise ProfileError(self.path, f"damaged: {' '.join(words)[:80]}") from fault
+            if number in self.modules:
+                self.modules[number] = (build, low)
+
+    def _code(self, location) -> int:
+        build, low = self.modules.get(location.mapping_id, (0, 0))
+        offset = location.address + 1 - low
+        return code_key(build, offset) if build and 0 <= offset < 1 << 64 else 0
 
     def _check_kind(self) -> None:
         found = [(self._string(t.type), self._string(t.unit)) for t in self.message.sample_type]
@@ -183,7 +217,9 @@ class _Reader:
         values = list(sample.value)
         if len(values) != len(SAMPLE_TYPES) or min(values) < 0:
             raise ProfileError(self.path, f"damaged: a sample has the values {values}")
-        frames = [name for location in sample.location_id for name in self.locations[location]]
+        places = [(name, self.codes[location]) for location in sample.location_id
+                  for name in self.locations[location]]  # fmt: skip
+        frames, codes = zip(*places, strict=True) if places else ((), ())
         numbers, texts = self._labels(sample)
         if "bytes" not in numbers or not {"lifetimes", "censored_ages"} & texts.keys():
             raise ProfileError(self.path, "a sample lacks its labels `bytes` or `lifetimes`")
@@ -195,6 +231,7 @@ class _Reader:
             censored_ages=self._histogram(texts.get("censored_ages", "")),
             numbers=numbers,
             tag=texts.get("tag", ""),
+            codes=codes,
         )
 
     def _labels(self, sample) -> tuple[dict[str, int], dict[str, str]]:

@@ -3,7 +3,8 @@
 
     profiles -> Split(learn, measure) -> fit -> measure on what was not learned -> model file
 
-The model is measured on contexts or runs that it did not learn from:
+State files give counts for the tables; the network learns from profiles only. The evidence is
+measured on contexts or runs that it did not learn from (learning/trial.py):
   hold-out runs given      learn all profiles, measure on the hold-out
   two or more profiles     learn all but the last, measure on the last, then learn the last as well
   one profile              learn four fifths of the contexts, measure on the rest, then learn those
@@ -16,9 +17,24 @@ from pathlib import Path
 
 import numpy as np
 
-from llamalloc.formats import model_file, profile
-from llamalloc.formats.profile import Profile
-from llamalloc.learning import baselines, dataset, fit, labels, lstm, metrics
+from llamalloc.formats import learned_state, model_file, profile, tokens
+from llamalloc.formats.learned_state import LearnedState
+from llamalloc.formats.model_file import MAX_BUILDS, MAX_PROGRAMS, Evidence
+from llamalloc.formats.profile import Profile, ProfileError
+from llamalloc.learning import (
+    baselines,
+    contexts,
+    dataset,
+    fit,
+    labels,
+    lstm,
+    metrics,
+    tables,
+    trial,
+    verdict,
+)
+from llamalloc.learning.context_tree import Rule
+from llamalloc.learning.contexts import Kept, Seen
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.train_result import Measured, TrainResult, Wrong, lifetimes_by_class
@@ -39,10 +55,13 @@ class Split:
     learn: Dataset
     measure: Dataset
     ship: Dataset
+    learn_runs: list[Profile]
+    held_runs: list[Profile]  # none: contexts were held out
+    ship_runs: list[Profile]
 
 
 def train(
-    profiles: Sequence[Path],
+    inputs: Sequence[Path],
     out: Path,
     *,
     rule: str = "tail",
@@ -52,47 +71,143 @@ def train(
     steps: int = DEFAULT_STEPS,
     progress: Progress = lambda what, done, total: None,
 ) -> TrainResult:
-    """Learns a model from `profiles`, writes it to `out`, and says how good it is.
+    """Learns a model from `inputs`, writes it to `out`, and says how good it is.
 
-    `rule`: `tail` or `p95`; `tail`: the share of objects that may outlive their class; `steps`: at
-    most so many batches a phase. Raises ProfileError for a bad profile, ModelError or OSError where
-    the model cannot be written.
+    `inputs`: profiles and state files; `rule`: `tail` or `p95`; `tail`: the share of objects that
+    may outlive their class; `steps`: at most so many batches a phase. Raises ProfileError or
+    StateError for a bad input, ModelError or OSError where the model cannot be written.
     """
     started = time.monotonic()
     model_file.check_writable(Path(out))
-    paths = [Path(path) for path in [*profiles, *holdout]]
+    progress("reading profiles", 0, len(inputs) + len(holdout))
+    profiles, states = _sorted_out([Path(path) for path in inputs])
+    paths = [*profiles, *map(Path, holdout)]
     runs = _read(paths, progress)
     split = _split(runs[: len(profiles)], runs[len(profiles) :], rule, tail, seed)
+    knowledge = _Knowledge(split, states, Rule(str(labels.Rule(rule)), tail))
     vocabulary = dataset.vocabulary(split.ship.tokens())
     learner = _Learner(vocabulary, seed, steps, progress)
-    learner.learn(split.learn, "learning")
-    known = _known_tokens(split.learn, vocabulary)
-    measured = _measure(split, lambda data: learner.predict(data, known))
-    if split.ship is not split.learn:
+    measured = Measured({}, np.zeros((len(CLASS_NAMES),) * 2), [])
+    if len(split.learn):
+        learner.learn(_shown(split.learn), "learning")
+        known = _known_tokens(_shown(split.learn), vocabulary)
+        measured = _measure(split, lambda data: learner.predict(data, known))
+        knowledge.measure(lambda some: learner.choose(some, known))
         learner.learn(split.ship, "learning what was held out")
-    model = model_file.Model(tuple(vocabulary), learner.weights, str(labels.Rule(rule)))
+    model = model_file.Model(
+        tuple(vocabulary),
+        learner.weights,
+        str(labels.Rule(rule)),
+        knowledge.shipped(),
+        _programs([run.program for run in runs[: len(profiles)]] + [s.name for s in states]),
+    )
     size = model_file.write(model, Path(out))
     return TrainResult(
-        program=runs[0].program,
+        program=" and ".join(model.programs),
         rule=model.rule,
         tail=tail,
         seed=seed,
         split=split.kind,
         profiles=[str(path) for path in profiles],
+        states=[str(path) for path in inputs if Path(path) not in profiles],
         holdout=[str(path) for path in holdout],
         learned=split.ship,
         measured_on=split.measure,
         scores=measured.scores,
         confusion=measured.confusion,
         wrong=measured.wrong,
-        shipped=learner.score(split.ship),
+        shipped=learner.score(split.ship) if len(split.ship) else None,
         lifetimes=lifetimes_by_class(split.ship),
+        evidence=model.evidence,
+        trial=knowledge.trial,
+        verdict=knowledge.judge(),
         vocabulary=len(vocabulary),
         steps=learner.steps_done,
         model_path=str(out),
         model_bytes=size,
         seconds=time.monotonic() - started,
     )
+
+
+class _Knowledge:
+    """The tables under training: what they are made of, and what they are worth."""
+
+    def __init__(self, split: Split, states: list[LearnedState], rule: Rule):
+        self.split = split
+        self.states = states
+        self.rule = rule
+        self.kept = contexts.gather(states)
+        self.seen = contexts.pool(split.ship_runs)
+        self.trial = trial.Trial()
+        self.trusted = Evidence()
+
+    def measure(self, network: trial.Network) -> None:
+        """Trust, on what was held out."""
+        held = contexts.pool(self.split.held_runs)
+        learn = contexts.pool(self.split.learn_runs) if held else self.seen
+        shown = [one for one in learn if not _is_hidden(one)] or learn
+        known = {(one.frames, one.size) for one in shown}
+        unknown = [one for one in held or learn if (one.frames, one.size) not in known]
+        partial = tables.build(shown, Kept(), self.rule)
+        whole = tables.build(learn, self.kept, self.rule) if held else partial
+        self.trusted = trial.with_trust(whole, held, partial, unknown, network, self.rule)
+        self.trial = trial.run(self.trusted, held or unknown, network, self.rule)
+
+    def shipped(self) -> Evidence:
+        """The tables of all that there is."""
+        trusted = self.trusted
+        builds = {run.build for run in self.split.ship_runs} | {s.program for s in self.states}
+        return tables.build(self.seen, self.kept, self.rule)._replace(
+            table_trust=trusted.table_trust,
+            prior_trust=trusted.prior_trust,
+            network_trust=trusted.network_trust,
+            builds=np.array(sorted(builds - {0})[:MAX_BUILDS], np.uint64),
+        )
+
+    def judge(self) -> verdict.Verdict:
+        """Whether to use the model."""
+        on_run = bool(self.split.held_runs)
+        return verdict.judge(
+            self.trial, on_run, self.seen, self.split.ship_runs, self.states, self.rule
+        )
+
+
+def _is_hidden(one: Seen) -> bool:
+    return trial.is_hidden(one.frames, one.size)
+
+
+def _shown(data: Dataset) -> Dataset:
+    """What the network learns before it is measured."""
+    rows = [i for i, context in enumerate(data.contexts()) if not trial.is_hidden(*context)]
+    return data.pick(rows) if rows else data
+
+
+def _programs(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, as model files spell them; as many as they hold."""
+    spelled = dict.fromkeys(
+        "".join(c if "!" <= c <= "~" and c not in "/," else "_" for c in name) for name in names
+    )
+    fitting = [
+        name
+        for n, name in enumerate(spelled)
+        if len(",".join(list(spelled)[: n + 1])) <= MAX_PROGRAMS
+    ]
+    return tuple(name for name in fitting if name)
+
+
+def _sorted_out(paths: Sequence[Path]) -> tuple[list[Path], list[LearnedState]]:
+    """The profiles' paths, and the state files read."""
+    profiles, states = [], []
+    for path in paths:
+        try:
+            is_state = learned_state.is_state_file(path)
+        except OSError as fault:
+            raise ProfileError(path, f"cannot be read ({fault.strerror})") from fault
+        if is_state:
+            states.append(learned_state.read(path))
+        else:
+            profiles.append(path)
+    return profiles, states
 
 
 def _read(paths: Sequence[Path], progress: Progress) -> list[Profile]:
@@ -107,12 +222,14 @@ def _read(paths: Sequence[Path], progress: Progress) -> list[Profile]:
 def _split(runs: list[Profile], held: list[Profile], rule: str, tail: float, seed: int) -> Split:
     everything = dataset.build(runs, rule, tail)
     if held:
-        return Split("holdout", everything, dataset.build(held, rule, tail), everything)
+        measure = dataset.build(held, rule, tail)
+        return Split("holdout", everything, measure, everything, runs, held, runs)
     if len(runs) > 1:
         first, last = (dataset.build(some, rule, tail) for some in (runs[:-1], runs[-1:]))
-        return Split("last run", first, last, everything)
+        return Split("last run", first, last, everything, runs[:-1], runs[-1:], runs)
     kept, out = dataset.split_by_context(everything, _HELD_OUT_SHARE, seed)
-    return Split("contexts", everything.pick(kept), everything.pick(out), everything)
+    learn, measure = everything.pick(kept), everything.pick(out)
+    return Split("contexts", learn, measure, everything, runs, [], runs)
 
 
 def _known_tokens(data: Dataset, vocabulary: list[str]) -> list[str]:
@@ -155,6 +272,11 @@ class _Learner:
         return fit.predict(
             self.weights, dataset.encode(data.tokens(), vocabulary or self.vocabulary)
         )
+
+    def choose(self, seen: Sequence[Seen], vocabulary: list[str]) -> np.ndarray:
+        """Classes for placement [N]."""
+        sequences = [tokens.tokens(one.frames, one.size) for one in seen]
+        return trial.choose(fit.predict(self.weights, dataset.encode(sequences, vocabulary)))
 
     def score(self, data: Dataset) -> metrics.Score:
         """How right the weights are on `data`."""

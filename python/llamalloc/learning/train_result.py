@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from llamalloc.formats import histogram
+from llamalloc.formats.model_file import Evidence
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.metrics import Score
+from llamalloc.learning.trial import Trial
+from llamalloc.learning.verdict import Verdict
 
 SPLITS = {
     "holdout": "runs that the model did not learn from",
@@ -60,14 +63,18 @@ class TrainResult:
     seed: int
     split: str
     profiles: list[str]
+    states: list[str]
     holdout: list[str]
     learned: Dataset
     measured_on: Dataset
     scores: Scores
     confusion: np.ndarray
     wrong: list[Wrong]
-    shipped: Score
+    shipped: Score | None  # None: no profile, so no network
     lifetimes: Lifetimes
+    evidence: Evidence
+    trial: Trial
+    verdict: Verdict
     vocabulary: int
     steps: int
     model_path: str
@@ -82,6 +89,7 @@ class TrainResult:
             "tail": self.tail,
             "seed": self.seed,
             "profiles": self.profiles,
+            "states": self.states,
             "holdout": self.holdout,
             "split": self.split,
             "dataset": {"learned": _facts(self.learned), "measured": _facts(self.measured_on)},
@@ -89,7 +97,9 @@ class TrainResult:
                 part: {name: score.to_json() for name, score in by_name.items()}
                 for part, by_name in self.scores.items()
             },
-            "shipped": self.shipped.to_json(),
+            "shipped": self.shipped and self.shipped.to_json(),
+            "evidence": self.trial.to_json() | _tables(self.evidence),
+            "verdict": self.verdict.to_json(),
             "classes": list(CLASS_NAMES),
             "confusion": self.confusion.tolist(),
             "wrong": [{**vars(wrong), "frames": list(wrong.frames)} for wrong in self.wrong],
@@ -101,6 +111,17 @@ class TrainResult:
             },
             "seconds": round(self.seconds, 3),
         }
+
+
+def _tables(evidence: Evidence) -> dict:
+    """Sizes and trust; -1: not measured."""
+    return {
+        "exact_nodes": len(evidence.exact_keys),
+        "name_nodes": len(evidence.name_keys),
+        "table_trust": [round(float(share), 4) for share in evidence.table_trust],
+        "prior_trust": [round(float(share), 4) for share in evidence.prior_trust],
+        "network_trust": [round(float(share), 4) for share in evidence.network_trust],
+    }
 
 
 def contexts_by_class(data: Dataset) -> dict[str, int]:
@@ -127,5 +148,5 @@ def lifetimes_by_class(data: Dataset) -> Lifetimes:
         for bucket, count in lives.dead.items():
             dead[label, bucket] += per_sample * count
         alive[label] += per_sample * (histogram.total(lives.young) + lives.immortal)
-    total = float(data.weights.sum())
+    total = float(data.weights.sum()) or 1.0
     return Lifetimes(dead / total, alive / total)

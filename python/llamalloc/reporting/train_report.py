@@ -17,6 +17,20 @@ _PARTS = {
 _COLUMNS = ("weighted", "contexts", "within one", "page group", "known")
 _FIELDS = ("weighted", "unweighted", "off_by_one", "page_group", "coverage")
 _FRAMES_SHOWN = 12
+_EVIDENCE_COLUMNS = ("contexts", "allocations", "right page group", "bytes", "right page group")
+_KINDS = {
+    "exact": "exact: by build and offset",
+    "name": "name: by function names",
+    "prior": "site prior",
+    "network": "network",
+    "none": "none: placed as unknown",
+    "all": "all",
+}
+_USE = {
+    "yes": "Verdict: use the model.",
+    "no": "Verdict: do not use the model.",
+    "unknown": "Verdict: not known whether the model helps.",
+}
 
 
 def text(result: TrainResult, width: int = 100) -> str:
@@ -24,17 +38,50 @@ def text(result: TrainResult, width: int = 100) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Accuracy on {SPLITS[result.split]}", title_justify="left")
-    table.add_column("contexts")
-    table.add_column("predictor")
-    for column in _COLUMNS:
-        table.add_column(column, justify="right")
-    for part, name, cells in _rows(result):
-        table.add_row(part, name, *cells, end_section=name == "site")
     console = Console(width=width, file=io.StringIO(), force_terminal=None)
-    console.print(table)
-    console.print(f"{_summary(result)}", highlight=False)
+    if result.scores:
+        table = Table(title=f"Accuracy on {SPLITS[result.split]}", title_justify="left")
+        table.add_column("contexts")
+        table.add_column("predictor")
+        for column in _COLUMNS:
+            table.add_column(column, justify="right")
+        for part, name, cells in _rows(result):
+            table.add_row(part, name, *cells, end_section=name == "site")
+        console.print(table)
+    if result.trial.kinds:
+        table = Table(title="What the library would use there, in this order", title_justify="left")
+        table.add_column("evidence")
+        for column in _EVIDENCE_COLUMNS:
+            table.add_column(column, justify="right")
+        for cells in _evidence_rows(result):
+            table.add_row(*cells)
+        console.print(table)
+    for line in (*_verdict(result), *_summary(result).splitlines()):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     return console.file.getvalue().rstrip()
+
+
+def _evidence_rows(result: TrainResult) -> Iterable[tuple[str, ...]]:
+    for score in (*result.trial.kinds, result.trial.total):
+        right, of_bytes = _measured(score.right_allocations), _measured(score.right_bytes)
+        yield (
+            _KINDS[score.kind],
+            f"{score.contexts:,}",
+            _percent(score.allocations),
+            right,
+            _percent(score.bytes),
+            of_bytes,
+        )
+
+
+def _verdict(result: TrainResult) -> list[str]:
+    """What to do, and why."""
+    return [_USE[result.verdict.use], *result.verdict.reasons]
+
+
+def _measured(share: float) -> str:
+    """Never 100 %: no measurement shows that."""
+    return _percent(min(share, 0.999))
 
 
 def _rows(result: TrainResult) -> Iterable[tuple[str, str, list[str]]]:
@@ -53,14 +100,15 @@ def _percent(share: float) -> str:
 
 def _summary(result: TrainResult) -> str:
     learned, measured = result.learned, result.measured_on
+    inputs = [_count(len(result.profiles), "profile")] if result.profiles else []
+    inputs += [_count(len(result.states), "state file")] if result.states else []
     return (
         f"{result.program}: learned {len(learned):,} contexts of {learned.weights.sum():,.0f} "
-        f"allocations ({_count(len(result.profiles), 'profile')}), measured on {len(measured):,}.\n"
-        f"The model is right on {_percent(result.shipped.weighted)} of the allocations and "
-        f"{_percent(result.shipped.unweighted)} of the contexts that it learned from; rule "
-        f"{result.rule}, {result.vocabulary:,} tokens.\n"
-        f"{result.model_path}: {result.model_bytes / 1024:,.0f} KiB, {result.steps:,} steps, "
-        f"{result.seconds:.0f} s."
+        f"allocations ({', '.join(inputs)}), measured on {len(measured):,}; rule {result.rule}.\n"
+        f"{result.model_path}: {result.model_bytes / 1024:,.0f} KiB, exact table of "
+        f"{len(result.evidence.exact_keys):,} nodes, name table of "
+        f"{len(result.evidence.name_keys):,}, network of {result.vocabulary:,} tokens "
+        f"({result.steps:,} steps); {result.seconds:.0f} s."
     )
 
 
@@ -76,8 +124,14 @@ def write_html(result: TrainResult, path: Path) -> None:
 def page(result: TrainResult) -> str:
     """The whole HTML document."""
     made = Page(f"Lifetimes of {result.program}")
-    for line in _summary(result).splitlines():
+    for line in (*_verdict(result), *_summary(result).splitlines()):
         made.paragraph(line)
+    if result.trial.kinds:
+        made.heading("What the library would use")
+        made.paragraph(_ORDER)
+        made.table(("evidence", *_EVIDENCE_COLUMNS), list(_evidence_rows(result)))
+    if not result.scores:
+        return made.render()
     made.heading("How right")
     made.paragraph(f"Measured on {SPLITS[result.split]}. {_READING}")
     _accuracy_table(made, result)
@@ -136,6 +190,11 @@ def _stack(frames: tuple[str, ...]) -> str:
     return " ← ".join(shown) + (f" ← {more} more" if more else "")
 
 
+_ORDER = (
+    "The library asks the exact table first, then the name table, then whichever of site prior and "
+    "network was right more often where as much of the stack was known. Shares of the allocations "
+    "and bytes that were measured; right: the page group in which the objects belong."
+)
 _READING = (
     "Weighted counts allocations, contexts counts every calling context once; within one lets the "
     "neighbouring class pass; page group asks only for the right kind of page, which is what the "

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model behind contracts/golden/model_v1.*: small, random, decided in its answers."""
+"""The model behind contracts/golden/model_v2.*: small, random, decided in its answers."""
 
 import jax.numpy as jnp
 import numpy as np
 
-from llamalloc.formats.model_file import Model
+from llamalloc.formats.frame_names import caller_key, name_key
+from llamalloc.formats.learned_state import code_key, hash_build_id, key_of
+from llamalloc.formats.model_file import DEEPER, OPEN, Evidence, Model
 from llamalloc.learning import dataset, lstm
 from llamalloc.learning.labels import CLASS_NAMES
+from llamalloc.learning.lookup import Lookup
 from llamalloc.learning.lstm import Weights
 
 EMBEDDING, HIDDEN = 8, 12
@@ -26,7 +29,74 @@ def model() -> Model:
         (scale * random.standard_normal(shape)).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
     ]
-    return Model(tuple(words), Weights(*arrays), "tail")
+    return Model(tuple(words), Weights(*arrays), "tail", _evidence())
+
+
+BUILD = hash_build_id(bytes(range(20)))
+CODES = tuple(code_key(BUILD, offset) for offset in (0x1A2B3, 0x4C5D6, 0x7E8F9))
+BRIEF, NEVER, LE_10MS = (CLASS_NAMES.index(name) for name in ("le_10s", "never", "le_10ms"))
+MIXED = CLASS_NAMES.index("mixed")
+
+
+def _evidence() -> Evidence:
+    """One decided site, and one that needs size and caller; names the same; callers."""
+    exact = {
+        key_of(CODES[1]): LE_10MS,
+        key_of(CODES[0]): DEEPER,
+        key_of(CODES[0], 64): DEEPER,
+        key_of(CODES[0], 64, CODES[1]): NEVER,
+    }
+    pool, create, insert = (name_key(name) for name in ("pool_get", "create", "insert"))
+    names = {
+        key_of(pool): (DEEPER, NEVER),
+        key_of(pool, 64): (DEEPER, LE_10MS),
+        key_of(pool, 64, create): (BRIEF, BRIEF),
+        key_of(pool, 64, insert): (OPEN, NEVER),
+        key_of(caller_key("serve")): (OPEN, LE_10MS),
+        key_of(caller_key("serve"), 128): (OPEN, NEVER),
+        key_of(caller_key("?app.so+0x10")): (OPEN, BRIEF),
+    }
+    keys, named = sorted(exact), sorted(names)
+    return Evidence(
+        np.array(keys, np.uint64),
+        np.array([exact[key] for key in keys], np.uint8),
+        np.arange(40, 40 + len(keys), dtype=np.uint32),
+        np.array(named, np.uint64),
+        np.array([names[key] for key in named], np.uint8),
+        np.arange(70, 70 + len(named), dtype=np.uint32),
+        table_trust=np.array([0.99, 0.95], np.float32),
+        prior_trust=np.array([-1, 0.75, 0.25, 0.5], np.float32),
+        network_trust=np.array([0.75, 0.5, 0.25, -1], np.float32),
+    )
+
+
+def lookups(golden: Model) -> list[dict]:
+    """Contexts, and what the tables say of them."""
+    lookup = Lookup(golden.evidence)
+    cases = [
+        (CODES[1:], ("any", "main"), 16),
+        (CODES, ("any", "main", "start"), 64),
+        (CODES, ("pool_get", "create", "main"), 32),
+        (CODES[:1], ("pool_get",), 64),
+        ((CODES[0], CODES[2]), ("pool_get", "other"), 64),
+        ((0, 0), ("pool_get.part.0", "create.constprop.1"), 64),
+        ((0, 0), ("pool_get", "insert"), 64),
+        ((0, 0), ("pool_get", "insert"), 80),
+        ((0, 0, 0), ("fresh", "serve", "main"), 128),
+        ((0, 0, 0), ("fresh", "serve", "main"), 48),
+        ((0,), ("?redis-server+0x1a2b0",), 48),
+        ((0, 0), ("?app.so+0x1a2b0", "serve"), 48),
+        ((0,) * 10, ("f",) * 8 + ("serve", "main"), 48),
+        ((), (), 48),
+    ]
+    found = []
+    for codes, frames, size in cases:
+        answer = lookup.find(codes, frames, size)
+        found.append(
+            {"codes": list(codes), "frames": list(frames), "size": size, "kind": answer.kind,
+             "class": CLASS_NAMES[answer.lifetime], "network": int(lookup.asks_network(answer))}
+        )  # fmt: skip
+    return found
 
 
 def cases(golden: Model) -> list[dict]:

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether to use a model: what its evidence was worth where it was measured, and what it may save.
+
+`yes`      right on 9 of 10 allocations that it was not learned from, and lives differ enough
+`no`       wrong too often, or the lives do not separate, or the gate found that it does not help
+`unknown`  not measured on another run, or the evidence is too thin
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llamalloc.formats import histogram
+from llamalloc.formats.learned_state import GateVerdict, LearnedState
+from llamalloc.formats.profile import Profile
+from llamalloc.learning.context_tree import Rule
+from llamalloc.learning.contexts import Seen
+from llamalloc.learning.evidence import ENOUGH_SHORT
+from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
+from llamalloc.learning.trial import Trial
+
+GOOD = 0.9
+MOST_PINS = 0.02
+WANTED = 0.98  # of the allocations should belong to contexts with enough samples
+_SHORT_SHARE = 0.5  # as the gate's (src/policy/gate.h): of the bytes allocated
+_BRIEF = 2  # groups up to `brief` die soon
+_MIB = 1 << 20
+_ONE_RUN = "It was not measured on another run: add a profile or a state file of a second one."
+_LITTLE = "Objects that die within some seconds take so much on average."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`use`: yes, no or unknown; `reasons`: sentences. Shares 0 to 1; None: not known."""
+
+    use: str
+    reasons: tuple[str, ...]
+    right: float | None
+    right_bytes: float | None
+    short_share: float | None
+    saves_bytes: float | None
+    saves_share: float | None
+    more_seconds: float
+
+    def to_json(self) -> dict:
+        """For --json."""
+        return {**vars(self), "reasons": list(self.reasons)}
+
+
+def judge(
+    trial: Trial,
+    measured_on_run: bool,
+    seen: Sequence[Seen],
+    profiles: Sequence[Profile],
+    states: Sequence[LearnedState],
+    rule: Rule,
+) -> Verdict:
+    """The verdict on a model. `measured_on_run`: on a run that it was not learned from."""
+    short, share = _short_share(seen, rule), _saves_share(states)
+    saves = _saves_bytes(seen, profiles, rule)
+    more = _more_seconds(seen, profiles)
+    steps = (
+        _by_measurement(trial, measured_on_run),
+        _by_separation(short),
+        _by_gate(states, share),
+    )
+    uses = [use for use, _ in steps if use]
+    use = "no" if "no" in uses else uses[-1]
+    reasons = [reason for _, reason in steps if reason]
+    if share is None and saves is not None and use != "no":
+        size = f"{saves / _MIB:,.0f} MiB"
+        reasons.append(f"It can save at most {size} after a load. {_LITTLE}")
+    if more > 0:
+        wanted = f"{_percent(WANTED)} of the allocations"
+        reasons.append(
+            f"The evidence is thin: record about {_span(more)} more, so that contexts of {wanted} "
+            f"have {ENOUGH_SHORT} samples."
+        )
+    total = trial.total
+    return Verdict(
+        use=use,
+        reasons=tuple(reasons),
+        right=total and total.right_allocations,
+        right_bytes=total and total.right_bytes,
+        short_share=short,
+        saves_bytes=saves,
+        saves_share=share,
+        more_seconds=more,
+    )
+
+
+def _by_measurement(trial: Trial, measured_on_run: bool) -> tuple[str, str]:
+    """By what it was worth on another run."""
+    total = trial.total
+    if total is None or not measured_on_run:
+        return "unknown", _ONE_RUN
+    right = _percent(total.right_allocations)
+    if total.right_allocations < GOOD or trial.pins > MOST_PINS:
+        return "no", (
+            f"On another run it gave {right} of the allocations the right page group, and "
+            f"{_percent(trial.pins)} one that is too short for them."
+        )
+    return "yes", (
+        f"On another run it gave {right} of the allocations ({_percent(total.right_bytes)} of the "
+        "bytes) the right page group."
+    )
+
+
+def _by_separation(short: float | None) -> tuple[str, str]:
+    """Placement by lifetime pays where most of what is allocated dies soon."""
+    if short is None or short >= _SHORT_SHARE:
+        return "", ""
+    return "no", (
+        f"Lives do not separate: only {_percent(short)} of the bytes belong to contexts whose "
+        "objects die within some seconds."
+    )
+
+
+def _by_gate(states: Sequence[LearnedState], share: float | None) -> tuple[str, str]:
+    """By what programs measured themselves."""
+    verdicts = {state.gate.verdict for state in states}
+    saved = "" if share is None else f": it saves {_percent(share)} of the peak in troughs"
+    if GateVerdict.FAILS in verdicts:
+        return "no", "The program measured itself that placement by lifetime does not help it."
+    if GateVerdict.HELPS in verdicts:
+        return "yes", f"The program measured itself that placement by lifetime helps{saved}."
+    return "", ""
+
+
+def _short_share(seen: Sequence[Seen], rule: Rule) -> float | None:
+    everything = sum(one.bytes for one in seen)
+    short = sum(one.bytes for one in seen if _dies_soon(rule.label(one.lives)))
+    return short / everything if everything else None
+
+
+def _dies_soon(label: int) -> bool:
+    return label != MIXED and GROUP_OF_CLASS[label] <= _BRIEF
+
+
+def _saves_bytes(seen: Sequence[Seen], profiles: Sequence[Profile], rule: Rule) -> float | None:
+    """The average size of what dies soon: allocated a second x mean lifetime (Little's law)."""
+    duration = sum(profile.duration_ns for profile in profiles)
+    if not duration:
+        return None
+    return sum(one.bytes * _mean_ns(one) / duration for one in seen
+               if _dies_soon(rule.label(one.lives)))  # fmt: skip
+
+
+def _mean_ns(one: Seen) -> float:
+    deaths = sum(one.lives.dead.values())
+    return sum(histogram.middle_ns(b) * n for b, n in one.lives.dead.items()) / max(deaths, 1)
+
+
+def _saves_share(states: Sequence[LearnedState]) -> float | None:
+    """Of the peak of live bytes, in troughs, as the gates measured it."""
+    both = [s.gate for s in states if s.gate.blind.rounds and s.gate.placed.rounds]
+    saved = [(gate.blind.low - gate.placed.low) / 1000 for gate in both]
+    return sum(saved) / len(saved) if saved else None
+
+
+def _more_seconds(seen: Sequence[Seen], profiles: Sequence[Profile]) -> float:
+    """Until contexts of WANTED of the allocations have enough samples; 0: they have."""
+    everything = sum(one.allocations for one in seen)
+    covered = 0.0
+    for one in sorted(seen, key=lambda one: -one.lives.total):
+        covered += one.allocations
+        if covered < WANTED * everything:
+            continue
+        seconds = sum(profile.duration_ns for profile in profiles) / 1e9
+        return max(0.0, seconds * (ENOUGH_SHORT / max(one.lives.total, 1) - 1))
+    return 0.0
+
+
+def _percent(share: float) -> str:
+    """Never 100 %: no measurement shows that."""
+    return f"{min(100 * share, 99.9):.1f} %"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
