@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts of a profile that keep both identities of a frame: its name, and where its code is.
 
-    profile + its locations -> frames "NAME\\tBUILD+OFFSET" -> Dataset, pooled by both
+    profile -> frames "NAME\\tCODE" -> Dataset, pooled by both; a code stands for build and offset
 
 A frame's place survives strip and is lost by a rebuild; its name survives a rebuild and may be lost
 by strip. Libraries of the system keep both.
@@ -9,26 +9,21 @@ by strip. Libraries of the system keep both.
 
 from __future__ import annotations
 
-import gzip
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 
 import numpy as np
 
-from llamalloc.formats import profile
-from llamalloc.formats.pprof_proto import ProfileMessage
-from llamalloc.formats.profile import Profile
+from llamalloc.formats import frame_names, profile
+from llamalloc.formats.profile import Context, Profile
 from llamalloc.learning import dataset, labels
+from llamalloc.learning.contexts import Seen
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.survival import Lives
 
 _JOIN = "\t"
-# What compilers append to a name that they cloned or split, or that was local to a file.
-_CLONE = re.compile(r"(\.(constprop|isra|part|lto_priv|cold|llvm|specialized)(\.\d+)*|\.\d+)+$")
 
 
 def read(paths: Sequence[Path], rule: str) -> Dataset:
@@ -64,55 +59,37 @@ def names(frames: Iterable[str]) -> tuple[str, ...]:
 
 def source_names(frames: Iterable[str]) -> tuple[str, ...]:
     """Frame names without what a compiler appended."""
-    return tuple(_CLONE.sub("", name) for name in names(frames))
+    return tuple(map(frame_names.lasting_part, names(frames)))
 
 
-def places(frames: Iterable[str]) -> tuple[str, ...]:
-    """Build-id and offset of each frame; its name where no module covers it."""
-    return tuple(frame.partition(_JOIN)[2] or frame for frame in frames)
+def seen(data: Dataset) -> list[Seen]:
+    """The contexts as `train` makes tables of them."""
+    return [
+        Seen(codes_of(frames), names(frames), size, lives, weight, weight * size)
+        for frames, size, lives, weight in zip(
+            data.frames, data.sizes, data.lives, data.weights.tolist(), strict=True
+        )
+    ]
 
 
-def pooled(some: Iterable[Lives]) -> Lives:
-    """The samples of several contexts as of one."""
-    return reduce(_both, some)
-
-
-def _both(a: Lives, b: Lives) -> Lives:
-    return Lives(
-        dead=dict(Counter(a.dead) + Counter(b.dead)),
-        young=dict(Counter(a.young) + Counter(b.young)),
-        elders=a.elders + b.elders,
-        immortal=a.immortal + b.immortal,
-    )
+def codes_of(frames: Iterable[str]) -> tuple[int, ...]:
+    """The number of each frame's build and offset (contracts/learned_state.md, Keys); 0: none."""
+    return tuple(int(frame.partition(_JOIN)[2], 16) for frame in frames)
 
 
 def _placed(path: Path) -> Profile:
-    """The profile with "NAME\\tPLACE" for every frame name."""
+    """The profile with "NAME\tCODE" for every frame name."""
     found = profile.read(path)
-    message = ProfileMessage.FromString(gzip.decompress(path.read_bytes()))
-    place_of = _places(message)
     contexts = [
-        replace(context, frames=_with_places(context.frames, sample.location_id, place_of))
-        for context, sample in zip(found.contexts, message.sample, strict=True)
+        replace(context, frames=tuple(_joined(*one) for one in _frames(context)))
+        for context in found.contexts
     ]
     return replace(found, contexts=tuple(contexts))
 
 
-def _with_places(names: tuple[str, ...], ids: Sequence[int], place_of: dict[int, str]):
-    return tuple(f"{n}{_JOIN}{place_of[i]}" for n, i in zip(names, ids, strict=True))
+def _frames(context: Context) -> Iterable[tuple[str, int]]:
+    return zip(context.frames, context.codes, strict=True)
 
 
-def _places(message) -> dict[int, str]:
-    """Build-id and offset in the file by location; empty where no module is known."""
-    modules = {mapping.id: mapping for mapping in message.mapping}
-    strings = message.string_table
-    found = {}
-    for location in message.location:
-        module = modules.get(location.mapping_id)
-        if module is None:
-            found[location.id] = ""
-            continue
-        identity = (strings[module.build_id] or strings[module.filename]).decode()
-        offset = location.address - module.memory_start + module.file_offset
-        found[location.id] = f"{identity}+{offset:x}"
-    return found
+def _joined(name: str, code: int) -> str:
+    return f"{name}{_JOIN}{code:x}"

@@ -21,7 +21,7 @@ from lab.places import ROOT
 from lab.versions import cases, contest, picture
 from lab.versions.apt import AptError
 from lab.versions.builds import PROGRAMS, BuildError, Workshop
-from lab.versions.measure import Laboratory
+from lab.versions.measure import Laboratory, Networks
 from lab.versions.recording import Run, profile_of
 from lab.versions.results import Results
 from lab.workloads.recipe import WorkloadError
@@ -48,6 +48,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=400,
                         help="batches that each network learns; 0: no networks (400)")  # fmt: skip
+    parser.add_argument("--networks", choices=("all", "first"), default="all",
+                        help="train one for each case, or for each program's first")  # fmt: skip
     parser.add_argument("--rule", choices=("tail", "p95"), default="tail",
                         help="what is right: as `train` labels (tail), or ASPLOS 2020")  # fmt: skip
     parser.add_argument("--students", action="store_true",
@@ -88,13 +90,21 @@ def _run(options: argparse.Namespace) -> int:
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
     kept = options.cache / "networks" / f"scale-{options.scale:g}"
-    laboratory = Laboratory(profiles, kept, options.steps, options.rule, say)
+    networks = Networks(kept / f"{options.rule}-{options.steps}", options.steps, _asked(options))
+    laboratory = Laboratory(profiles, networks, options.rule, say)
     found = cases.cases(list(profiles))
     if options.students:
         return contest.show([(case, laboratory.contest(case)) for case in found], options.out)
     for case in found:
         results.scored.append((case, laboratory.result(case)))
     return _show(results, options)
+
+
+def _asked(options: argparse.Namespace) -> set[tuple[Run, ...]] | None:
+    """The sets of runs that a network learns from; None: each."""
+    if options.networks == "all":
+        return None
+    return {(cases.runs(program)[0],) for program in options.programs}
 
 
 def _recorded(

@@ -1,28 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learns from the runs of each case, asks every predictor about the run under test, and scores it.
 
-Scored thrice: on all contexts; on those whose page group does not hang on one sample; and on those
-that neither table knows, where only the prior and the network answer.
+Scored twice: on all contexts, and on those that neither table knows, where only the prior and the
+network answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from lab.versions import evidence
 from lab.versions.cases import Case
-from lab.versions.predictors import (
-    SILENT,
-    Cascade,
-    Network,
-    Predictor,
-    Prior,
-    Table,
-    exact_key,
-    name_key,
-)  # fmt: skip
+from lab.versions.predictors import SILENT, Chains, Nearest, Network, Predictor, Tables, first
 from lab.versions.recording import Run
 from lab.versions.scores import Scored, scored
 from lab.versions.students import STUDENTS, Trained
@@ -33,81 +27,105 @@ WITH_PRIOR, WITH_NETWORK = "tables, then prior", "tables, then network"
 PREDICTORS = (EXACT, NAMES, PRIOR, NETWORK, WITH_PRIOR, WITH_NETWORK)
 
 Result = dict[str, dict[str, Scored]]
-"""`all`, `steady`, `unknown` (to both tables) -> predictor -> score; none where no context is."""
+"""`all` and `unknown` (to both tables; absent where there is none) -> predictor -> score."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one set of runs taught; `network` None: none was asked for."""
+
+    tables: Tables
+    network: Network | None
+
+    def answers(self, test: Dataset) -> dict[str, np.ndarray]:
+        """Classes [N] by predictor."""
+        exact, names = self.tables.exact(test), self.tables.names(test)
+        prior = self.tables.prior(test)
+        found = {EXACT: exact, NAMES: names, PRIOR: prior, WITH_PRIOR: first(exact, names, prior)}
+        if self.network is not None:
+            network = self.network.predict(test)
+            found |= {NETWORK: network, WITH_NETWORK: first(exact, names, network)}
+        return {name: found[name] for name in PREDICTORS if name in found}
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Where networks are kept, how many batches each learns (0: there are none), and which there
+    are; `wanted` None: one for each set of runs."""
+
+    folder: Path
+    steps: int
+    wanted: set[tuple[Run, ...]] | None
+
+    def has(self, runs: tuple[Run, ...]) -> bool:
+        """Whether one learns from these runs."""
+        return self.steps > 0 and (self.wanted is None or runs in self.wanted)
 
 
 class Laboratory:
     """Reads each profile once and learns from each set of runs once."""
 
     def __init__(
-        self,
-        profiles: dict[Run, Path],
-        kept: Path,
-        steps: int,
-        rule: str,
-        say: Callable[[str], None],
+        self, profiles: dict[Run, Path], networks: Networks, rule: str, say: Callable[[str], None]
     ) -> None:
         self._profiles = profiles
-        self._kept = kept
-        self._steps = steps  # batches that the network learns; 0: there is no network
+        self._networks = networks
         self._rule = rule  # tail: the product's labels; p95: those of ASPLOS 2020
         self._say = say
         self.contexts = cache(self._contexts)
-        self._predictors = cache(self._learn)
+        self._learned = cache(self._learn)
         self._taught = cache(self._teach)
 
     def result(self, case: Case) -> Result:
         """The scores of all predictors in one case."""
         test = self.contexts((case.test,))
-        learned = self._predictors(case.learn)
-        answers = {name: one.predict(test) for name, one in learned.items()}
-        unknown = (answers[EXACT] == SILENT) & (answers[NAMES] == SILENT)
+        answers = self._learned(case.learn).answers(test)
         found = {"all": {name: scored(test, one) for name, one in answers.items()}}
-        if unknown.any():
+        if (unknown := _unknown(answers)).any():
             few = test.pick(unknown.nonzero()[0])
-            answering = {name: answers[name] for name in (PRIOR, NETWORK) if name in answers}
-            found["unknown"] = {n: scored(few, one[unknown]) for n, one in answering.items()}
-        certain = evidence.steady(test, self._rule)
-        if certain.any():
-            some = test.pick(certain.nonzero()[0])
-            found["steady"] = {name: scored(some, one[certain]) for name, one in answers.items()}
+            asked = {name: answers[name] for name in (PRIOR, NETWORK) if name in answers}
+            found["unknown"] = {n: scored(few, one[unknown]) for n, one in asked.items()}
         return found
 
     def contest(self, case: Case) -> dict[str, Scored]:
         """The scores of all students where neither table knows; empty where they know all."""
-        test, learned = self.contexts((case.test,)), self._predictors(case.learn)
-        silent = [learned[name].predict(test) == SILENT for name in (EXACT, NAMES)]
-        few = test.pick((silent[0] & silent[1]).nonzero()[0])
-        if not len(few):
+        test = self.contexts((case.test,))
+        answers = self._learned(case.learn).answers(test)
+        if not (unknown := _unknown(answers)).any():
             return {}
-        return {name: scored(few, one.predict(few)) for name, one in self._taught(case.learn)}
+        few = test.pick(unknown.nonzero()[0])
+        found = {n: answers[n][unknown] for n in (PRIOR, NETWORK) if n in answers}
+        found |= {name: one.predict(few) for name, one in self._taught(case.learn).items()}
+        return {name: scored(few, one) for name, one in found.items()}
 
-    def _teach(self, runs: tuple[Run, ...]) -> list[tuple[str, Predictor]]:
-        learned, present = self.contexts(runs), self._predictors(runs)
-        network = present.get(NETWORK)
-        found = [(name, present[name]) for name in (PRIOR, NETWORK) if name in present]
+    def _teach(self, runs: tuple[Run, ...]) -> dict[str, Predictor]:
+        learned, network = self.contexts(runs), self._learned(runs).network
+        found: dict[str, Predictor] = {"chains": Chains(learned), "nearest": Nearest(learned)}
         for student in STUDENTS:
-            if student.distilled and network is None:
-                continue
-            self._say(f"{student.name} learns {'+'.join(map(str, runs))}")
-            found.append((student.name, Trained(student, learned, network)))
+            if network is not None or not student.distilled:
+                self._say(f"{student.name} learns {_title(runs)}")
+                found[student.name] = Trained(student, learned, network)
         return found
 
     def _contexts(self, runs: tuple[Run, ...]) -> Dataset:
         return evidence.read([self._profiles[run] for run in runs], self._rule)
 
-    def _learn(self, runs: tuple[Run, ...]) -> dict[str, Predictor]:
+    def _learn(self, runs: tuple[Run, ...]) -> Learned:
         learned = self.contexts(runs)
-        exact, names = (Table(learned, key, self._rule) for key in (exact_key, name_key))
-        prior = Prior(learned)
-        found = {EXACT: exact, NAMES: names, PRIOR: prior, WITH_PRIOR: Cascade(exact, names, prior)}
-        if self._steps:
-            network = self._network(runs, learned)
-            found |= {NETWORK: network, WITH_NETWORK: Cascade(exact, names, network)}
-        return {name: found[name] for name in PREDICTORS if name in found}
+        return Learned(Tables(learned, self._rule), self._network(runs, learned))
 
-    def _network(self, runs: tuple[Run, ...], learned: Dataset) -> Network:
-        title = "+".join(map(str, runs))
-        self._say(f"network: {len(learned)} contexts of {title}")
-        kept = self._kept / f"{self._rule}-{self._steps}" / f"{title}.npz"
-        return Network.trained(learned, kept, self._steps)
+    def _network(self, runs: tuple[Run, ...], learned: Dataset) -> Network | None:
+        if not self._networks.has(runs):
+            return None
+        self._say(f"network: {len(learned)} contexts of {_title(runs)}")
+        kept = self._networks.folder / f"{_title(runs)}.npz"
+        return Network.trained(learned, kept, self._networks.steps)
+
+
+def _unknown(answers: dict[str, np.ndarray]) -> np.ndarray:
+    """Which contexts neither table knows; bool [N]."""
+    return first(answers[EXACT], answers[NAMES]) == SILENT
+
+
+def _title(runs: tuple[Run, ...]) -> str:
+    return "+".join(map(str, runs))

@@ -3,33 +3,34 @@
 
 exact table   frames as (build-id, offset), and size      silent on another build
 name table    frame names without clone suffixes, size    survives a rebuild
-site prior    the longest known chain of innermost names, with the size, else without it
+site prior    how the innermost functions that are known allocate
 network       the LSTM of the product; always answers
 
-A table pools the sampled lives under a key and labels them as `train` does. -1: it does not know.
+These are the product's own. `Chains` and `Nearest` are candidates for a better prior.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from lab.versions import evidence
-from llamalloc.formats.model_file import Weights
-from llamalloc.learning import dataset, fit, labels, lstm
+from llamalloc.formats.model_file import NEARNESSES, OPEN, Weights
+from llamalloc.learning import dataset, fit, labels, lstm, tables
+from llamalloc.learning.context_tree import Rule
+from llamalloc.learning.contexts import Kept
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
-from llamalloc.learning.survival import Lives
+from llamalloc.learning.lookup import Found, Lookup
 
 SILENT = -1
 _DEEPEST = 8
 _ANY = 1e-9  # a rounding error is no vote
-
-Key = Callable[[tuple[str, ...], int], Hashable]
+_SHARPNESS = 20.0
 
 
 class Predictor(Protocol):
@@ -39,37 +40,47 @@ class Predictor(Protocol):
         """Classes int [N]; SILENT where it does not know."""
 
 
-def exact_key(frames: tuple[str, ...], size: int) -> Hashable:
-    """Where the code is, and how much."""
-    return evidence.places(frames), size
+class Tables:
+    """The product's tables, as `train` builds them and the library asks them; all trusted."""
+
+    def __init__(self, learned: Dataset, rule: str) -> None:
+        found = tables.build(evidence.seen(learned), Kept(), Rule(rule))
+        found = found._replace(prior_trust=np.ones(len(NEARNESSES), np.float32))
+        nameless = found.name_answers.copy()
+        nameless[nameless[:, 0] < OPEN, 0] = OPEN
+        self._lookup = Lookup(found)
+        self._prior = Lookup(found._replace(name_answers=nameless))
+
+    def exact(self, data: Dataset) -> np.ndarray:
+        """What the exact table says; classes int [N]."""
+        return _classes(
+            self._lookup.find_exact(evidence.codes_of(frames), size)
+            for frames, size in data.contexts()
+        )
+
+    def names(self, data: Dataset) -> np.ndarray:
+        """What the table of names says; classes int [N]."""
+        found = [self._lookup.find_named(*_by_name(one)) for one in data.contexts()]
+        return _classes(one if one.kind == "name" else None for one in found)
+
+    def prior(self, data: Dataset) -> np.ndarray:
+        """What the prior says, also where the tables know; classes int [N]."""
+        found = [self._prior.find_named(*_by_name(one)) for one in data.contexts()]
+        return _classes(one if one.kind == "prior" else None for one in found)
 
 
-def name_key(frames: tuple[str, ...], size: int) -> Hashable:
-    """How the functions are called, and how much."""
-    return evidence.source_names(frames), size
+def _by_name(context: tuple[tuple[str, ...], int]) -> tuple[tuple[str, ...], int]:
+    return evidence.names(context[0]), context[1]
 
 
-class Table:
-    """One class for each key."""
-
-    def __init__(self, learned: Dataset, key: Key, rule: str) -> None:
-        self._key = key
-        lives: dict[Hashable, list[Lives]] = defaultdict(list)
-        for (frames, size), one in zip(learned.contexts(), learned.lives, strict=True):
-            lives[key(frames, size)].append(one)
-        self.classes = {k: labels.label(evidence.pooled(some), rule) for k, some in lives.items()}
-
-    def predict(self, data: Dataset) -> np.ndarray:
-        """Classes int [N]."""
-        keys = [self._key(frames, size) for frames, size in data.contexts()]
-        return np.array([self.classes.get(key, SILENT) for key in keys], dtype=np.int64)
+def _classes(found: Iterable[Found | None]) -> np.ndarray:
+    return np.array([SILENT if one is None else one.lifetime for one in found], dtype=np.int64)
 
 
-class Prior:
-    """Tables by ever fewer callers; with the size first, then without. Ends in the whole program.
+class Chains:
+    """Votes under ever fewer innermost names; with the size first, then without; at last of all.
 
-    Under a key the class is that of most contexts' allocations, not of the pooled tail: one context
-    that lives long would else make all of its neighbours permanent.
+    A vote is the weight of a context at its class.
     """
 
     def __init__(self, learned: Dataset, deepest: int = _DEEPEST) -> None:
@@ -143,22 +154,51 @@ class Network:
         return chosen(self.probabilities(data))
 
 
-class Cascade:
-    """The first of several that knows."""
+class Nearest:
+    """Votes of the contexts that share the most functions, rare ones counting more.
 
-    def __init__(self, *members: Predictor) -> None:
-        self._members = members
+    Alike is the sum, over functions that both have, of log(contexts / contexts with it), over the
+    same sum of the two's union; an equal size adds a tenth of the greatest.
+    """
+
+    def __init__(self, learned: Dataset) -> None:
+        self._sets = [frozenset(evidence.source_names(frames)) for frames in learned.frames]
+        self._sizes = np.array(learned.sizes, dtype=np.float64)
+        self._votes = _votes(learned) / learned.weights[:, None] * np.sqrt(learned.weights)[:, None]
+        often = Counter(name for names in self._sets for name in names)
+        self._worth = {name: np.log(1 + len(learned) / count) for name, count in often.items()}
+        self._none = np.log(1 + len(learned))
 
     def predict(self, data: Dataset) -> np.ndarray:
-        """Classes int [N]."""
-        classes = np.full(len(data), SILENT)
-        for member in self._members:
-            classes = np.where(classes == SILENT, member.predict(data), classes)
-        return classes
+        """Classes int [N]; never SILENT."""
+        return chosen(np.array([self._one(*context) for context in data.contexts()]))
+
+    def _one(self, frames: tuple[str, ...], size: int) -> np.ndarray:
+        names = frozenset(evidence.source_names(frames))
+        alike = np.array([self._alike(names, other) for other in self._sets])
+        alike += 0.1 * np.exp(-np.abs(np.log2(self._sizes / size)))
+        share = np.exp(_SHARPNESS * (alike - alike.max()))
+        votes = (self._votes * share[:, None]).sum(axis=0)
+        return votes / votes.sum()
+
+    def _alike(self, one: frozenset[str], other: frozenset[str]) -> float:
+        shared, union = (self._sum(names) for names in (one & other, one | other))
+        return shared / union if union else 0.0
+
+    def _sum(self, names: frozenset[str]) -> float:
+        return sum(self._worth.get(name, self._none) for name in names)
+
+
+def first(*answers: np.ndarray) -> np.ndarray:
+    """Classes int [N] of the first that is not silent."""
+    found = answers[0]
+    for one in answers[1:]:
+        found = np.where(found == SILENT, one, found)
+    return found
 
 
 def chosen(probabilities: np.ndarray) -> np.ndarray:
-    """Classes int [N] of probabilities [N, C]: the page group first, then a class of it."""
+    """Classes int [N] of probabilities [N, C]: the likeliest page group, then a class of it."""
     groups = np.array(labels.GROUP_OF_CLASS)
     sums = np.stack([probabilities[:, groups == g].sum(axis=1) for g in range(groups.max() + 1)], 1)
     of_group = groups == sums.argmax(axis=1)[:, None]

@@ -13,12 +13,11 @@ from lab.versions.cases import OTHER_RUN, OTHER_RUNS, RELATIONS, STRIPPED, Case
 from lab.versions.measure import Result
 from lab.versions.scores import Right, Scored, mean
 
-HEADS = ("exact class", "within one", "page group")
+HEADS = ("exact class", "within one", "page group", "group, chance allowed")
 GOALS = dict.fromkeys((OTHER_RUN, OTHER_RUNS, STRIPPED), 0.98)
 OTHER_GOAL = 0.90
 _PARTS = {
     "all": "All contexts",
-    "steady": "Contexts whose page group does not hang on one sample",
     "unknown": "Contexts that neither table knows",
 }
 
@@ -47,9 +46,11 @@ class Results:
                 goal = GOALS.get(relation, OTHER_GOAL)
                 found = [r["all"][name] for r in self._of(program, relation)]
                 worst = min(one.weighted.group for one in found)
+                fair = _percent(score.weighted.fair)
                 word = "reached" if score.weighted.group >= goal else "MISSED"
-                yield (f"{program}, {relation}: right page group {_percent(score.weighted.group)}, "
-                       f"worst {_percent(worst)}; goal {_percent(goal)} {word}")  # fmt: skip
+                right = f"right page group {_percent(score.weighted.group)}"
+                yield (f"{program}, {relation}: {right}, worst {_percent(worst)}, "
+                       f"with chance {fair}; goal {_percent(goal)} {word}")  # fmt: skip
 
     def _of(self, program: str, relation: str) -> list[Result]:
         asked = (program, relation)
@@ -88,7 +89,7 @@ def _table(rows: Iterator[tuple[str, str, int, str, Scored]]) -> Iterator[str]:
 
 
 def _cells(right: Right) -> list[str]:
-    return [_percent(share) for share in (right.exact, right.near, right.group)]
+    return [_percent(share) for share in (right.exact, right.near, right.group, right.fair)]
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from lab.versions.predictors import SILENT
-from llamalloc.learning import metrics
+from llamalloc.learning import metrics, trial
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import GROUP_OF_CLASS
 
@@ -18,12 +18,18 @@ _GROUPS = np.array(GROUP_OF_CLASS)
 
 @dataclass(frozen=True)
 class Right:
-    """Shares from 0 to 1; silence counts as wrong. `known`: where there was an answer."""
+    """Shares from 0 to 1; silence counts as wrong.
+
+    `known`: where there was an answer; `exact`, `near` and `group`: its class, that or the class
+    next to it, its page group; `fair`: its group, or a shorter one that the samples of the run
+    under test do not contradict (as `train` judges).
+    """
 
     known: float
     exact: float
     near: float
     group: float
+    fair: float
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,18 @@ def scored(data: Dataset, predicted: np.ndarray) -> Scored:
     known = predicted != SILENT
     near = known & metrics.is_close(data.classes, predicted)
     group = known & (_GROUPS[data.classes] == _GROUPS[predicted])
-    marks = (known, data.classes == predicted, near, group)
+    marks = (known, data.classes == predicted, near, group, group | _by_chance(data, predicted))
     ones = np.ones(len(data))
     return Scored(len(data), _right(marks, data.weights), _right(marks, ones))
+
+
+def _by_chance(data: Dataset, predicted: np.ndarray) -> np.ndarray:
+    """Where the class is shorter than the samples', and so few outlivers may be chance."""
+    shorter = (predicted != SILENT) & (predicted < data.classes)
+    return np.array([
+        bool(is_shorter) and trial.is_consistent(lives, int(chosen))
+        for is_shorter, lives, chosen in zip(shorter, data.lives, predicted, strict=True)
+    ])  # fmt: skip
 
 
 def mean(some: Iterable[Scored]) -> Scored:

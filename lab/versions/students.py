@@ -25,7 +25,7 @@ import numpy as np
 import optax
 
 from lab.versions import evidence
-from lab.versions.predictors import Network, Prior, chosen
+from lab.versions.predictors import Chains, Network, chosen
 from lab.versions.scores import scored
 from llamalloc.formats import tokens
 from llamalloc.learning import dataset, labels
@@ -228,7 +228,7 @@ class Trained:
         return _as_hazards(shares) if self._student.ordinal else np.log(shares + _LEAST)
 
     def _fit(self, learned: Dataset) -> None:
-        self._prior = Prior(learned)
+        self._prior = Chains(learned)
         lessons = [self._lesson(learned, None)]
         random = np.random.default_rng(_SEED)
         if self._student.distilled:
