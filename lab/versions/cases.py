@@ -39,6 +39,11 @@ class Case:
         return self.test.build.program
 
     @property
+    def is_another_build(self) -> bool:
+        """Whether the code under test was not learned from."""
+        return self.relation in (REBUILT, VERSION, BOTH, OTHER_BUILDS)
+
+    @property
     def relation(self) -> str:
         """How the builds learned differ from the build under test."""
         builds = [run.build for run in self.learn]

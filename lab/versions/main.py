@@ -94,7 +94,8 @@ def _run(options: argparse.Namespace) -> int:
     laboratory = Laboratory(profiles, networks, options.rule, say)
     found = cases.cases(list(profiles))
     if options.students:
-        return contest.show([(case, laboratory.contest(case)) for case in found], options.out)
+        chosen = [case for case in found if case.is_another_build and networks.wants(case.learn)]
+        return contest.show([(case, laboratory.contest(case)) for case in chosen], options.out)
     for case in found:
         results.scored.append((case, laboratory.result(case)))
     return _show(results, options)

@@ -57,9 +57,9 @@ class Networks:
     steps: int
     wanted: set[tuple[Run, ...]] | None
 
-    def has(self, runs: tuple[Run, ...]) -> bool:
-        """Whether one learns from these runs."""
-        return self.steps > 0 and (self.wanted is None or runs in self.wanted)
+    def wants(self, runs: tuple[Run, ...]) -> bool:
+        """Whether these runs are to be learned from by what is slow."""
+        return self.wanted is None or runs in self.wanted
 
 
 class Laboratory:
@@ -115,7 +115,7 @@ class Laboratory:
         return Learned(Tables(learned, self._rule), self._network(runs, learned))
 
     def _network(self, runs: tuple[Run, ...], learned: Dataset) -> Network | None:
-        if not self._networks.has(runs):
+        if not self._networks.steps or not self._networks.wants(runs):
             return None
         self._say(f"network: {len(learned)} contexts of {_title(runs)}")
         kept = self._networks.folder / f"{_title(runs)}.npz"
