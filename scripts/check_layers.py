@@ -50,6 +50,7 @@ PYTHON_LAYERS = {
     "lab.bench": 6,
     "lab.demo": 6,
     "lab.sites": 6,
+    "lab.versions": 7,
     "lab.workloads": 6,
 }
 

@@ -99,7 +99,7 @@ void wave(DB& db, uint64_t keys, uint64_t seed) {
   }
   for (std::thread& reader : readers) reader.join();
   Load(db, keys, seed + 1).remove(keys / 2);
-  check(db.CompactRange({}, nullptr, nullptr));
+  check(db.CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
 }
 
 }  // namespace
