@@ -54,6 +54,36 @@ size_t rss() {
   return status_bytes("VmRSS:");
 }
 
+// What the kernel charges to the control group of this process, page cache left out; 0 where
+// MEMORY_GROUP does not name its folder. Versions 1 and 2 of control groups.
+size_t number_in(const char* folder, const char* file, const char* row) {
+  static char path[512], text[16384];
+  snprintf(path, sizeof(path), "%s/%s", folder, file);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd < 0 ? 0 : read(fd, text + 1, sizeof(text) - 2);
+  if (fd >= 0) close(fd);
+  text[0] = '\n';
+  text[n < 0 ? 1 : n + 1] = 0;
+  const char* line = strstr(text, row);
+  return line == nullptr ? 0 : strtoul(line + strlen(row), nullptr, 10);
+}
+
+size_t charge() {
+  const char* folder = getenv("MEMORY_GROUP");
+  if (folder == nullptr) return 0;
+  size_t usage = number_in(folder, "memory.usage_in_bytes", "\n");
+  size_t cache = number_in(folder, "memory.stat", "\ntotal_cache ");
+  if (usage == 0) {
+    usage = number_in(folder, "memory.current", "\n");
+    cache = number_in(folder, "memory.stat", "\nfile ");
+  }
+  return usage > cache ? usage - cache : 0;
+}
+
+double difference(size_t later, size_t earlier) {
+  return static_cast<double>(later) - static_cast<double>(earlier);
+}
+
 // --- Measuring ---
 
 struct Result {
@@ -186,10 +216,10 @@ Result churn(size_t objects) {
   return result;
 }
 
-// RSS over the bytes asked for, after every object was replaced eight times on average.
+// RSS and charge over the bytes asked for, after every object was replaced eight times on average.
 Result footprint(size_t objects) {
   static const Sizes sizes;
-  const size_t before = rss();
+  const size_t before = rss(), charged = charge();
   auto** held = static_cast<void**>(malloc(objects * sizeof(void*)));
   auto* size_of = static_cast<uint16_t*>(malloc(objects * sizeof(uint16_t)));
   memset(size_of, 0, objects * sizeof(uint16_t));
@@ -214,9 +244,15 @@ Result footprint(size_t objects) {
   result.ns = result.mean_ns =
       (seconds(CLOCK_MONOTONIC) - start) * 1e9 / static_cast<double>(result.operations);
   result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / double(result.operations);
-  const double held_bytes = static_cast<double>(rss() - before - tables);
-  snprintf(result.extra, sizeof(result.extra), ", \"live\": %zu, \"footprint_over_live\": %.4f",
-           live, held_bytes / static_cast<double>(live));
+  const auto over_live = [&](size_t now, size_t then) {
+    return (difference(now, then) - static_cast<double>(tables)) / static_cast<double>(live);
+  };
+  int end =
+      snprintf(result.extra, sizeof(result.extra), ", \"live\": %zu, \"footprint_over_live\": %.4f",
+               live, over_live(rss(), before));
+  if (charged != 0)
+    snprintf(result.extra + end, sizeof(result.extra) - static_cast<size_t>(end),
+             ", \"charge_over_live\": %.4f", over_live(charge(), charged));
   return result;
 }
 
@@ -297,7 +333,7 @@ Result idle_threads(size_t) {
       exit(1);
     }
   pthread_barrier_wait(&begun);
-  const size_t before = rss();
+  const size_t before = rss(), charged = charge();
   const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
   pthread_barrier_wait(&may_allocate);
   pthread_barrier_wait(&have_allocated);
@@ -308,11 +344,14 @@ Result idle_threads(size_t) {
   result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / double(result.operations);
   const size_t at_once = rss();
   usleep(500'000);
-  const size_t later = rss();
-  const auto each = [&](size_t bytes) { return (double(bytes) - double(before)) / kThreads; };
-  snprintf(result.extra, sizeof(result.extra),
-           ", \"bytes_per_thread\": %.0f, \"bytes_per_thread_later\": %.0f", each(at_once),
-           each(later));
+  const size_t later = rss(), charged_later = charge();
+  const auto each = [](size_t now, size_t then) { return difference(now, then) / kThreads; };
+  int end = snprintf(result.extra, sizeof(result.extra),
+                     ", \"bytes_per_thread\": %.0f, \"bytes_per_thread_later\": %.0f",
+                     each(at_once, before), each(later, before));
+  if (charged != 0)
+    snprintf(result.extra + end, sizeof(result.extra) - static_cast<size_t>(end),
+             ", \"charge_per_thread_later\": %.0f", each(charged_later, charged));
   pthread_barrier_wait(&may_end);
   for (pthread_t t : thread) pthread_join(t, nullptr);
   return result;

@@ -1,61 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel charges to a program: it runs in a memory control group of its own.
+"""A memory control group for a program of ours, so that what it is charged for can be told.
 
     with MemoryGroup.made("name") as group:      # None where no group can be made
-        subprocess.Popen([*group.prefix({"LD_PRELOAD": ...}), program, ...])
-        group.charge()
+        subprocess.Popen([*prefix(group, {"LD_PRELOAD": ...}), program, ...])
+        group.read().charge
 
-The charge is all memory that the kernel counts for the program, page tables and kernel stacks
-included, less files in the page cache. Version 1 and 2 of control groups
-(Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
+Where none can be made, RSS is all that there is; WITHOUT says so in a line of output. A group is
+always removed, with what may still run in it. One whose maker was killed goes with the next.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path("/sys/fs/cgroup")
+from llamalloc.running.charge import ROOT, Group, Version, memory_root, of_process
+from llamalloc.running.procmem import PROC
+
+WITHOUT = "no memory control group can be made here, so memory is RSS; root may make one"
+OWN = ("LD_PRELOAD", "LLAMALLOC_CONF", "GLIBC_TUNABLES")  # of the program, not of what starts it
+_PREFIX = "llamalloc-"
+_PATIENCE = 2.0  # seconds: a group can be removed a moment after its last process has ended
 
 
-class MemoryGroup:
-    """A control group, and the names of its files."""
+def prefix(group: MemoryGroup | None, variables: dict[str, str]) -> list[str]:
+    """Words before a command that run it in the group, with these variables set for it alone."""
+    words = [f"{name}={value}" for name, value in variables.items()]
+    return group.prefix(words) if group else ["env", *words]
 
-    def __init__(self, folder: Path, usage: str, files: str) -> None:
-        self.folder, self._usage, self._files = folder, usage, files
 
-    def prefix(self, variables: dict[str, str]) -> list[str]:
-        """Words before a command that run it in the group, with these variables set for it alone.
+def entered(
+    group: MemoryGroup | None, words: Sequence[str], environment: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """(command, environment) of a program in the group: what preloads is not for the shell."""
+    own = {name: environment[name] for name in OWN if name in environment}
+    shared = {name: value for name, value in environment.items() if name not in OWN}
+    return [*prefix(group, own), *words], shared
 
-        A shell moves itself and becomes the command: Python cannot run code between fork and exec
-        in a process that has threads.
-        """
+
+@dataclass(frozen=True)
+class MemoryGroup(Group):
+    """A group that we made."""
+
+    def prefix(self, words: list[str]) -> list[str]:
+        """A shell moves itself and becomes the command: Python cannot run code between fork and
+        exec in a process that has threads."""
         enter = 'echo $$ > "$0" && exec env "$@"'
-        words = [f"{name}={value}" for name, value in variables.items()]
         return ["sh", "-c", enter, str(self.folder / "cgroup.procs"), *words]
 
-    def charge(self) -> int:
-        """Bytes charged now, files left out."""
-        rows = (line.split() for line in (self.folder / "memory.stat").read_text().splitlines())
-        files = next((int(value) for name, value in rows if name == self._files), 0)
-        return max(0, int((self.folder / self._usage).read_text()) - files)
+    def limit(self, size: int) -> None:
+        """The kernel kills what needs more. Raises OSError."""
+        (self.folder / self.version.limit).write_text(str(size))
 
     def remove(self) -> None:
-        """When all its processes have ended; the kernel may need a moment."""
-        for _ in range(50):
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
-                return
+        """Ends what still runs in it."""
+        deadline = time.monotonic() + _PATIENCE
+        while not _removed(self.folder) and time.monotonic() < deadline:
+            _end_all(self.folder)
             time.sleep(0.02)
 
     @classmethod
     @contextlib.contextmanager
-    def made(cls, name: str, root: Path = ROOT) -> Iterator[MemoryGroup | None]:
+    def made(cls, name: str, root: Path = ROOT, proc: Path = PROC) -> Iterator[MemoryGroup | None]:
         """A new group of this process's id; None where the system gives none."""
-        group = cls._create(f"llamalloc-{name}-{os.getpid()}", root)
+        group = cls._create(f"{_PREFIX}{name}-{os.getpid()}", root, proc)
         try:
             yield group
         finally:
@@ -63,18 +76,59 @@ class MemoryGroup:
                 group.remove()
 
     @classmethod
-    def _create(cls, name: str, root: Path) -> MemoryGroup | None:
-        if (root / "memory" / "memory.usage_in_bytes").exists():
-            found = cls(root / "memory" / name, "memory.usage_in_bytes", "cache")
-        elif (root / "cgroup.controllers").exists():
-            found = cls(root / name, "memory.current", "file")
-        else:
+    def _create(cls, name: str, root: Path, proc: Path) -> MemoryGroup | None:
+        found = memory_root(root)
+        if found is None:
             return None
-        try:
-            found.folder.mkdir()
-        except OSError:
-            return None
-        if (found.folder / found._usage).exists():
-            return found
-        found.remove()  # version 2 without the memory controller
+        top, version = found
+        for parent in _parents(top, version, root, proc):
+            _remove_left(parent, proc)
+            if group := _created(cls, parent / name, version):
+                return group
         return None
+
+
+def _created(cls: type[MemoryGroup], folder: Path, version: Version) -> MemoryGroup | None:
+    """None: not permitted, or a parent without the memory controller for its children."""
+    group = cls(folder, version)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    if (folder / version.usage).exists() and os.access(folder / "cgroup.procs", os.W_OK):
+        return group
+    group.remove()
+    return None
+
+
+def _parents(top: Path, version: Version, root: Path, proc: Path) -> Iterator[Path]:
+    """Where a group may be made: at the top, else in our own group or one above it."""
+    yield top
+    own = of_process(os.getpid(), root, proc)
+    folder = own.folder if own else top
+    while folder != top:
+        yield folder
+        folder = folder.parent
+
+
+def _remove_left(parent: Path, proc: Path) -> None:
+    """Groups of ours whose maker has gone."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        maker = folder.name.rpartition("-")[2]
+        if maker.isdecimal() and not (proc / maker).exists():
+            _removed(folder)  # stays while a process is in it
+
+
+def _removed(folder: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            folder.rmdir()
+        except OSError:
+            return False
+    return True
+
+
+def _end_all(folder: Path) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        for pid in (folder / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)

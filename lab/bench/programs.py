@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import redis_benchmark
+from lab.memory_group import MemoryGroup, entered
+from lab.memory_watch import peak_charge
 from lab.places import BENCH_INPUTS as INPUTS
 from lab.places import ROOT
 from lab.redis import RedisServer
@@ -58,8 +60,7 @@ _TIMED = """
 import json, os, sys, time
 begin = time.monotonic()
 null = os.open(os.devnull, os.O_RDWR)
-preload = sys.argv[1]
-child = os.posix_spawnp(sys.argv[2], sys.argv[2:], dict(os.environ, LD_PRELOAD=preload),
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], dict(os.environ),
     file_actions=[(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)])
 _, status, use = os.wait4(child, 0)
 print(json.dumps({"wall_s": time.monotonic() - begin, "cpu_s": use.ru_utime + use.ru_stime,
@@ -81,18 +82,29 @@ def run(name: str, environment: dict[str, str], quick: bool) -> dict[str, float]
 
 
 def _timed(command: tuple[str, ...], environment: dict[str, str]) -> dict[str, float]:
-    clean = {k: v for k, v in environment.items() if k != "LD_PRELOAD"} | {"PYTHONMALLOC": "malloc"}
-    done = subprocess.run(
-        ["/usr/bin/python3", "-I", "-S", "-c", _TIMED, environment["LD_PRELOAD"], *command],
-        cwd=ROOT, env=clean, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    with MemoryGroup.made("bench") as group:
+        words, shared = entered(group, command, environment | {"PYTHONMALLOC": "malloc"})
+        done = subprocess.run(
+            ["/usr/bin/python3", "-I", "-S", "-c", _TIMED, *words],
+            cwd=ROOT, env=shared, capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+        charged = _charged(group)
     said = done.stderr.strip().splitlines() or [""]
     if done.returncode != 0:
         raise ProgramError(f"cannot run {command[0]}: {said[-1]}")
     figures = json.loads(done.stdout.splitlines()[-1])
     if (status := figures.pop("status")) != 0:
         raise ProgramError(f"{command[0]} ended with {status}: {said[-1]}")
-    return figures
+    return figures | charged
+
+
+def _charged(group: MemoryGroup | None) -> dict[str, float]:
+    """The peak of what was charged; nothing without a group, or on a kernel that keeps no peak."""
+    if group is None:
+        return {}
+    found = group.read()
+    peak = peak_charge(group, 0, found.page_cache)
+    return {"peak_charge": peak} if peak else {}
 
 
 def _redis(environment: dict[str, str], operations: int) -> dict[str, float]:
@@ -102,18 +114,24 @@ def _redis(environment: dict[str, str], operations: int) -> dict[str, float]:
         address = Path(folder) / "redis.sock"
         options = ("--disable-thp", "yes")
         try:
-            server = RedisServer([], environment, Path(folder), "redis", address, options)
-        except ServerError as error:
+            with MemoryGroup.made("bench") as group:
+                words, shared = entered(group, [], environment)
+                server = RedisServer(words, shared, Path(folder), "redis", address, options)
+                rates, used = _loaded(server, load, address, group)
+        except (ServerError, redis_benchmark.BenchmarkError) as error:
             raise ProgramError(str(error)) from error
-        try:
-            rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
-            used = _used(server.pid)
-        except redis_benchmark.BenchmarkError as error:
-            raise ProgramError(str(error)) from error
-        finally:
-            server.kill(patience=5)
     inverse = sum(1 / rate.requests_per_second for rate in rates)
     return {"requests_per_second": len(rates) / inverse} | used
+
+
+def _loaded(
+    server: RedisServer, load: Workload, address: Path, group: MemoryGroup | None
+) -> tuple[list[redis_benchmark.Rate], dict[str, float]]:
+    try:
+        rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
+        return rates, _used(server.pid) | _charged(group)
+    finally:
+        server.kill(patience=5)
 
 
 def _used(pid: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lab.allocators import OURS, Allocator
-from lab.bench.rows import MEMORY, Row
+from lab.bench.rows import MEMORY, PEAKS, Row
 
 FORMAT = 1
 
@@ -85,16 +85,9 @@ class Results:
     def _lines(self, row: Row) -> list[Line]:
         metric = self.clock if row.metric == "ns" else row.metric
         found = [Line(row, self._cells(row, metric))]
-        if row.name in MEMORY:
-            figure, unit, title = MEMORY[row.name]
-            found.append(
-                Line(Row(f"{row.name}: memory", title, figure, unit), self._cells(row, figure))
-            )
-        if row.program:
-            peak = Row(
-                f"{row.name}: peak", "peak of resident memory", "peak_rss", "B", program=True
-            )
-            found.append(Line(peak, self._cells(row, "peak_rss")))
+        for end, figure, unit, title in PEAKS if row.program else MEMORY.get(row.name, ()):
+            part = Row(f"{row.name}: {end}", title, figure, unit, program=row.program)
+            found.append(Line(part, self._cells(row, figure)))
         return found
 
     def _cells(self, row: Row, figure: str) -> list[Cell]:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from dataclasses import dataclass
 
 from lab.allocators import Allocator
 from lab.bench import programs
+from lab.memory_group import MemoryGroup, entered
 from lab.places import MALLOC_BENCH
 
 
@@ -28,11 +30,23 @@ class Row:
     program: bool = False
 
 
-# Figures of a sample that are rows of their own, taken without a further run: row, figure, unit.
+# Figures of a sample that are rows of their own, taken without a further run.
+# Charges are there only where the row ran in a memory control group.
 MEMORY = {
-    "threads_500": ("bytes_per_thread_later", "B", "500 idle threads, memory of each"),
-    "footprint": ("footprint_over_live", "x", "steady churn, RSS over live"),
+    "threads_500": (
+        ("memory", "bytes_per_thread_later", "B", "500 idle threads, RSS of each"),
+        ("charge", "charge_per_thread_later", "B", "500 idle threads, charge of each"),
+    ),
+    "footprint": (
+        ("memory", "footprint_over_live", "x", "steady churn, RSS over live"),
+        ("charge", "charge_over_live", "x", "steady churn, charge over live"),
+    ),
 }
+# The same of programs.
+PEAKS = (
+    ("peak", "peak_rss", "B", "peak of resident memory"),
+    ("peak charge", "peak_charge", "B", "peak of what the kernel charges"),
+)
 ALONE = {"empty"}  # no comparison: the loop itself
 
 
@@ -66,6 +80,19 @@ def chosen(names: list[str], rows: list[Row]) -> list[Row]:
     ]
 
 
+def _run(
+    command: list[str], environment: dict[str, str], in_group: bool
+) -> subprocess.CompletedProcess[str]:
+    """In a memory control group, which the program then reads itself."""
+    making = MemoryGroup.made("bench") if in_group else contextlib.nullcontext()
+    with making as group:
+        words, shared = entered(group, command, environment) if group else (command, environment)
+        named = {"MEMORY_GROUP": str(group.folder)} if group else {}
+        return subprocess.run(
+            words, env=shared | named, capture_output=True, text=True, check=False, timeout=120
+        )
+
+
 def sample(row: Row, allocator: Allocator, seconds: float, quick: bool) -> dict[str, float]:
     """One sample: figures by name. Raises RowError."""
     environment = allocator.environment()
@@ -75,9 +102,7 @@ def sample(row: Row, allocator: Allocator, seconds: float, quick: bool) -> dict[
         except programs.ProgramError as error:
             raise RowError(f"{row.name} on {allocator.name}: {error}") from None
     command = [str(MALLOC_BENCH), "--seconds", str(seconds), row.name]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = _run(command, environment, row.name in MEMORY)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["nothing said"]
         raise RowError(f"{row.name} on {allocator.name} ended with {done.returncode}: {said[-1]}")

@@ -104,7 +104,9 @@ def _one(
     prepare_state(row, out)
     run = measured(row, workload, out, lambda s: say(f"    {s}"))
     results.runs.append(run)
-    say(f"    RSS {run.rss >> 20} MiB after the drop, live {run.used_memory >> 20} MiB")
+    charge = f"charge {run.charge >> 20} MiB, " if run.charge is not None else ""
+    memory = f"{charge}RSS {run.rss >> 20} MiB, live {run.used_memory >> 20} MiB"
+    say(f"    after the drop: {memory}")
     if row.learns and run.statistics:
         say(f"    {run.statistics['segregation']}")
     for fault in run.faults:

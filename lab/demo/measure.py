@@ -13,12 +13,15 @@ from lab import redis_benchmark as benchmark
 from lab.demo.allocators import Row
 from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import Run
-from lab.demo.sampler import Sampler
+from lab.demo.sampler import Sampler, Series
 from lab.launcher import LLAMALLOC, clean_environment
+from lab.memory_group import MemoryGroup, entered
+from lab.memory_watch import peak_charge
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
 from lab.server import ServerError
 from llamalloc.running import control, procmem
+from llamalloc.running.charge import Charge, ChargeError
 
 _DYING = 2.0  # seconds in which a server that broke its connections ends
 
@@ -57,8 +60,10 @@ def measured(row: Row, workload: Workload, out: Path, say: Callable[[str], None]
     with tempfile.TemporaryDirectory(prefix="llamalloc-") as private:
         socket = Path(private) / "control"
         prefix, env = launcher(row, out, socket)
-        server = RedisServer(prefix, env, out / "logs", row.name)
-        return _guarded(server, row, workload, socket if row.ours else None, say)
+        with MemoryGroup.made("demo") as group:
+            words, shared = entered(group, prefix, env)
+            server = RedisServer(words, shared, out / "logs", row.name)
+            return _guarded(server, row, workload, socket if row.ours else None, say, group)
 
 
 def recorded(
@@ -75,13 +80,14 @@ def _guarded(
     workload: Workload,
     socket: Path | None,
     say: Callable[[str], None],
+    group: MemoryGroup | None = None,
 ) -> Run:
     try:
         _check_mapped(server, row)
-        run = _load(server, row, workload, say)
+        run = _load(server, row, workload, say, group)
         _check_in_charge(server, row)
         run.statistics = _statistics(socket)
-    except (OSError, benchmark.BenchmarkError) as error:
+    except (OSError, ChargeError, benchmark.BenchmarkError) as error:
         died = server.wait(_DYING) is not None
         server.kill()
         if not died:
@@ -94,18 +100,25 @@ def _guarded(
     return run
 
 
-def _load(server: RedisServer, row: Row, workload: Workload, say: Callable[[str], None]) -> Run:
+def _load(
+    server: RedisServer,
+    row: Row,
+    workload: Workload,
+    say: Callable[[str], None],
+    group: MemoryGroup | None,
+) -> Run:
     start = time.monotonic()
 
     def seconds() -> float:
         return time.monotonic() - start
 
-    with Sampler(server.pid, server.address, seconds) as sampler:
+    with Sampler(server.pid, server.address, seconds, group) as sampler:
         time.sleep(0.3)
         tests = benchmark.run(workload, server.address, seconds, say)
         dropped = seconds()
         time.sleep(workload.settle)
         final = procmem.read_memory(server.pid)
+        charge = group.read() if group else None
         used = int(server.client.info()["used_memory"])
     series = sampler.series
     return Run(
@@ -119,7 +132,13 @@ def _load(server: RedisServer, row: Row, workload: Workload, say: Callable[[str]
         series=series,
         peak_rss=max(series.rss, default=final.rss),
         anonymous=final.anonymous,
+        charge=charge.charge if charge else None,
+        peak_charge=_peak_charge(group, series, charge) if group and charge else None,
     )
+
+
+def _peak_charge(group: MemoryGroup, series: Series, last: Charge) -> int:
+    return peak_charge(group, max(series.charge, default=last.charge), last.page_cache)
 
 
 def _check_mapped(server: RedisServer, row: Row) -> None:

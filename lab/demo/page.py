@@ -9,11 +9,18 @@ from lab.demo import pictures
 from lab.demo.allocators import ROWS
 from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import LIVE_MEANS, Figures, Results
+from lab.demo.table import ratio
+from lab.memory_group import WITHOUT
 from llamalloc.formats import profile
 from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import html, profile_summary, stats_summary
 from llamalloc.reporting.page import Page
 
+_CHARGE = (
+    "Charge: what the kernel charges to the server's control group, page cache left out. It is "
+    "what somebody pays for: the free part of a huge page leaves RSS at once, but stays charged "
+    "until the kernel splits the page"
+)
 _PREDICTORS = {"model": "the model", "exact context": "context table", "site": "site table"}
 
 _SCORES = (
@@ -45,20 +52,26 @@ def _summary(page: Page, results: Results) -> None:
     rows = results.rows()
     if opening := _opening(rows):
         page.paragraph(opening)
-    page.picture(pictures.after_the_drop(results), "RSS over live, and huge page coverage")
+    page.picture(pictures.after_the_drop(results), "memory over live, and huge page coverage")
     page.table(
         (
             "allocator",
+            "charge",
+            "charge / live",
+            "average charge",
+            "peak charge",
+            "peak / live then",
             "RSS",
             "RSS / live",
+            "peak RSS",
             "on huge pages",
             "of anonymous",
-            "peak RSS",
             "requests/s",
             "of shipped",
         ),
         [_cells(row, rows) for row in rows],
         caption=f"{results.workload.settle:.0f} s after the last connection closed. {LIVE_MEANS} "
+        f"{_CHARGE if results.is_charged() else WITHOUT}. "
         "On huge pages: of all resident memory, the program's and its libraries' files among it, "
         "which the system keeps on small pages; and of anonymous memory alone.",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
@@ -70,11 +83,13 @@ def _opening(rows: list[Figures]) -> str:
     if not {"learned", "jemalloc"} <= by_name.keys():
         return ""
     ours, shipped = by_name["learned"], by_name["jemalloc"]
+    what = "resident" if ours.charge_ratio is None else "charged"
     return (
         f"The same redis-server binary under the same load. After it, with a model, "
-        f"{ours.ratio:.2f} bytes are resident for each live byte, {ours.coverage:.0%} of them on "
-        f"huge pages; as shipped it is {shipped.ratio:.2f} bytes, {shipped.coverage:.0%} on huge "
-        f"pages. It answered {ours.requests_per_second / shipped.requests_per_second:.0%} of the "
+        f"{ours.charge_ratio or ours.ratio:.2f} bytes are {what} for each live byte, and "
+        f"{ours.coverage:.0%} of resident memory is on huge pages; as shipped it is "
+        f"{shipped.charge_ratio or shipped.ratio:.2f} bytes, and {shipped.coverage:.0%}. "
+        f"It answered {ours.requests_per_second / shipped.requests_per_second:.0%} of the "
         f"requests per second."
     )
 
@@ -83,23 +98,27 @@ def _cells(row: Figures, rows: list[Figures]) -> tuple[str, ...]:
     shipped = next((r.requests_per_second for r in rows if r.allocator == "jemalloc"), None)
     return (
         row.title,
-        bytes_text(row.rss),
-        f"{row.ratio:.2f}",
-        f"{row.coverage:.0%}",
-        f"{row.anonymous_coverage:.0%}",
-        bytes_text(row.peak_rss),
+        *(_bytes(row.charge), ratio(row.charge_ratio), _bytes(row.average_charge)),
+        *(_bytes(row.peak_charge), ratio(row.peak_over_live)),
+        *(bytes_text(row.rss), ratio(row.ratio), bytes_text(row.peak_rss)),
+        *(f"{row.coverage:.0%}", f"{row.anonymous_coverage:.0%}"),
         f"{row.requests_per_second:,.0f}",
         f"{row.requests_per_second / shipped:.0%}" if shipped else "-",
     )
 
 
+def _bytes(value: float | None) -> str:
+    return "-" if value is None else bytes_text(value)
+
+
 def _over_time(page: Page, results: Results) -> None:
     page.heading("Memory over time")
-    page.picture(pictures.overview(results), "resident memory over time, all allocators")
+    page.picture(pictures.overview(results), "memory over time, all allocators")
     page.picture(
         pictures.memory_over_time(results),
-        "resident memory over time, one panel each",
-        "Grey: resident. Green: the part of it on huge pages. Dashed: what Redis itself holds. "
+        "memory over time, one panel each",
+        "Grey: resident. Green: the part of it on huge pages. Red: what the kernel charges to its "
+        "control group. Dashed: what Redis itself holds. "
         "Dotted: the load ends.",
     )
 

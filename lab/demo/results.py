@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ LIVE_MEANS = (
 
 @dataclass
 class Run:
-    """One server, one benchmark. rss, anonymous, anon_huge_pages, used_memory: after the drop."""
+    """One server, one benchmark. rss, anonymous, anon_huge_pages, used_memory, charge: after the
+    drop. `charge` and `peak_charge` None: the server had no memory control group."""
 
     allocator: str
     title: str
@@ -35,6 +37,8 @@ class Run:
     faults: list[str] = field(default_factory=list)
     statistics: dict[str, Any] | None = None
     anonymous: int = 0  # of rss; 0: not measured
+    charge: int | None = None
+    peak_charge: int | None = None
 
     @property
     def coverage(self) -> float:
@@ -45,6 +49,17 @@ class Run:
     def anonymous_coverage(self) -> float:
         """AnonHugePages / anonymous memory: the program's and its libraries' files cannot be."""
         return self.anon_huge_pages / self.anonymous if self.anonymous else 0.0
+
+    @property
+    def average_charge(self) -> float | None:
+        """Over the whole run."""
+        return statistics.fmean(self.series.charge) if self.series.charge else None
+
+    @property
+    def peak_over_live(self) -> float | None:
+        """The peak of the charge / what Redis held at that moment."""
+        live = self.series.live_when_charged_most()
+        return self.peak_charge / live if self.peak_charge and live else None
 
     @property
     def requests_per_second(self) -> float:
@@ -67,6 +82,11 @@ class Figures:
     requests_per_second: float
     by_test: dict[str, float]
     faults: int
+    charge: float | None = None
+    charge_ratio: float | None = None
+    average_charge: float | None = None
+    peak_charge: float | None = None
+    peak_over_live: float | None = None
 
 
 @dataclass
@@ -84,6 +104,10 @@ class Results:
         """The live bytes that every row is divided by (see LIVE_MEANS)."""
         return min(run.used_memory for run in self.runs)
 
+    def is_charged(self) -> bool:
+        """Whether every run had a memory control group."""
+        return all(run.charge is not None for run in self.runs)
+
     def rows(self) -> list[Figures]:
         """Medians by allocator, in the order of first runs."""
         names = dict.fromkeys(run.allocator for run in self.runs)
@@ -96,8 +120,9 @@ class Results:
         return (statistics.median(off), statistics.median(on)) if off and on else None
 
     def one_run(self, allocator: str) -> Run | None:
-        """The run of an allocator whose RSS after the drop is the median: for the pictures."""
-        runs = sorted((r for r in self.runs if r.allocator == allocator), key=lambda r: r.rss)
+        """The run of an allocator whose memory after the drop is the median: for the pictures."""
+        runs = [r for r in self.runs if r.allocator == allocator]
+        runs.sort(key=lambda r: r.charge or r.rss)
         return runs[(len(runs) - 1) // 2] if runs else None
 
     def _figures(self, runs: list[Run]) -> Figures:
@@ -106,6 +131,7 @@ class Results:
             name: median(t.requests_per_second for r in runs for t in r.tests if t.name == name)
             for name in dict.fromkeys(test.name for test in runs[0].tests)
         }
+        charge = _median([r.charge for r in runs])
         return Figures(
             allocator=runs[0].allocator,
             title=runs[0].title,
@@ -118,6 +144,11 @@ class Results:
             requests_per_second=median(r.requests_per_second for r in runs),
             by_test=by_name,
             faults=sum(len(r.faults) for r in runs),
+            charge=charge,
+            charge_ratio=charge / self.live() if charge is not None else None,
+            average_charge=_median([r.average_charge for r in runs]),
+            peak_charge=_median([r.peak_charge for r in runs]),
+            peak_over_live=_median([r.peak_over_live for r in runs]),
         )
 
     def write(self, path: Path) -> None:
@@ -130,6 +161,12 @@ class Results:
             **asdict(self),
         }
         path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    """Of those that were measured."""
+    found = [value for value in values if value is not None]
+    return statistics.median(found) if found else None
 
 
 def read(path: Path) -> Results:

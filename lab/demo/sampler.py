@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lab.memory_group import MemoryGroup
 from lab.redis import Address, Client
 from lab.server import ServerError
 from llamalloc.running import procmem
+from llamalloc.running.charge import ChargeError
 
 PERIOD = 0.1  # seconds between two samples
 
@@ -28,14 +30,30 @@ class Series:
     anon_huge_pages: list[int] = field(default_factory=list)
     live_at: list[float] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
+    charge_at: list[float] = field(default_factory=list)
+    charge: list[int] = field(default_factory=list)  # empty: the server has no memory group
+
+    def live_when_charged_most(self) -> int | None:
+        """Live at the sample nearest to the peak of the charge."""
+        if not self.charge or not self.live:
+            return None
+        peak_at = self.charge_at[self.charge.index(max(self.charge))]
+        nearest = min(range(len(self.live)), key=lambda i: abs(self.live_at[i] - peak_at))
+        return self.live[nearest]
 
 
 class Sampler:
     """Samples from `with` to its end; `series` then holds what was seen."""
 
-    def __init__(self, pid: int, address: Address, seconds: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        pid: int,
+        address: Address,
+        seconds: Callable[[], float],
+        group: MemoryGroup | None = None,
+    ) -> None:
         self.series = Series()
-        self._pid, self._address, self._seconds = pid, address, seconds
+        self._pid, self._address, self._seconds, self._group = pid, address, seconds, group
         self._over = threading.Event()
         self._threads = [threading.Thread(target=t) for t in (self._memory, self._live)]
 
@@ -54,7 +72,7 @@ class Sampler:
         while not self._over.is_set():
             try:
                 sample()
-            except (OSError, ServerError, ValueError, KeyError):
+            except (OSError, ServerError, ChargeError, ValueError, KeyError):
                 return  # the server has gone; the run itself reports that
             due = max(due + PERIOD, time.monotonic())
             self._over.wait(due - time.monotonic())
@@ -67,6 +85,10 @@ class Sampler:
         self.series.memory_at.append(self._seconds())
         self.series.rss.append(memory.rss)
         self.series.anon_huge_pages.append(memory.anon_huge_pages)
+        if self._group:
+            charge = self._group.read().charge
+            self.series.charge_at.append(self._seconds())
+            self.series.charge.append(charge)
 
     def _live(self) -> None:
         client = Client(self._address)

@@ -22,6 +22,7 @@ from rich.progress import Progress
 from lab.command import exit_status
 from lab.launcher import LauncherError
 from lab.machine import machine
+from lab.memory_group import WITHOUT
 from lab.places import LIBRARY, ROOT
 from lab.sites import build, plan, rows, table
 from lab.sites.plan import Step
@@ -139,6 +140,8 @@ def _show(results: Results, options: argparse.Namespace) -> int:
         console.print(table.ways(results))
     if results.guarded:
         console.print(table.guarded(results))
+    if not results.is_charged():
+        print(f"sites: {WITHOUT}")
     for fault in results.faults():
         print(f"sites: FAULT {fault}")
     for line in results.said():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class Case:
 
 # What must not be worse: its name, how it is read, how much it may grow.
 COMPARED = (
-    ("average RSS", lambda f: f.average, MEMORY),
+    ("average memory", lambda f: f.mean, MEMORY),
     ("after the drop", lambda f: f.judged, MEMORY),
     ("seconds", lambda f: f.seconds, TIME),
     ("CPU", lambda f: f.cpu, TIME),
@@ -97,13 +97,19 @@ class Results:
 
     def said(self) -> list[str]:
         """What programs and libraries wrote to stderr, each line once."""
-        runs = (f for c in (*self.cases, *self.guarded) for fs in c.runs.values() for f in fs)
-        return list(dict.fromkeys(line for f in runs for line in f.said))
+        return list(dict.fromkeys(line for f in self._runs() for line in f.said))
+
+    def is_charged(self) -> bool:
+        """Whether every run had a memory control group."""
+        return all(f.charge is not None for f in self._runs())
 
     def is_reached(self) -> bool:
         """Whether every case that learned reaches its goal, and none failed."""
         missed = any(c.verdict() not in ("", "reached") for c in self.cases)
         return not (missed or self.faults() or any(self._worse()))
+
+    def _runs(self) -> Iterator[Figures]:
+        return (f for c in (*self.cases, *self.guarded) for fs in c.runs.values() for f in fs)
 
     def _worse(self) -> list[list[str]]:
         return [worse(c, row) for c in self.guarded for row in (FIRST, SECOND)]

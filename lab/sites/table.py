@@ -26,7 +26,8 @@ def ways(results: Results) -> Table:
     )
     for head in ("way", "compiled", "fill"):
         view.add_column(head, no_wrap=True)
-    heads = ("live", *results.rows, f"{last}: RSS", "2 MiB regions", "charge", "fill s")
+    heads = ("live", *results.rows, f"{last}: RSS", "2 MiB regions", "charge", "average", "peak",
+             "fill s")  # fmt: skip
     for head in heads:
         view.add_column(head, justify="right", no_wrap=True)
     view.add_column("verdict", no_wrap=True)
@@ -42,14 +43,23 @@ def ways(results: Results) -> Table:
     return view
 
 
+# What the group is charged for: at the end, on average, at the peak; 0 without a group.
+_CHARGES = (
+    lambda f: f.charge or 0,
+    lambda f: f.average_charge or 0,
+    lambda f: f.peak_charge or 0,
+)
+
+
 def _way(case: Case, rows: list[str], last: str) -> list[str]:
-    parts = (lambda f: f.rss, lambda f: f.regions, lambda f: f.charge or 0)
-    rss, regions, charge = (case.median(last, part) for part in parts)
+    parts = (lambda f: f.rss, lambda f: f.regions, *_CHARGES)
+    rss, regions, *charges = (case.median(last, part) for part in parts)
     fill = case.median(last, lambda f: f.fill)
     return [
         *(case.name, case.variant, case.fill, mib(case.median(last, lambda f: f.live))),
         *(_kept(case, row) for row in rows),
-        *(mib(rss), mib(regions), mib(charge or None), "-" if fill is None else f"{fill:.1f}"),
+        *(mib(rss), mib(regions), *(mib(charge or None) for charge in charges)),
+        *("-" if fill is None else f"{fill:.1f}",),
         "failed" if case.failed else case.verdict(),
     ]
 

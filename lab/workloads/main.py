@@ -10,6 +10,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from lab.memory_group import WITHOUT
 from lab.workloads import programs, recipe, runner
 
 EXAMPLES = """examples:
@@ -93,8 +94,22 @@ def _run(options: argparse.Namespace) -> int:
     outcome = runner.run(programs.find(name), how, say)
     if options.json:
         options.json.write_text(json.dumps(asdict(outcome)) + "\n")
-    print(
-        f"{name}: {outcome.seconds:.1f} s, {outcome.cpu:.1f} s of processor, "
-        f"peak {outcome.peak_rss >> 20} MiB, at the end {outcome.rss >> 20} MiB"
-    )
+    print(f"{name}: {outcome.seconds:.1f} s, {outcome.cpu:.1f} s of processor")
+    print("\n".join(memory(outcome)))
     return 0
+
+
+def memory(outcome: runner.Outcome) -> list[str]:
+    """Lines on charge and RSS: at the peak, on average and at the end."""
+    rss = (outcome.peak_rss, outcome.average_rss, outcome.rss)
+    huge = outcome.huge / outcome.anonymous if outcome.anonymous else 0.0
+    charged = (outcome.peak_charge, outcome.average_charge, outcome.charge)
+    lines = [_memory("charge", charged)] if outcome.charge is not None else [WITHOUT]
+    if outcome.launched and outcome.charge is not None:
+        lines[0] += "; with the launcher, which stays beside the program"
+    return [*lines, f"{_memory('RSS', rss)}; {huge:.0%} of anonymous memory on huge pages"]
+
+
+def _memory(what: str, figures: tuple[float | None, ...]) -> str:
+    peak, average, end = (f"{(value or 0) / 2**20:,.0f} MiB" for value in figures)
+    return f"  {what + ':':<8}peak {peak}, average {average}, at the end {end}"

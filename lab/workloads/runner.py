@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import launcher
+from lab.memory_group import MemoryGroup, entered
+from lab.memory_watch import peak_charge
 from lab.server import Server, ServerError, free_port, program_pid
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 from llamalloc.running import procmem
@@ -40,7 +43,9 @@ class Options:
 
 @dataclass
 class Outcome:
-    """Seconds and bytes. `rss`: of a server after its load and `settle`; else the last seen."""
+    """Seconds and bytes. `rss` and `charge`: of a server after its load and `settle`; else the last
+    seen. Charges are None without a memory control group; a launcher that stays beside the program
+    is in it, too: `launched`."""
 
     name: str
     seconds: float = 0.0
@@ -48,7 +53,24 @@ class Outcome:
     peak_rss: int = 0
     rss: int = 0
     huge: int = 0
+    anonymous: int = 0
     series: list[tuple[float, int]] = field(default_factory=list)
+    charge: int | None = None
+    peak_charge: int | None = None
+    charges: list[tuple[float, int]] = field(default_factory=list)
+    launched: bool = False
+
+    @property
+    def average_rss(self) -> float:
+        return _mean(self.series)
+
+    @property
+    def average_charge(self) -> float | None:
+        return _mean(self.charges) if self.charges else None
+
+
+def _mean(series: list[tuple[float, int]]) -> float:
+    return statistics.fmean(value for _, value in series) if series else 0.0
 
 
 def run(recipe: Recipe, options: Options, say: Callable[[str], None]) -> Outcome:
@@ -62,13 +84,11 @@ def run(recipe: Recipe, options: Options, say: Callable[[str], None]) -> Outcome
         recipe.prepare(session)
         output = options.output or Path(folder) / "output"
         say("running" + (f" under {options.under}" if prefix else ""))
-        server = Server(
-            [*prefix, *recipe.command(session)],
-            {**environment, **recipe.environment},
-            output,
-            inherit_stderr=bool(prefix),
-        )
-        return _attend(recipe, session, server, options)
+        command = [*prefix, *recipe.command(session)]
+        with MemoryGroup.made(recipe.name) as group:
+            words, shared = entered(group, command, {**environment, **recipe.environment})
+            server = Server(words, shared, output, inherit_stderr=bool(prefix))
+            return _attend(recipe, session, server, options, group)
 
 
 def check(recipe: Recipe) -> None:
@@ -87,10 +107,12 @@ def _environment(options: Options) -> dict[str, str]:
         raise WorkloadError(str(error)) from error
 
 
-def _attend(recipe: Recipe, session: Session, server: Server, options: Options) -> Outcome:
+def _attend(
+    recipe: Recipe, session: Session, server: Server, options: Options, group: MemoryGroup | None
+) -> Outcome:
     outcome, start = Outcome(recipe.name), time.monotonic()
     try:
-        with _Watch(server.process, outcome, start):
+        with _Watch(server.process, outcome, start, group):
             if recipe.is_server():
                 _serve(recipe, session, server, options)
             status = server.wait(_STOP if recipe.is_server() else None)
@@ -123,8 +145,16 @@ class _Watch:
     A launcher that stays behind the program is left out: before it started it, and after it ended.
     """
 
-    def __init__(self, process: subprocess.Popen, outcome: Outcome, start: float) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen,
+        outcome: Outcome,
+        start: float,
+        group: MemoryGroup | None,
+    ) -> None:
         self._process, self._outcome, self._start = process, outcome, start
+        self._group = group
+        self._page_cache = 0
         self._has_child = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample)
@@ -135,6 +165,10 @@ class _Watch:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        out = self._outcome
+        if self._group and out.charges:
+            seen = max(charge for _, charge in out.charges)
+            out.peak_charge = peak_charge(self._group, seen, self._page_cache)
 
     def _sample(self) -> None:
         while not self._over.wait(0.1):
@@ -146,21 +180,31 @@ class _Watch:
                 continue  # between two programs, or gone
             if memory.rss and self._is_program(pid):
                 self._note(memory, used)
+                self._note_charge()
 
     def _is_program(self, pid: int) -> bool:
         is_child = pid != self._process.pid
         if is_child and not self._has_child:
-            self._has_child = True
+            self._has_child = self._outcome.launched = True
             self._outcome.peak_rss = 0
             self._outcome.series.clear()
+            self._outcome.charges.clear()
         return is_child or not self._has_child
 
     def _note(self, memory: procmem.Memory, stat: list[str]) -> None:
         out = self._outcome
-        out.rss, out.huge = memory.rss, memory.anon_huge_pages
+        out.rss, out.huge, out.anonymous = memory.rss, memory.anon_huge_pages, memory.anonymous
         out.peak_rss = max(out.peak_rss, memory.rss)
         out.cpu = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
         out.series.append((round(time.monotonic() - self._start, 2), memory.rss))
+
+    def _note_charge(self) -> None:
+        if self._group is None:
+            return
+        found = self._group.read()
+        self._page_cache = found.page_cache
+        self._outcome.charge = found.charge
+        self._outcome.charges.append((round(time.monotonic() - self._start, 2), found.charge))
 
 
 def _raise_file_limit() -> None:

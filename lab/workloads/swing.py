@@ -24,6 +24,8 @@ from pathlib import Path
 
 from lab.allocators import short_names
 from lab.launcher import LLAMALLOC, LauncherError, clean_environment, with_preload
+from lab.memory_group import MemoryGroup, entered
+from lab.memory_watch import peak_charge
 from lab.workloads.recipe import WorkloadError, built
 from llamalloc.running import control, procmem, residency
 
@@ -34,7 +36,8 @@ _MIB = 1 << 20
 
 @dataclass
 class Figures:
-    """One allocator. Bytes, but for `seconds`; `metadata` is 0 where it is not told apart."""
+    """One allocator. Bytes, except `seconds`; `metadata` is 0 where it is not told apart, charges
+    are None without a memory control group."""
 
     allocator: str
     seconds: float
@@ -43,6 +46,8 @@ class Figures:
     resident_regions: int
     rss: int
     metadata: int = 0
+    charge: int | None = None
+    peak_charge: int | None = None
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -92,10 +97,15 @@ def _row(name: str, program: Path, options: argparse.Namespace, folder: Path) ->
     else:
         prefix, environment = [], with_preload(environment, name)
     command = [*prefix, str(program), *options.load, "--wait"]
-    with _running(command, environment) as (process, said):
+    with (
+        MemoryGroup.made("swing") as group,
+        _running(*entered(group, command, environment)) as (process, said),
+    ):
         time.sleep(SETTLE)
+        charged = group.read() if group else None
         memory, held = procmem.read_memory(process.pid), residency.read(process.pid)
         metadata = control.stats(socket)["stats"]["metadata"] if ours else 0
+        peak = peak_charge(group, 0, charged.page_cache) if group and charged else None
     figures = Figures(
         name,
         said["seconds"],
@@ -104,13 +114,16 @@ def _row(name: str, program: Path, options: argparse.Namespace, folder: Path) ->
         held.regions,
         memory.rss,
         metadata,
+        charged.charge if charged else None,
+        peak,
     )
     print(_line(figures), flush=True)
     return figures
 
 
 _HEAD = (
-    "allocator   survivors  on 2 MiB pages  memory on 2 MiB regions       RSS  own tables  seconds"
+    "allocator   survivors  on 2 MiB pages  memory on 2 MiB regions       RSS    charge      peak"
+    "  own tables  seconds"
 )
 
 
@@ -118,8 +131,13 @@ def _line(f: Figures) -> str:
     return (
         f"{f.allocator:<11}{f.survivors / _MIB:5.1f} MiB{f.survivor_huge_pages * 2:12d} MiB"
         f"{f.resident_regions * 2:21d} MiB{f.rss / _MIB:6.0f} MiB"
+        f"{_mib(f.charge)}{_mib(f.peak_charge)}"
         f"{f.metadata / _MIB:8.1f} MiB{f.seconds:9.1f}"
     )
+
+
+def _mib(value: int | None) -> str:
+    return f"{'-':>6} MiB" if value is None else f"{value / _MIB:6.0f} MiB"
 
 
 @contextmanager

@@ -29,8 +29,10 @@ def results() -> Results:
     for column, base in zip(COLUMNS, (4.0, 10.0, 5.0), strict=True):
         for noise in (0.0, 1.0, -1.0):
             found.add(PAIR, column, {"ns": base + noise, "cpu_ns": base})
-        found.add(IDLE, column, {"ns": 1.0, "bytes_per_thread_later": base * 1024})
-        found.add(RATE, column, {"requests_per_second": base * 1000, "peak_rss": 2.0**20})
+        memory = {"bytes_per_thread_later": base * 1024, "charge_per_thread_later": base * 512}
+        found.add(IDLE, column, {"ns": 1.0} | memory)
+        peaks = {"peak_rss": 2.0**20, "peak_charge": 2.0**21}
+        found.add(RATE, column, {"requests_per_second": base * 1000} | peaks)
     return found
 
 
@@ -63,7 +65,9 @@ def test_no_ratio_without_ours_or_without_a_peer_or_of_nothing():
 def test_memory_figures_become_rows_of_their_own():
     by_name = {line.row.name: line for line in results().lines()}
     assert [c.median for c in by_name["threads_500: memory"].cells] == [4096, 10240, 5120]
-    assert "redis: peak" in by_name
+    assert [c.median for c in by_name["threads_500: charge"].cells] == [2048, 5120, 2560]
+    assert [c.median for c in by_name["redis: peak"].cells] == [2**20] * 3
+    assert [c.median for c in by_name["redis: peak charge"].cells] == [2**21] * 3
 
 
 def test_cpu_clock_takes_the_other_figure():
@@ -109,7 +113,7 @@ def test_page_names_versions_and_what_is_missing(tmp_path: Path):
     page.write(results(), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "tcmalloc is out" in text
-    assert "in 4 of 5 rows" in text  # redis is behind, and equal peaks count as equal
+    assert "in 6 of 7 rows" in text  # redis is behind, and equal peaks count as equal
     assert "data:image/png;base64" in text
 
 
@@ -189,7 +193,18 @@ def test_a_program_that_fails_or_lacks_is_named():
     with pytest.raises(programs.ProgramError, match="false ended with 1"):
         programs._timed(("false",), {"LD_PRELOAD": ""})
     figures = programs._timed(("true",), {"LD_PRELOAD": ""})
-    assert set(figures) == {"wall_s", "cpu_s", "peak_rss"}
+    assert set(figures) - {"peak_charge"} == {"wall_s", "cpu_s", "peak_rss"}
+
+
+def test_a_program_is_charged_where_it_has_a_group(monkeypatch):
+    holds = ("/usr/bin/python3", "-S", "-c", "x = bytearray(64 << 20)")
+    with programs.MemoryGroup.made("test") as group:
+        if group is None:
+            pytest.skip("no memory control group can be made here")
+    figures = programs._timed(holds, {"LD_PRELOAD": ""})
+    assert 64 << 20 <= figures["peak_charge"] < 120 << 20
+    monkeypatch.setattr(programs.MemoryGroup, "_create", classmethod(lambda *_: None))
+    assert "peak_charge" not in programs._timed(("true",), {"LD_PRELOAD": ""})
 
 
 CALLGRIND = """events: Ir

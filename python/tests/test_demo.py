@@ -146,7 +146,44 @@ def test_the_table_fits_a_terminal() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(table.table(found))
     text = console.export_text()
-    assert "RSS/live" in text and "peak MiB" in text and "…" not in text
+    assert "charge" in text and "mean" in text and "peak" in text and "…" not in text
+    assert "no memory control group" in text
+    for run in found.runs:
+        run.charge = run.peak_charge = 1234 << 20
+    console.print(table.table(found))
+    assert "1,234" in (text := console.export_text()) and "no memory control group" not in text
+
+
+def test_charges_are_medians_and_the_peak_is_over_live_at_that_moment() -> None:
+    found = results.Results("always", "m")
+    found.runs = [a_run("learned", 300, 100) for _ in range(3)]
+    for run, charge in zip(found.runs, (150, 130, 200), strict=True):
+        run.series.charge_at, run.series.charge = [0.0, 0.4, 1.2], [10, 80, 60]
+        run.series.live_at, run.series.live = [0.1, 0.5, 1.0], [5, 50, 40]
+        run.charge, run.peak_charge = charge, 100
+    (row,) = found.rows()
+    assert (row.charge, row.charge_ratio, row.average_charge) == (150, 1.5, 50)
+    assert (row.peak_charge, row.peak_over_live) == (100, 2.0)  # 50 bytes were live at 0.5 s
+    assert found.is_charged()
+
+
+def test_without_a_group_only_rss_is_told() -> None:
+    found = results.Results("always", "m", runs=[a_run("glibc", 300, 100)])
+    (row,) = found.rows()
+    assert (row.charge, row.charge_ratio, row.peak_over_live) == (None, None, None)
+    assert not found.is_charged()
+
+
+def test_a_page_with_charges_says_what_they_are(tmp_path: Path) -> None:
+    found = results.Results("always", "m", runs=[a_run("learned", 3 << 20, 2 << 20)])
+    page.write(found, tmp_path)
+    assert "no memory control group" in (tmp_path / "report.html").read_text()
+    run = found.runs[0]
+    run.charge = run.peak_charge = 5 << 20
+    run.series.charge_at, run.series.charge = [0.0, 1.0], [1 << 20, 5 << 20]
+    page.write(found, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "the kernel charges to" in text and "2.50" in text and "no memory control" not in text
 
 
 def test_a_row_that_learns_needs_no_training() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab.memory_group import MemoryGroup
 from lab.sites import build, main, plan, rows, table
 from lab.sites.process import Figures
 from lab.sites.results import MIB, Case, Results, worse
@@ -77,7 +76,7 @@ def test_a_guarded_load_is_worse_beyond_its_limits():
     one.add(FIRST, figures(102, seconds=1.04))
     one.add(SECOND, figures(104, seconds=1.06))
     assert worse(one, FIRST) == []
-    assert worse(one, SECOND) == ["average RSS", "after the drop", "seconds", "CPU"]
+    assert worse(one, SECOND) == ["average memory", "after the drop", "seconds", "CPU"]
     assert worse(Case("empty"), SECOND) == []
 
 
@@ -116,7 +115,7 @@ def test_tables_show_median_worst_and_verdict():
     assert "reached" in text and "missed" in text
     guarded = shown(table.guarded(results()))
     assert "1.01" in guarded and "not worse" in guarded
-    assert "worse: average RSS, after the drop" in guarded
+    assert "worse: average memory, after the drop" in guarded
 
 
 def test_json_holds_every_run_and_what_follows(tmp_path: Path):
@@ -126,7 +125,10 @@ def test_json_holds_every_run_and_what_follows(tmp_path: Path):
     assert (first["verdict"], second["verdict"]) == ("reached", "missed")
     assert first["median"]["first"] == 50 * MIB and first["worst"]["first"] == 60 * MIB
     assert len(first["runs"]["second"]) == 2 and read["missing"] == ["no gold"]
-    assert read["guarded"][0]["worse"] == {"first": [], "second": ["average RSS", "after the drop"]}
+    assert read["guarded"][0]["worse"] == {
+        "first": [],
+        "second": ["average memory", "after the drop"],
+    }
 
 
 def test_names_are_checked_and_kept_in_order(capsys):
@@ -148,24 +150,3 @@ def test_what_a_system_lacks_is_a_line_and_the_rest_goes_on(monkeypatch):
         "no linker that folds functions; install: apt-get install binutils, or lld"
     ]
     build.folding_linker.cache_clear()
-
-
-def group_root(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-def test_a_charge_leaves_files_out(tmp_path: Path):
-    root = group_root(tmp_path, {"g/memory.current": "5000\n", "g/memory.stat": "anon 9\nfile 800"})
-    assert MemoryGroup(root / "g", "memory.current", "file").charge() == 4200
-
-
-def test_no_group_where_the_system_gives_none(tmp_path: Path):
-    with MemoryGroup.made("x", tmp_path) as group:
-        assert group is None
-    root = group_root(tmp_path, {"cgroup.controllers": ""})  # version 2 without memory
-    with MemoryGroup.made("x", root) as group:
-        assert group is None
-    assert not list(root.glob("llamalloc-*"))

@@ -85,6 +85,29 @@ def test_a_batch_program_is_run_and_watched():
     assert outcome.series and outcome.seconds > 0.4
 
 
+def test_the_charge_is_told_beside_rss_where_there_is_a_group(monkeypatch):
+    holder = Script("x = b'x' * (64 << 20)\nimport time\ntime.sleep(0.5)")
+    outcome = run(holder)
+    if outcome.charge is None:
+        pytest.skip("no memory control group can be made here")
+    assert 64 << 20 < outcome.peak_charge < 160 << 20
+    assert outcome.average_charge <= outcome.peak_charge
+    charge, rss = workloads.memory(outcome)
+    assert charge.startswith("  charge: peak ") and rss.startswith("  RSS:    peak ")
+    assert "of anonymous memory on huge pages" in rss
+    outcome.launched = True
+    assert workloads.memory(outcome)[0].endswith(
+        "with the launcher, which stays beside the program"
+    )
+
+
+def test_without_a_group_that_is_said_and_rss_is_told(monkeypatch):
+    monkeypatch.setattr(runner.MemoryGroup, "_create", classmethod(lambda *_: None))
+    outcome = run(Script("import time\ntime.sleep(0.3)"))
+    assert outcome.charge is None and outcome.rss
+    assert workloads.memory(outcome)[0].startswith("no memory control group can be made here")
+
+
 def test_a_wrong_exit_code_is_told_with_the_last_words():
     with pytest.raises(WorkloadError, match=r"script ended with 3; it said: .*sorry"):
         run(Script("import sys\nprint('sorry')\nsys.exit(3)"))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twenty zeroed buffers of 5 to 25 MiB; one at random is replaced by one of another size.
+
+    python -m lab.workloads.buffers [--allocators llamalloc,glibc]
+
+Prints the time that it takes, and the peak of what the kernel charges, over the payload.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from lab.command import exit_status
+from lab.workloads import compared, compared_table
+from lab.workloads.compared_table import AVERAGE, OVER_LIVE, PEAK, PEAK_RSS, SECONDS
+from lab.workloads.recipe import WorkloadError
+from lab.workloads.rounds import Load, Rounds
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    """A plain call is the load that the documents quote."""
+    parser = compared.parser("buffers", __doc__)
+    for name, usual, what in (("count", 20, "buffers"), ("least", 5, "MiB"), ("most", 25, "MiB"),
+                              ("steps", 400, "replacements")):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=usual, help=f"{what} ({usual})")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a table; 0, or 2 if something could not run."""
+    options = arguments(argv)
+    return exit_status("buffers", lambda: _run(options), (WorkloadError, ValueError))
+
+
+def _run(options: argparse.Namespace) -> int:
+    names = ("count", "least", "most", "steps")
+    words = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
+    runs = Rounds(options, "buffers")
+    found = runs.run([Load("buffers", "buffers", (*words, "--wait"))])
+    columns = (replace(SECONDS, ratio=True), PEAK, OVER_LIVE, PEAK_RSS, AVERAGE)
+    title = f"{options.count} buffers of {options.least} to {options.most} MiB"
+    compared_table.show([compared_table.table(title, found["buffers"], columns)], runs.grouped)
+    compared_table.write(options.json, found)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

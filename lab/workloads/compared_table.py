@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the load programs: medians of each allocator, and ours beside the best peer."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from lab.allocators import OURS
+from lab.machine import machine
+from lab.memory_group import WITHOUT
+from lab.workloads.compared import MIB, Measured
+
+
+@dataclass
+class Row:
+    """The runs of one allocator under one load; `limited` are those with a memory limit."""
+
+    allocator: str
+    runs: list[Measured] = field(default_factory=list)
+    limited: list[Measured] = field(default_factory=list)
+
+    def median(self, of: Callable[[Measured], float]) -> float | None:
+        values = [of(run) for run in self.runs]
+        return statistics.median(values) if values else None
+
+    def survived(self) -> str:
+        """Of the runs with a limit, how many were not killed."""
+        lived = sum(not run.killed for run in self.limited)
+        return f"{lived} of {len(self.limited)}" if self.limited else "-"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a row. `ratio`: it is shown beside the best peer's, too; less is better."""
+
+    head: str
+    of: Callable[[Row], float | None]
+    text: Callable[[float], str]
+    ratio: bool = False
+
+
+def mib(value: float) -> str:
+    return f"{value / MIB:,.1f}" if abs(value) < 10 * MIB else f"{value / MIB:,.0f}"
+
+
+def times(value: float) -> str:
+    return f"{value:.2f}"
+
+
+PEAK = Column("peak charge MiB", lambda r: r.median(lambda m: m.peak), mib)
+OVER_LIVE = Column("peak / live", lambda r: r.median(lambda m: m.over_live), times, ratio=True)
+PEAK_RSS = Column("peak RSS MiB", lambda r: r.median(lambda m: m.peak_rss), mib)
+AVERAGE = Column("average MiB", lambda r: r.median(lambda m: m.average), mib)
+SECONDS = Column("seconds", lambda r: r.median(lambda m: m.said["seconds"]), times)
+
+
+def best_peer(rows: Sequence[Row], column: Column) -> float | None:
+    """The least figure of all but ours; None where there is none, or it is nothing."""
+    values = [column.of(row) for row in rows if row.allocator != OURS]
+    return min((v for v in values if v is not None and v > 0), default=None)
+
+
+def table(title: str, rows: Sequence[Row], columns: Sequence[Column], limited: str = "") -> Table:
+    """A line an allocator. `limited`: the head of the column on survival, if there is one."""
+    view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    view.add_column("allocator", no_wrap=True)
+    for column in columns:
+        view.add_column(column.head, justify="right")
+        if column.ratio:
+            view.add_column("/ best peer", justify="right")
+    if limited:
+        view.add_column(limited, justify="right")
+    for row in rows:
+        cells = [text for column in columns for text in _cells(row, rows, column)]
+        view.add_row(row.allocator, *cells, *([row.survived()] if limited else []),
+                     style="bold" if row.allocator == OURS else "")  # fmt: skip
+    return view
+
+
+def _cells(row: Row, rows: Sequence[Row], column: Column) -> list[str]:
+    value, best = column.of(row), best_peer(rows, column)
+    texts = ["-" if value is None else column.text(value)]
+    if column.ratio:
+        texts.append("-" if value is None or best is None else times(value / best))
+    return texts
+
+
+def show(views: Sequence[Table], grouped: bool) -> None:
+    """Prints them, and where no group could be made, that line."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for view in views:
+        console.print(view)
+    if not grouped:
+        print(WITHOUT)
+
+
+def write(path: Path | None, loads: dict[str, list[Row]]) -> None:
+    """All runs by load, and the machine, as JSON."""
+    if path:
+        rows = {name: [asdict(row) for row in found] for name, found in loads.items()}
+        path.write_text(json.dumps({"machine": machine(), "loads": rows}, indent=1) + "\n")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept 15 s after 160 MiB were freed, in a process that makes no call meanwhile.
+
+    python -m lab.workloads.idle [--seconds 15] [--allocators llamalloc,glibc]
+
+Four threads allocate, fill and free small, mixed or large objects, and block. The table shows the
+charge of the control group then, less the charge before the burst, and the same of RSS.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from lab.command import exit_status
+from lab.workloads import compared, compared_table
+from lab.workloads.compared import Measured, Used
+from lab.workloads.compared_table import PEAK, Column, Row, mib
+from lab.workloads.recipe import WorkloadError
+from lab.workloads.rounds import Load, Rounds
+
+SIZES = ("small", "mixed", "large")
+
+
+def kept(run: Measured, figure: str) -> int:
+    """Bytes more than before the burst."""
+
+    def of(used: Used | None) -> int:
+        return getattr(used, figure)
+
+    return of(run.after) - of(run.before)
+
+
+def _column(head: str, figure: str, ratio: bool = False) -> Column:
+    def of(row: Row) -> float | None:
+        return row.median(lambda run: kept(run, figure))
+
+    return Column(head, of, mib, ratio)
+
+
+COLUMNS = (
+    _column("kept, charge MiB", "charge", ratio=True),
+    _column("kept, RSS MiB", "rss"),
+    _column("kept, huge MiB", "huge"),
+    PEAK,
+)
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    """A plain call is the load that the documents quote."""
+    parser = compared.parser("idle", __doc__)
+    parser.set_defaults(runs=1)
+    parser.add_argument("--only", default="", help=f"of {','.join(SIZES)}; default: all")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of idleness (15)")
+    parser.add_argument("--burst", type=int, default=160, help="MiB (160)")
+    parser.add_argument("--end", action="store_true", help="the threads end after the burst")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints a table for each kind of sizes; 0, or 2 if something could not run."""
+    options = arguments(argv)
+    return exit_status("idle", lambda: _run(options), (WorkloadError, ValueError))
+
+
+def _run(options: argparse.Namespace) -> int:
+    names = options.only.split(",") if options.only else list(SIZES)
+    if unknown := sorted(set(names) - set(SIZES)):
+        raise WorkloadError(f"no sizes {', '.join(unknown)}; there are {', '.join(SIZES)}")
+    runs = Rounds(options, "idle")
+    found = runs.run([load(name, options) for name in names])
+    title = f"{options.seconds:g} s after {options.burst} MiB were freed: {{}} objects"
+    views = [compared_table.table(title.format(n), rows, COLUMNS) for n, rows in found.items()]
+    compared_table.show(views, runs.grouped)
+    compared_table.write(options.json, found)
+    return 0
+
+
+def load(name: str, options: argparse.Namespace) -> Load:
+    """The program's arguments for objects of these sizes."""
+    words = ("--sizes", name, "--burst", str(options.burst), *(["--end"] if options.end else []))
+    return Load(name, "idle", words, settle=options.seconds)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of objects take turns: what one kind freed should serve the next.
+//
+//   live   base + turn   [ base ][ 9 MiB objects ]      the heap needs room for one turn only;
+//                        [ base ][ 200 B objects ]      room kept for the kind that has just
+//                        [ base ][ 9 MiB objects ]      been freed is a second turn in memory
+//
+// Each argument is a kind: sizes in bytes, by comma. A turn allocates --turn MiB of one kind, fills
+// them, and frees them in order. Objects hold the pointer to the next one, so there are no tables.
+// Prints one line of JSON; `live` is the most payload at any time.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "../load_program.h"
+
+const char* const kProgram = "alternate";
+
+namespace {
+
+constexpr size_t kMost = 32;  // kinds, and sizes of a kind
+constexpr size_t kBaseObject = 1000;
+
+struct Kind {
+  size_t sizes[kMost] = {};
+  size_t count = 0;
+};
+
+struct Settings {
+  Kind kinds[kMost];
+  size_t kind_count = 0;
+  size_t turns = 20, turn = 180 << 20, base = 28 << 20;
+  bool wait = false;
+};
+
+struct Object {
+  Object* next;
+};
+
+Object* filled(size_t size) {
+  void* memory = std::malloc(size);
+  if (!memory) out_of_memory();
+  std::memset(memory, 1, size);
+  return static_cast<Object*>(memory);
+}
+
+// Objects of one kind, oldest first.
+class Queue {
+ public:
+  void fill(const Kind& kind, size_t bytes) {
+    for (size_t i = 0, added = 0; added < bytes; ++i) {
+      const size_t size = kind.sizes[i % kind.count];
+      push(filled(size));
+      added += size;
+      bytes_ += size;
+    }
+  }
+  void clear() {
+    while (first_) {
+      Object* const gone = first_;
+      first_ = gone->next;
+      std::free(gone);
+    }
+    last_ = nullptr;
+    bytes_ = 0;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void push(Object* object) {
+    object->next = nullptr;
+    (last_ ? last_->next : first_) = object;
+    last_ = object;
+  }
+  Object *first_ = nullptr, *last_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+size_t alternate(const Settings& settings) {
+  Queue base, turn;
+  Kind of_base;
+  of_base.sizes[of_base.count++] = kBaseObject;
+  base.fill(of_base, settings.base);
+  size_t live = 0;
+  for (size_t i = 0; i < settings.turns; ++i) {
+    turn.fill(settings.kinds[i % settings.kind_count], settings.turn);
+    live = std::max(live, base.bytes() + turn.bytes());
+    turn.clear();
+  }
+  return live;
+}
+
+const char kHelp[] =
+    "usage: alternate [--turns N] [--turn MiB] [--base MiB] [--wait] SIZE[,SIZE...] ...\n"
+    "\n"
+    "Each argument is a kind of objects: sizes in bytes, at least 16. The kinds take turns: "
+    "--turn\n"
+    "(180) MiB of one are allocated, filled and freed, --turns (20) times, over --base (28) MiB\n"
+    "of small objects that stay. --wait: stay until standard input ends, to be measured.\n";
+
+Kind kind_of(char* text) {
+  Kind kind;
+  for (char* word = std::strtok(text, ","); word; word = std::strtok(nullptr, ",")) {
+    const size_t size = number(word, word);
+    if (size < sizeof(Object) * 2 || kind.count == kMost) misused(word);
+    kind.sizes[kind.count++] = size;
+  }
+  if (kind.count == 0) misused("an empty kind");
+  return kind;
+}
+
+Settings parse(char** argv) {
+  Settings s;
+  for (char** at = argv + 1; *at; ++at) {
+    const char* const word = *at;
+    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
+    if (is("--help")) {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (is("--wait"))
+      s.wait = true;
+    else if (is("--turns"))
+      s.turns = number(word, *++at);
+    else if (is("--turn"))
+      s.turn = number(word, *++at) << 20;
+    else if (is("--base"))
+      s.base = number(word, *++at) << 20;
+    else if (word[0] == '-' || s.kind_count == kMost)
+      misused(word);
+    else
+      s.kinds[s.kind_count++] = kind_of(*at);
+  }
+  if (s.kind_count == 0) misused("no kind");
+  return s;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const Settings settings = parse(argv);
+  const auto start = std::chrono::steady_clock::now();
+  const size_t live = alternate(settings);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("{\"live\": %zu, \"seconds\": %.3f}\n", live, took.count());
+  if (settings.wait) wait_to_be_measured();
+}

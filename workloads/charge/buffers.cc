@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large zeroed buffers, replaced at random: images, frames, columns of a table.
+//
+// --count buffers of --least to --most MiB live at once. Each step frees one at random, allocates
+// one of another size and zeroes it. An allocator that unmaps a freed buffer pays for it with page
+// faults; one that keeps it pays with memory. Prints one line of JSON; `live` is the most payload.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "../load_program.h"
+
+const char* const kProgram = "buffers";
+
+namespace {
+
+struct Settings {
+  size_t count = 20, least = 5, most = 25;  // MiB
+  size_t steps = 400;
+  bool wait = false;
+};
+
+struct Buffer {
+  void* memory = nullptr;
+  size_t size = 0;
+};
+
+class Buffers {
+ public:
+  explicit Buffers(const Settings& settings) : settings_(settings), table_(settings.count) {}
+
+  // Returns the live bytes.
+  size_t replace(size_t i) {
+    Buffer& buffer = table_[i];
+    std::free(buffer.memory);
+    live_ -= buffer.size;
+    buffer.size = (settings_.least << 20) + random_.below(range());
+    buffer.memory = std::malloc(buffer.size);
+    if (!buffer.memory) out_of_memory();
+    std::memset(buffer.memory, 0, buffer.size);
+    return live_ += buffer.size;
+  }
+  size_t any() { return random_.below(settings_.count); }
+
+ private:
+  size_t range() const { return ((settings_.most - settings_.least) << 20) + 1; }
+
+  const Settings& settings_;
+  Table<Buffer> table_;  // zeroed: no buffer
+  Random random_;
+  size_t live_ = 0;
+};
+
+size_t run(const Settings& settings) {
+  Buffers buffers(settings);
+  size_t live = 0;
+  for (size_t i = 0; i < settings.count; ++i) live = std::max(live, buffers.replace(i));
+  for (size_t i = 0; i < settings.steps; ++i) {
+    live = std::max(live, buffers.replace(buffers.any()));
+  }
+  return live;
+}
+
+const char kHelp[] =
+    "usage: buffers [--count N] [--least MiB] [--most MiB] [--steps N] [--wait]\n"
+    "\n"
+    "--count (20) zeroed buffers of --least (5) to --most (25) MiB; one at random is replaced,\n"
+    "--steps (400) times. --wait: stay until standard input ends, to be measured.\n";
+
+Settings parse(char** argv) {
+  Settings s;
+  for (char** at = argv + 1; *at; ++at) {
+    const char* const word = *at;
+    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
+    if (is("--help")) {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (is("--wait"))
+      s.wait = true;
+    else if (is("--count"))
+      s.count = number(word, *++at);
+    else if (is("--least"))
+      s.least = number(word, *++at);
+    else if (is("--most"))
+      s.most = number(word, *++at);
+    else if (is("--steps"))
+      s.steps = number(word, *++at);
+    else
+      misused(word);
+  }
+  if (s.least > s.most) misused("--least above --most");
+  return s;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const Settings settings = parse(argv);
+  const auto start = std::chrono::steady_clock::now();
+  const size_t live = run(settings);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::printf("{\"live\": %zu, \"seconds\": %.3f}\n", live, took.count());
+  if (settings.wait) wait_to_be_measured();
+}
