@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What exhibits share: the folder of intermediate files, and inputs made once on first use.
 
-    context.trace("redis")      every event of one run     OUT/redis.trace
-    context.profile("redis")    samples of one run         OUT/redis-1-64KiB.pb.gz
-    context.model("redis")      trained on a profile       OUT/redis.model
+context.trace("redis")      every event of one run     OUT/redis.trace
+context.profile("redis")    samples of one run         OUT/redis-1-64KiB.pb.gz
+context.model("redis")      trained on a profile       OUT/redis.model
 """
 
 from __future__ import annotations

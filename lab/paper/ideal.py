@@ -18,9 +18,7 @@ POLICIES = {
 
 def measure(context: Context) -> Results:
     """By program and policy: average and peak of footprint / live, and both over time."""
-    return {
-        program: [_one(run) for run in _simulated(context, program)] for program in PROGRAMS
-    }
+    return {program: [_one(run) for run in _simulated(context, program)] for program in PROGRAMS}
 
 
 def _simulated(context: Context, program: str) -> list[simulation.Result]:
@@ -41,8 +39,8 @@ def show(results: Results) -> Section:
     """A table of averages and a picture for each program."""
     section = Section("Figure 9: perfect predictions")
     section.paragraphs.append(
-        "Footprint in huge pages / live bytes, simulated from one recorded run of each program. The "
-        "paper reports less than 1.1 on average for both."
+        "Footprint in huge pages / live bytes, simulated from one recorded run of each program. "
+        "The paper reports less than 1.1 on average for both."
     )
     rows = [
         (PROGRAMS[program], title, f"{run['average']:.2f}", f"{run['peak']:.2f}")

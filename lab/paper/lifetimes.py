@@ -42,7 +42,7 @@ def show(results: Results) -> Section:
     section.table(
         ("lives longer than", "paper", "all objects", "sampled"),
         [
-            (f"{s} s", percent(share), f"{100 * _at(every, s):.2g} %", f"{100 * _at(sampled, s):.2g} %")
+            (f"{s} s", percent(share), _fine(_at(every, s)), _fine(_at(sampled, s)))
             for s, share in PAPER
         ],
     )
@@ -54,6 +54,10 @@ def show(results: Results) -> Section:
         axes.legend()
         section.pictures["lifetimes"] = png(figure)
     return section
+
+
+def _fine(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def _longer_every(results: Results) -> list[tuple[float, float]]:
