@@ -12,13 +12,14 @@ STAMPS := build/stamps
 export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
+PAPER_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
 THP ?= always
 
-.PHONY: help setup build wheel demo bench agreement test test-thp test-cpp test-sanitized \
+.PHONY: help setup build wheel demo bench agreement paper test test-thp test-cpp test-sanitized \
   test-python checks lint format docs sanitize fuzz stress clean distclean
 
 help:
@@ -38,6 +39,7 @@ help:
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
+	@echo "  make paper     the tables and figures of the ASPLOS 2020 paper (up to an hour); docs/paper.md"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"
@@ -55,7 +57,9 @@ $(STAMPS)/demo: GROUPS := build demo
 $(STAMPS)/test: GROUPS := build demo test
 $(STAMPS)/bench: GROUPS := build bench
 $(STAMPS)/agreement: GROUPS := build agreement
-$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement: scripts/setup.sh
+$(STAMPS)/paper: GROUPS := build bench workloads
+$(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement \
+  $(STAMPS)/paper: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -87,6 +91,11 @@ bench: $(STAMPS)/bench build
 
 agreement: $(STAMPS)/agreement build
 	@$(PYTHON) -m lab.agreement
+
+paper: $(STAMPS)/paper build
+	@scripts/setup.sh tensorflow
+	$(call cmake_build,release,--target malloc_bench evaluator_bench)
+	@$(PYTHON) -m lab.paper --page docs/paper.md $(PAPER_ARGS)
 
 test: $(STAMPS)/test build
 	@scripts/test.sh

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What exhibits share: the folder of intermediate files, and inputs made once on first use.
+
+context.trace("redis")      every event of one run     OUT/redis.trace
+context.profile("redis")    samples of one run         OUT/redis-1-64KiB.pb.gz
+context.model("redis")      trained on a profile       OUT/redis.model
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.launcher import LLAMALLOC
+from lab.workloads import programs, runner
+
+INTERVAL = "64KiB"  # a sample each so many bytes, on average: enough for runs of a minute
+
+
+class PaperError(RuntimeError):
+    """An exhibit cannot be made; one message with cause and cure."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """`scale` multiplies every load; `rounds` is the number of measured runs of each row."""
+
+    out: Path
+    say: Callable[[str], None]
+    scale: float = 1.0
+    rounds: int = 1
+    seconds: float = 0.3  # of a sample of a microbenchmark
+    mesh: Path | None = None  # the library of Mesh, where there is one
+
+    def run(self, program: str, seed: int = 1, **how: object) -> runner.Outcome:
+        """One run of a workload; `how` as runner.Options. Raises WorkloadError."""
+        options = runner.Options(scale=self.scale, seed=seed, **how)
+        return runner.run(programs.find(program), options, lambda text: None)
+
+    def trace(self, program: str) -> Path:
+        """The file; recorded first if it is not there."""
+        return self._made(
+            self.out / f"{program}.trace",
+            lambda path: self.run(program, under=f"llamalloc trace -o {path}"),
+        )
+
+    def profile(self, program: str, seed: int = 1, interval: str = INTERVAL) -> Path:
+        """The file; recorded first if it is not there."""
+        return self._made(
+            self.out / f"{program}-{seed}-{interval}.pb.gz",
+            lambda path: self.run(
+                program, seed, under=f"llamalloc record --interval {interval} -o {path}"
+            ),
+        )
+
+    def model(self, program: str) -> Path:
+        """Trained on one run of the program; a second run is held out."""
+        return self._made(
+            self.out / f"{program}.model",
+            lambda path: self.train(path, self.profile(program), self.profile(program, 2)),
+        )
+
+    def train(self, model: Path, learned: Path, held_out: Path) -> str:
+        """The accuracy report as JSON, which is kept beside the model. Raises PaperError."""
+        command = [*LLAMALLOC, "train", "-o", model, learned, "--holdout", held_out, "--json"]
+        done = subprocess.run(map(str, command), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise PaperError(f"llamalloc train failed: {done.stderr.strip()}")
+        model.with_suffix(".json").write_text(done.stdout)
+        return done.stdout
+
+    def _made(self, path: Path, make: Callable[[Path], object]) -> Path:
+        if not path.exists():
+            self.say(f"making {path.name}")
+            make(path)
+        if not path.exists():
+            raise PaperError(f"{path} was not written")
+        return path
