@@ -49,6 +49,7 @@ HugePage* PagePool::back_another() {
   if (page == nullptr) return nullptr;
   page->backed = true;
   page->broken = !gets_huge_pages();
+  note_backed(page->backed_blocks());
   ++counts_.acquired;
   return page;
 }
@@ -94,6 +95,7 @@ void PagePool::become_given_back(HugePage* page) {
   HugePage* neighbour = take_neighbour(page);
   if (neighbour != nullptr) tables_.discard(page->base);
   LockGuard guard(lock_);
+  note_backed(-int64_t{page->backed_blocks()});
   page->backed = page->broken = false;
   page->dirty = {};
   add_given_back(page);
@@ -210,6 +212,7 @@ bool PagePool::give_up_space() {
       continue;
     }
     counts_.released += page->backed;
+    note_backed(-int64_t{page->backed_blocks()});
     page->backed = page->broken = false;
     page->dirty = {};
     counts_.committed_bytes -= kHugePageSize;

@@ -16,6 +16,7 @@
 #include "os/lock.h"
 #include "os/pages.h"
 #include "pages/address_heap.h"
+#include "pages/demand_series.h"
 #include "pages/huge_page.h"
 #include "pages/page_tables.h"
 
@@ -31,8 +32,10 @@ struct PoolCounts {
 
 class PagePool {
  public:
-  constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables)
-      : system_(system), arena_(arena), tables_(tables) {}
+  // demand: is told of each page that gets or loses its memory here; null: nobody asks.
+  constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables,
+                     DemandSeries* demand = nullptr)
+      : system_(system), arena_(arena), tables_(tables), demand_(demand) {}
 
   // Whether to ask for huge pages.
   void use_huge_pages(bool yes) { want_huge_ = yes; }
@@ -86,6 +89,9 @@ class PagePool {
     HugePage pages[kRecordsAtOnce];
   };
 
+  void note_backed(int64_t blocks) {
+    if (demand_ != nullptr && blocks != 0) demand_->change(blocks, 0, system_.now_coarse());
+  }
   void add_backed(HugePage* page) REQUIRES(lock_);
   void remove_backed(HugePage* page) REQUIRES(lock_);
   void add_given_back(HugePage* page) REQUIRES(lock_);
@@ -106,6 +112,7 @@ class PagePool {
   PageSource& system_;
   MetadataArena& arena_;
   PageTables& tables_;
+  DemandSeries* const demand_;
   Lock lock_{LockRank::pool};
   bool want_huge_ = true;
   std::atomic<bool> granted_{true};
