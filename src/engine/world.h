@@ -10,6 +10,14 @@
 
 namespace llamalloc {
 
+// How near the memory limit is that will be met first: of a control group, an ancestor of it, or an
+// option.
+struct Pressure {
+  enum class Level : uint8_t { none, near, at };
+  Level level = Level::none;
+  size_t room = SIZE_MAX;  // bytes below the limit; SIZE_MAX: there is none
+};
+
 class World {
  public:
   // The class and page group of an allocation. Called only for threads that use predictions.
@@ -28,6 +36,10 @@ class World {
   // idle, so the worker need not come at once.
   virtual void want_worker() = 0;
   virtual void want_idle_caches_emptied() = 0;
+
+  // How near a memory limit is. May take the time of a few system calls; the worker asks once a
+  // second at most.
+  virtual Pressure pressure(Nanos) { return {}; }
 
   // The program misuses the object; may abort the process. span: null if the object is not ours.
   virtual void report_misuse(const void* p, const Span* span, const char* what) = 0;

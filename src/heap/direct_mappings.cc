@@ -46,6 +46,7 @@ Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   if (span != nullptr) {
     --kept_count_;
     add(kept_bytes_, size_t{0} - span->bytes);
+    note_gap(span->freed, span->bytes);
   } else {
     span = take_fitting(&refused_, bytes, alignment);
   }
@@ -88,7 +89,28 @@ Span* DirectMappings::new_record(size_t bytes) {
   else
     span = arena_.make_array<Span>(1);
   if (span != nullptr) count_in(bytes);
+  note_missed(bytes);
   return span;
+}
+
+// A mapping that a longer hold would have served again.
+void DirectMappings::note_missed(size_t bytes) {
+  for (Gone& gone : gone_) {
+    if (!fits(gone.bytes, bytes)) continue;
+    note_gap(gone.freed, bytes);
+    gone = {};
+    return;
+  }
+}
+
+void DirectMappings::note_gap(int64_t freed, size_t bytes) {
+  const int64_t now = system_.now_coarse().n;
+  if (freed <= now) gaps_.add(Nanos{now - freed}, bytes);
+}
+
+void DirectMappings::remember(const Span& span) {
+  if (span.bytes <= kKeptMappingMax)
+    gone_[next_gone_++ % kKeptMappings] = {.bytes = span.bytes, .freed = span.freed};
 }
 
 void DirectMappings::free_record(Span* span) {
@@ -179,6 +201,7 @@ void DirectMappings::unmap(Span* span) {
   const bool gone = system_.unmap(span->base, span->bytes);
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
+  if (gone) remember(*span);
   if (gone) return free_record(span);
   span->next_direct = refused_;
   refused_ = span;

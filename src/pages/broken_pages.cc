@@ -27,7 +27,7 @@ struct Chosen {
   HugePage* mended[kAtOnce];
   size_t broken_count = 0, mended_count = 0;
   size_t candidates = 0;  // bytes
-  size_t unbacked = 0;  // bytes that other broken pages, and these before now, had given back
+  size_t unbacked = 0;    // bytes that other broken pages, and these before now, had given back
 };
 
 bool is_to_mend(const HugePage* page, bool huge) {

@@ -109,6 +109,7 @@ class PageHeap {
   PoolCounts counts() { return pool_.counts(); }
   // What was backed and used of all huge pages, over time.
   const DemandSeries& demand() const { return demand_; }
+  const ReuseGaps& reuse_gaps() const { return pool_.gaps(); }
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
