@@ -78,6 +78,7 @@ void Engine::look_at_holds(Nanos now) {
 }
 
 void Engine::look_at_limits(Nanos now) {
+  heap.pages().limit_growth(Options::current(options.hard_limit));
   pressure_ = world.pressure(now);
   counters.set(Stat::limit_distance, pressure_.room == SIZE_MAX ? 0 : pressure_.room);
   if (pressure_.level == Pressure::Level::none) return;
@@ -117,8 +118,8 @@ Released Engine::release(size_t keep) {
 Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
   const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
   if (idle_threads && delay < kShortSleep) return delay;
-  if (busy || now - last_busy_ < kStayAwake || pressure_.level != Pressure::Level::none)
-    return kShortSleep;
+  if (busy || now - last_busy_ < kStayAwake) return kShortSleep;
+  if (pressure_.level != Pressure::Level::none) return kHousekeeping;
   return idle_threads && last_sleep_ == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
 }
 

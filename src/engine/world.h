@@ -6,17 +6,10 @@
 #include "base/stack_trace.h"
 #include "engine/request.h"
 #include "engine/thread_cache.h"
+#include "policy/limit_watch.h"
 #include "policy/placement.h"
 
 namespace llamalloc {
-
-// How near the memory limit is that will be met first: of a control group, an ancestor of it, or an
-// option.
-struct Pressure {
-  enum class Level : uint8_t { none, near, at };
-  Level level = Level::none;
-  size_t room = SIZE_MAX;  // bytes below the limit; SIZE_MAX: there is none
-};
 
 class World {
  public:

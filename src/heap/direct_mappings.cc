@@ -55,6 +55,8 @@ Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
 }
 
 Span* DirectMappings::make(size_t bytes, size_t alignment) {
+  if (!pages_.may_grow(bytes) && (release(Nanos::max()) == 0 || !pages_.may_grow(bytes)))
+    return nullptr;
   Span* span = new_record(bytes);
   if (span == nullptr) return nullptr;
   void* start = map(bytes, alignment);
@@ -161,6 +163,7 @@ void DirectMappings::keep(Span* span) {
   kept_ = span;
   ++kept_count_;
   add(kept_bytes_, span->bytes);
+  tell_pages();
 }
 
 // The oldest of the kept ones, if it was freed up to `before`; the caller holds the lock.
@@ -172,6 +175,7 @@ Span* DirectMappings::take_oldest(Nanos before) {
   *link = nullptr;
   --kept_count_;
   add(kept_bytes_, size_t{0} - span->bytes);
+  tell_pages();
   return span;
 }
 
@@ -212,6 +216,7 @@ void DirectMappings::unmap(Span* span) {
 void* DirectMappings::resize(Span* span, size_t bytes) {
   const size_t size = align_up(bytes, kSmallPage);
   if (size == span->bytes) return span->base;
+  if (size > span->bytes && !pages_.may_grow(size - span->bytes)) return nullptr;
   map_.set(span->base, {1}, nullptr);
   void* moved = system_.remap(span->base, span->bytes, size);
   if (moved != nullptr && !map_.cover(moved, 1, system_)) {
@@ -224,6 +229,7 @@ void* DirectMappings::resize(Span* span, size_t bytes) {
     span->base = static_cast<char*>(moved);
     LockGuard guard(lock_);
     add(bytes_, size - span->bytes);
+    tell_pages();
     span->bytes = size;
   }
   map_.set(span->base, {1}, span);

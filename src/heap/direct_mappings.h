@@ -115,9 +115,18 @@ class DirectMappings {
   static void add(std::atomic<size_t>& counter, size_t change) {
     counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
-  void count_in(size_t bytes) REQUIRES(lock_) { add(bytes_, bytes), add(count_, 1); }
+  void count_in(size_t bytes) REQUIRES(lock_) {
+    add(bytes_, bytes), add(count_, 1);
+    tell_pages();
+  }
   void count_out(size_t bytes) REQUIRES(lock_) {
     add(bytes_, size_t{0} - bytes), add(count_, size_t{0} - 1);
+    tell_pages();
+  }
+  // For the limit that both have in common.
+  void tell_pages() {
+    pages_.set_mapped_elsewhere(bytes_.load(std::memory_order_relaxed) +
+                                kept_bytes_.load(std::memory_order_relaxed));
   }
 
   PageSource& system_;
