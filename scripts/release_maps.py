@@ -53,7 +53,7 @@ class Load:
 
 
 LOADS = (
-    Load("bursts", "a spike of random height, start and length every 2 minutes", "bursts", 120, 20, 1),
+    Load("bursts", "every 2 minutes a spike of random height and length", "bursts", 120, 20, 1),
     Load("waves", "a sine of 40 s", "sine", 40, 20, 1),
     Load("steps", "eight levels in 10 minutes", "steps", 600, 20, 1),
     Load("days", "a day, with hours and minutes on it", "days", 86400, 200, 24),
@@ -97,9 +97,11 @@ def row_of(name: str, result: dict) -> str:
     releases, totals = result["releases"], result["totals"]
     peak = result["trace"]["peak_live"]
     right = accuracy(result)
+    realized = releases["realized_fragmentation"] / peak
+    average = releases["average_fragmentation"] / peak
     return (
         f"| {name} | {totals['coverage']:.1%} | {totals['average_huge']:.3f} "
-        f"| {releases['realized_fragmentation'] / peak:.2%} | {releases['average_fragmentation'] / peak:.1%} "
+        f"| {realized:.2%} | {average:.1%} "
         f"| {releases['pages_broken']:,} | {releases['bytes_broken'] // MIB:,} MiB "
         f"| {releases['pages_mended']:,} | {releases['huge_pages_refetched']:,} "
         f"| {'-' if right is None else f'{right:.0%}'} |"
@@ -108,24 +110,27 @@ def row_of(name: str, result: dict) -> str:
 
 def table_of(load: Load, seed_results: dict[str, dict]) -> str:
     first = next(iter(seed_results.values()))
-    seconds = first["trace"]["duration_ns"] / 1e9
+    trace = first["trace"]
+    hours, events = trace["duration_ns"] / 3.6e12, trace["events"]
     lines = [
-        f"**{load.name}**: {load.meaning}; {seconds / 3600:.1f} h, {first['trace']['events']:,} events, "
-        f"at most {first['trace']['peak_live'] // MIB} MiB live.",
+        f"**{load.name}**: {load.meaning}; {hours:.1f} h, {events:,} events, "
+        f"at most {trace['peak_live'] // MIB} MiB live.",
         "",
-        "| policy | coverage | footprint / live | realized | average free | pages broken | bytes broken "
-        "| mended | refetched | skips right |",
+        "| policy | coverage | footprint / live | realized | average free | pages broken "
+        "| bytes broken | mended | refetched | skips right |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*lines, *(row_of(name, result) for name, result in seed_results.items())])
 
 
 def draw_maps(results: dict[tuple[str, str], dict], path: Path) -> None:
-    peak = next(iter(results.values()))["trace"]["peak_live"]
+    def of_peak(result: dict, which: str) -> float:
+        return 100 * result["releases"][f"{which}_fragmentation"] / result["trace"]["peak_live"]
+
     panels = (
         ("huge-page coverage, %", lambda r: 100 * r["totals"]["coverage"]),
-        ("realized fragmentation, % of the peak", lambda r: 100 * r["releases"]["realized_fragmentation"] / peak),
-        ("average free, % of the peak", lambda r: 100 * r["releases"]["average_fragmentation"] / peak),
+        ("realized fragmentation, % of the peak", lambda r: of_peak(r, "realized")),
+        ("average free, % of the peak", lambda r: of_peak(r, "average")),
         ("skips that were right, %", lambda r: 100 * (accuracy(r) or 0)),
     )
     figure, axes = plt.subplots(1, len(panels), figsize=(18, 4.2), layout="constrained")
@@ -134,7 +139,7 @@ def draw_maps(results: dict[tuple[str, str], dict], path: Path) -> None:
         axis.imshow(grid, cmap="viridis", aspect="auto", origin="lower")
         for y, line in enumerate(grid):
             for x, number in enumerate(line):
-                axis.text(x, y, f"{number:.1f}", ha="center", va="center", color="white", fontsize=9)
+                axis.text(x, y, f"{number:.1f}", ha="center", va="center", color="white")
         axis.set_xticks(range(len(RATES)), [*RATES[:-1], "any"])
         axis.set_yticks(range(len(WINDOWS)), WINDOWS)
         axis.set(title=title, xlabel="release_rate, a second", ylabel="release_window")
@@ -148,7 +153,8 @@ def draw_accuracy(accuracies: dict[str, list[float]], path: Path) -> None:
         ordered = sorted(values)
         shares = [(i + 1) / len(ordered) for i in range(len(ordered))]
         axis.step([100 * v for v in ordered], shares, where="post", label=name, marker="o")
-    axis.set(xlabel="skips that were right, %", ylabel="share of loads", xlim=(0, 101), ylim=(0, 1.02))
+    axis.set(xlabel="skips that were right, %", ylabel="share of loads")
+    axis.set(xlim=(0, 101), ylim=(0, 1.02))
     axis.legend(fontsize=8)
     figure.savefig(path, dpi=90)
     plt.close(figure)
@@ -157,11 +163,14 @@ def draw_accuracy(accuracies: dict[str, list[float]], path: Path) -> None:
 def replace_part(document: Path, text: str) -> None:
     old = document.read_text(encoding="utf-8")
     head, rest = old.split(BEGIN, 1)
-    document.write_text(head + BEGIN + "\n" + text + "\n" + END + rest.split(END, 1)[1], encoding="utf-8")
+    tail = rest.split(END, 1)[1]
+    document.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=TREE / "out/release")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--hours", type=float, default=2)
@@ -186,7 +195,8 @@ def main() -> None:
     }
     draw_accuracy(accuracies, TREE / "docs/img/release_accuracy.png")
     tables = [
-        table_of(load, {name: results[(load, 1), (name, text)] for name, text in VARIANTS}) for load in LOADS
+        table_of(load, {name: results[(load, 1), (name, text)] for name, text in VARIANTS})
+        for load in LOADS
     ]
     replace_part(TREE / "docs/release.md", "\n\n".join(tables))
 

@@ -64,7 +64,8 @@ def test_above_the_hard_limit_allocations_fail(*, large: bool):
     program = compile_program("limits_load")
     size = "10" if large else "400"
     env = environment(f"hard_limit:{4 if large else 200}MiB")
-    done = subprocess.run([program, size, "1", "0"], env=env, capture_output=True, timeout=60, check=False)
+    words = [program, size, "1", "0"]
+    done = subprocess.run(words, env=env, capture_output=True, timeout=60, check=False)
     assert done.returncode in ({3, -6} if large else {3}), done.stderr
 
 
