@@ -155,6 +155,8 @@ class Engine {
   Pressure pressure_;
   size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
   Nanos last_house_{};
+  Nanos last_change_{};    // of the page heap's level, as seen by the steps
+  size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};

@@ -8,6 +8,7 @@ namespace llamalloc {
 namespace {
 
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
+constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 
 }  // namespace
@@ -70,9 +71,10 @@ void Engine::break_pages(Nanos now) {
 
 void Engine::look_at_holds(Nanos now) {
   const Nanos delay = release_delay();
-  empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay);
-  mappings_for_ =
-      hold_mappings_.step(now, heap.direct().gaps(), delay < kDirectDelay ? delay : kDirectDelay);
+  const Nanos soon = delay < kDirectDelay ? delay : kDirectDelay;
+  const size_t most_extra = backed_bytes() / kHeldPart;
+  empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra);
+  mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra);
   counters.set(Stat::hold_empty, static_cast<uint64_t>(empty_for_.n));
   counters.set(Stat::hold_mappings, static_cast<uint64_t>(mappings_for_.n));
 }
@@ -91,6 +93,8 @@ void Engine::keep_house(Nanos now) {
   last_house_ = now;
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
+  const size_t used = heap.pages().used_bytes();
+  if (std::exchange(level_then_, used) != used) last_change_ = now;
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
@@ -119,7 +123,8 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
   const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
   if (idle_threads && delay < kShortSleep) return delay;
   if (busy || now - last_busy_ < kStayAwake) return kShortSleep;
-  if (pressure_.level != Pressure::Level::none) return kHousekeeping;
+  const bool changes = now - last_change_ < kStayAwake;
+  if (changes || pressure_.level != Pressure::Level::none) return kHousekeeping;
   return idle_threads && last_sleep_ == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
 }
 

@@ -27,13 +27,23 @@ double HoldTime::share_at(Nanos hold) const {
   return rate / kHugePageSize * kFetchSeconds;
 }
 
-Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least) {
+double HoldTime::kept_at(Nanos hold) const {
+  double bytes = 0;
+  for (int b = 0; b < ReuseGaps::kBuckets; ++b) {
+    const Nanos end = ReuseGaps::end_of(b);
+    bytes += rates_[b] * static_cast<double>(end < hold ? end.n : hold.n) * 1e-9;
+  }
+  return bytes;
+}
+
+Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra) {
   look(now, gaps);
   Nanos best = least;
   double best_share = share_at(least);
   for (int i = 1; i <= kMostDoublings && best_share > kShare; ++i) {
     const Nanos hold{least.n << i};
     const double share = share_at(hold);
+    if (kept_at(hold) - kept_at(least) > static_cast<double>(most_extra)) break;
     if (share < best_share) best = hold, best_share = share;
   }
   return best;

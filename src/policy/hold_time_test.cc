@@ -42,6 +42,12 @@ TEST_F(HoldTimeTest, NotForWhatComesBackMuchLater) {
   EXPECT_EQ(run(60, 500, Nanos::seconds(20)), kLeast) << "no hold that is allowed would do";
 }
 
+TEST_F(HoldTimeTest, NotWhereItKeepsTooMuch) {
+  run(60, 50, Nanos::millis(1500));
+  EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 60 * kHugePageSize), Nanos::seconds(2));
+  EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 30 * kHugePageSize), kLeast);
+}
+
 TEST_F(HoldTimeTest, OldGapsFade) {
   EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
   EXPECT_EQ(run(120, 0, Nanos{0}), kLeast);

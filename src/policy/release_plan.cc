@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kLongestStep = 60;    // seconds: a worker that slept longer saves up no more
 constexpr double kWindowsToHalve = 10;  // evidence counts half after so many windows
+constexpr int64_t kSlack = 3;           // seconds: from the drop until pages are at rest
 constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what one saves
 
 size_t smaller(size_t a, size_t b) {
@@ -26,17 +27,25 @@ void ReleasePlan::Evidence::update(const SkipTracker& tracker, double kept) {
   seen_wrong = tracker.wrong();
 }
 
-void ReleasePlan::expect(Nanos now, Nanos window, const DemandSeries& series) {
-  expected_[0] = expected_[1] = 0;
+void ReleasePlan::expect(Nanos now, Nanos window, const DemandSeries& series,
+                         size_t (&out)[kForecasts]) {
+  out[0] = out[1] = 0;
   if (window.n <= 0) return;
-  const DemandSeries::Range recent = series.range(now, window);
   const Nanos longest = DemandSeries::kLongestWindow;
   const auto windows = [&](int64_t n) {
     return window.n > longest.n / n ? longest : Nanos{window.n * n};
   };
-  expected_[0] = recent.most_used;
-  expected_[1] = smaller(series.range(now, windows(10)).most_used,
-                         recent.most_rise + series.range(now, windows(5)).highest_low);
+  const DemandSeries::Range recent = series.range(now, window);
+  out[0] = recent.most_used;
+  out[1] = smaller(series.range(now, windows(10)).most_used,
+                   recent.most_rise + series.range(now, windows(5)).highest_low);
+}
+
+// How long `auto` waits for what came back before.
+Nanos ReleasePlan::patience(Nanos window) const {
+  const double wait = would_[in_force_ == ReleaseForecast::trend].longest_wait();
+  const Nanos most = Nanos::seconds(static_cast<int64_t>(2 * wait) + kSlack);
+  return most < window ? most : window;
 }
 
 // Seconds before this one are over.
@@ -73,21 +82,20 @@ ReleaseForecast ReleasePlan::choose(ReleaseForecast option) const {
   return of_peak >= of_trend ? ReleaseForecast::peak : ReleaseForecast::trend;
 }
 
-size_t ReleasePlan::demand_of(ReleaseForecast forecast) const {
-  if (forecast == ReleaseForecast::none) return 0;
-  return expected_[forecast == ReleaseForecast::trend];
-}
-
 size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeries& series,
                           size_t whole) {
   judge(now, rules.window, series);
-  expect(now, rules.window, series);
+  expect(now, rules.window, series, expected_);
   add_credit(now, rules.rate, whole);
   mapped_ = series.level().backed;
   forced_ = rules.forced;
   in_force_ = choose(rules.forecast);
+  size_t demand[kForecasts] = {expected_[0], expected_[1]};
+  if (rules.forecast == ReleaseForecast::automatic)
+    expect(now, patience(rules.window), series, demand);
+  demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
-  return smaller(less(mapped_, demand_of(in_force_)), credit_);
+  return smaller(less(mapped_, demand_), credit_);
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.
@@ -101,7 +109,7 @@ void ReleasePlan::note(size_t broken, size_t left) {
   if (forced_) return;
   const size_t top = less(mapped_ - smaller(mapped_, broken), still_held);
   const size_t skipped = less(held_, still_held);
-  own_.skip(epoch_, less(top, skipped), smaller(top, demand_of(in_force_)), window_);
+  own_.skip(epoch_, less(top, skipped), smaller(top, demand_), window_);
   const size_t by_rate = less(mapped_, held);
   for (int f = 0; f < kForecasts; ++f)
     would_[f].skip(epoch_, less(by_rate, more), smaller(by_rate, expected_[f]), window_);

@@ -11,7 +11,9 @@
 //                     trend   most used over 10 windows, or, if less, the largest rise within a
 //                             second of the window + the highest low of 5 windows (tcmalloc)
 //                     auto    the one of the two that would have been right more often; none if
-//                             both would have been wrong more often than right, or nothing is known
+//                             both would have been wrong more often than right, or nothing is
+//                             known. Its window is no longer than twice the time after which demand
+//                             came back so far: what did not come by then is not awaited any more
 //
 // For `auto`, and for statistics, the plan follows three allocators at once: itself, and for each
 // of the two forecasts one that obeys it. What the static rate would have broken is counted too.
@@ -55,11 +57,11 @@ class ReleasePlan {
     double accuracy() const { return right / (right + wrong); }
   };
 
-  void expect(Nanos now, Nanos window, const DemandSeries& series);
+  void expect(Nanos now, Nanos window, const DemandSeries& series, size_t (&out)[kForecasts]);
+  Nanos patience(Nanos window) const;
   void judge(Nanos now, Nanos window, const DemandSeries& series);
   void add_credit(Nanos now, uint64_t rate, size_t whole);
   ReleaseForecast choose(ReleaseForecast option) const;
-  size_t demand_of(ReleaseForecast forecast) const;
 
   Nanos last_{};
   uint32_t epoch_ = 0, window_ = 1;  // seconds
@@ -69,6 +71,7 @@ class ReleasePlan {
   size_t mapped_ = 0;    // before breaking
   size_t held_ = 0;      // what the static rate would have broken of the pages that can be
   size_t expected_[kForecasts] = {};
+  size_t demand_ = 0;  // of what is in force
   ReleaseForecast in_force_ = ReleaseForecast::none;
   uint64_t broken_by_rate_ = 0;
   SkipTracker own_;

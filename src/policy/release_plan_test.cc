@@ -123,6 +123,14 @@ TEST_F(ReleasePlanTest, AutoFollowsWhatWasRight) {
   EXPECT_NE(plan_->in_force(), ReleaseForecast::none);
 }
 
+// The load came back after 5 s each time; then it ended.
+TEST_F(ReleasePlanTest, AutoDoesNotWaitForTheWholeWindow) {
+  swings(8, 50, 300, 5, ReleaseForecast::automatic);
+  EXPECT_EQ(series_->level().backed, 300 * kMiB);
+  steps(15, ReleaseForecast::automatic);
+  EXPECT_EQ(series_->level().backed, 50 * kMiB);
+}
+
 TEST_F(ReleasePlanTest, AutoStopsWhereSkipsAreWrong) {
   swings(4, 50, 300, 5, ReleaseForecast::automatic);
   for (int i = 0; i < 4; ++i) {  // peaks far apart

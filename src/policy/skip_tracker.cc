@@ -32,6 +32,8 @@ void SkipTracker::drop_oldest() {
 // A skip is judged by later seconds only: the peak that led to it may be in its own.
 void SkipTracker::judge(const DemandSeries& series, uint32_t last, uint32_t window) {
   if (last <= judged_) return;
+  const double passed = static_cast<double>(last - judged_) / (10.0 * window);
+  longest_wait_ *= passed < 1 ? 1 - passed : 0;
   const size_t peak = count_ > 0 ? series.range_of(judged_ + 1, last).most_used : 0;
   for (uint32_t i = 0; i < count_; ++i) {
     Record& record = at(i);
@@ -41,6 +43,8 @@ void SkipTracker::judge(const DemandSeries& series, uint32_t last, uint32_t wind
     const size_t reached = used < record.high ? used : record.high;
     if (reached <= record.mark) continue;
     right_ += reached - record.mark;
+    const double wait = last - record.epoch;
+    if (wait > longest_wait_) longest_wait_ = wait;
     record.mark = reached;
   }
   judged_ = last;

@@ -34,6 +34,8 @@ class SkipTracker {
   uint64_t right() const { return right_; }
   uint64_t wrong() const { return wrong_; }
   uint64_t pending() const { return skipped_ - right_ - wrong_; }
+  // Seconds after which demand came back, at most; fades over ten windows.
+  double longest_wait() const { return longest_wait_; }
 
  private:
   struct Record {
@@ -47,6 +49,7 @@ class SkipTracker {
   Record records_[kRecords];
   uint32_t first_ = 0, count_ = 0;
   uint32_t judged_ = 0;  // the last second that was looked at
+  double longest_wait_ = 0;
   uint64_t skipped_ = 0, right_ = 0, wrong_ = 0;
 };
 

@@ -20,7 +20,7 @@ KEEPS = "release_forecast:peak,release_window:300s"
 
 def statistics(conf: str, path: Path, group: MemoryGroup | None = None) -> dict[str, int]:
     """Of a program that leaves its huge pages sparse; it ends with all its bytes."""
-    words = [str(compile_program("limits_load")), str(LOAD), str(SWINGS), "4"]
+    words = [str(compile_program("limits_load")), str(LOAD), str(SWINGS), "6"]
     env = environment(f"{conf},stats:{path}")
     if group is not None:
         words = [*group.prefix({"LD_PRELOAD": env.pop("LD_PRELOAD")}), *words]
