@@ -19,7 +19,9 @@
 #include "heap/heap.h"
 #include "os/arena.h"
 #include "policy/context_resolver.h"
+#include "policy/hold_time.h"
 #include "policy/placement.h"
+#include "policy/release_plan.h"
 #include "profile/profiler.h"
 
 namespace llamalloc {
@@ -122,6 +124,11 @@ class Engine {
   bool is_dozing() const { return dozing_.load(std::memory_order_relaxed); }
   // True for one caller only, which then wakes the worker.
   bool stop_dozing() { return is_dozing() && dozing_.exchange(false); }
+  // What is backed: huge pages, mappings, and our own tables.
+  size_t backed_bytes() const {
+    return heap.pages().demand().level().backed + heap.direct().bytes() +
+           heap.direct().kept_bytes() + arena.used_bytes();
+  }
 
  private:
   // What is due because the countdown of an allocation reached zero.
@@ -154,6 +161,10 @@ class Engine {
   void keep_house(Nanos now);
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
+  void break_pages(Nanos now);
+  void count_plan();
+  void look_at_holds(Nanos now);
+  void look_at_limits(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
   bool may_claim();
@@ -161,7 +172,15 @@ class Engine {
   void leave_to_its_thread(ThreadCache* cache, Nanos now);
   Nanos next_sleep(Nanos now, bool busy, bool idle_threads) const;
 
+  ReleasePlan plan_;
+  HoldTime hold_empty_, hold_mappings_;
+  Nanos empty_for_{};  // how long empty pages and freed mappings are held; 0: not known yet
+  Nanos mappings_for_{};
+  Pressure pressure_;
+  size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
   Nanos last_house_{};
+  Nanos last_change_{};    // of the page heap's level, as seen by the steps
+  size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};

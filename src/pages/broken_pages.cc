@@ -15,8 +15,10 @@ constexpr size_t kMostBroken = 4096;
 
 struct Broken {
   HugePage* page;
+  double score;  // free bytes x time at rest
   BlockBits rest;
-  size_t backed;  // bytes of the rest that may have memory
+  uint32_t backed;  // blocks of the page that may have memory
+  size_t gain;      // bytes of the rest that may have memory
 };
 
 // What was chosen of a set under its lock.
@@ -24,29 +26,66 @@ struct Chosen {
   Broken broken[kAtOnce];
   HugePage* mended[kAtOnce];
   size_t broken_count = 0, mended_count = 0;
-  size_t unbacked = 0;  // bytes that other broken pages, and these before now, had given back
+  size_t candidates = 0;  // bytes
+  size_t unbacked = 0;    // bytes that other broken pages, and these before now, had given back
 };
 
 bool is_to_mend(const HugePage* page, bool huge) {
   return huge && page->broken && page->used_blocks >= kFull;
 }
 
-bool is_to_break(const HugePage* page, bool huge, Nanos before) {
-  if (page->last_taken.load(std::memory_order_relaxed) > before.n) return false;
+// All its objects should be dead by then.
+bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
+  const int64_t deadline = row(page->group.load(std::memory_order_relaxed)).deadline.n;
+  if (deadline == 0) return false;
+  const int64_t due = page->last_taken.load(std::memory_order_relaxed) + deadline;
+  return due > rules.now.n && due <= rules.spared.n;
+}
+
+bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
+  if (page->last_taken.load(std::memory_order_relaxed) > rules.before.n) return false;
+  if (huge && is_empty_soon(page, rules)) return false;
   if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
   return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
 }
 
 void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
   HugePage* page = chosen->page;
-  const uint32_t backed = page->broken ? page->dirty.count() : kBlocksPerHugePage;
-  chosen->backed = (backed - page->used_blocks) * kBlockSize;
   chosen->rest = set.take_rest(page);
   page->broken = true;
 }
 
-// in_pieces: broken pages so far, these among them; without huge pages they split no mapping.
-Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
+// The best ones first; the worst leaves if there is no room.
+void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
+  Broken broken{.page = page, .score = 0, .rest = {}, .backed = page->backed_blocks(), .gain = 0};
+  broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
+  const int64_t rest = rules.before.n - page->last_taken.load(std::memory_order_relaxed);
+  broken.score = static_cast<double>(broken.gain) * static_cast<double>(rest + 1);
+  chosen->candidates += broken.gain;
+  size_t at = chosen->broken_count;
+  if (at == kAtOnce && chosen->broken[--at].score >= broken.score) return;
+  for (; at > 0 && chosen->broken[at - 1].score < broken.score; --at)
+    chosen->broken[at] = chosen->broken[at - 1];
+  chosen->broken[at] = broken;
+  if (chosen->broken_count < kAtOnce) ++chosen->broken_count;
+}
+
+// Drops those beyond the limits. in_pieces: broken pages so far, these among them; without huge
+// pages they split no mapping.
+void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
+  size_t kept = 0;
+  for (size_t i = 0; i < chosen->broken_count; ++i) {
+    const Broken& broken = chosen->broken[i];
+    if (broken.gain > *room || (huge && *in_pieces >= kMostBroken)) continue;
+    *room -= broken.gain;
+    *in_pieces += !broken.page->broken;
+    chosen->candidates -= broken.gain;
+    chosen->broken[kept++] = broken;
+  }
+  chosen->broken_count = kept;
+}
+
+Chosen choose(PageSet& set, const BreakRules& rules, bool huge, size_t* room, size_t* in_pieces) {
   Chosen chosen;
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
@@ -55,11 +94,9 @@ Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
       chosen.mended[chosen.mended_count++] = page;
     else if (page->broken)
       chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-    if (chosen.broken_count == kAtOnce || !is_to_break(page, huge, before)) return;
-    if (huge && *in_pieces >= kMostBroken) return;
-    ++*in_pieces;
-    chosen.broken[chosen.broken_count++].page = page;
+    if (is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
+  keep_within(&chosen, huge, room, in_pieces);
   for (size_t i = 0; i < chosen.mended_count; ++i) chosen.mended[i]->broken = false;
   for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;
@@ -67,28 +104,39 @@ Chosen choose(PageSet& set, Nanos before, bool huge, size_t* in_pieces) {
 
 }  // namespace
 
-size_t PageHeap::break_idle(Nanos before) {
+// A mended page has all its blocks again.
+void PageHeap::count_mended(const HugePage* page) {
+  demand_.change(int64_t{kBlocksPerHugePage} - page->dirty.count(), 0, system_.now_coarse());
+}
+
+Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
-  size_t in_pieces = 0, given_back = 0, unbacked = 0;
+  Breaking done;
+  size_t in_pieces = 0, unbacked = 0, room = rules.limit;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      const Chosen chosen = choose(set, before, huge, &in_pieces);
+      const Chosen chosen = choose(set, rules, huge, &room, &in_pieces);
       unbacked += chosen.unbacked;
+      done.left += chosen.candidates;
+      done.mended += chosen.mended_count;
+      for (size_t i = 0; i < chosen.mended_count; ++i) count_mended(chosen.mended[i]);
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
       for (size_t i = 0; i < chosen.broken_count; ++i) {
         const Broken& broken = chosen.broken[i];
         if (huge) system_.advise_huge(broken.page->base, kHugePageSize, false);
-        if (give_rest_back(broken.page, broken.rest)) given_back += broken.backed;
+        const bool whole = give_rest_back(broken.page, broken.rest, broken.backed);
+        if (whole) done.given_back += broken.gain;
+        ++(whole ? done.pages : done.refused);
       }
     }
-  unbacked_.store(unbacked + given_back, std::memory_order_relaxed);
-  return given_back;
+  unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
+  return done;
 }
 
 // No lock is held meanwhile. A huge page would be filled again by the system, had it not been asked
 // for small ones before. False: the system refused some of it.
-bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
+bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before) {
   bool clean = true;
   for (uint32_t first = rest.next(0, true); first < kBlocksPerHugePage;) {
     const uint32_t end = rest.next(first, false);
@@ -97,7 +145,10 @@ bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest) {
   }
   with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
-    if (set.give_rest(page, rest, clean)) pool_.put_empty(page, system_.now_coarse());
+    const Nanos now = system_.now_coarse();
+    const bool is_empty = set.give_rest(page, rest, clean);
+    demand_.change(int64_t{page->backed_blocks()} - backed_before, 0, now);
+    if (is_empty) pool_.put_empty(page, now);
   });
   return clean;
 }

@@ -87,6 +87,10 @@ struct HugePage {
   HugePage* neighbour = nullptr;
 
   const char* address() const { return base; }
+  // Blocks that have, or may have, memory behind them.
+  uint32_t backed_blocks() const {
+    return !backed ? 0 : broken ? dirty.count() : static_cast<uint32_t>(kBlocksPerHugePage);
+  }
   void* record_at(uint32_t first_block) const {
     return records + first_block / kLeastSpanBlocks * kRecordBytes;
   }

@@ -10,8 +10,9 @@ PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
   LockGuard guard(set.lock());
   const Place place = set.take(blocks, alignment);
   if (place.page == nullptr) return place;
-  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
-  place.page->last_taken.store(coarse_time(), std::memory_order_relaxed);
+  const Nanos now = system_.now_coarse();
+  demand_.change(place.newly_backed, blocks.n, now);
+  place.page->last_taken.store(now.n, std::memory_order_relaxed);
   return place;
 }
 
@@ -40,37 +41,40 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
 bool PageHeap::is_small_with_holes() const {
   const size_t pages = in_use();
   const size_t all = pages * kBlocksPerHugePage;
-  const size_t used = used_blocks_.load(std::memory_order_relaxed);
+  const size_t used = demand_.level().used / kBlockSize;
   return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks) {
+  if (!has_empty() && !may_grow(kHugePageSize)) return {};
   HugePage* page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
   PageSet& set = set_of(group, PageKind::native);
-  used_blocks_.fetch_add(blocks.n, std::memory_order_relaxed);
   LockGuard guard(set.lock());
-  return set.take_first(page, blocks);
+  const Place place = set.take_first(page, blocks);
+  demand_.change(place.newly_backed, blocks.n, page->opened);
+  return place;
 }
 
 void PageHeap::give(HugePage* page, const char* start, Blocks blocks) {
-  used_blocks_.fetch_sub(blocks.n, std::memory_order_relaxed);
+  const Nanos now = system_.now_coarse();
+  demand_.change(0, -int64_t{blocks.n}, now);
   with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
-    if (set.give_back(page, page->block_at(start), blocks))
-      pool_.put_empty(page, system_.now_coarse());
+    if (set.give_back(page, page->block_at(start), blocks)) pool_.put_empty(page, now);
   });
 }
 
 bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks want) {
+  uint32_t newly_backed = 0;
   const bool extended = with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
-    return set.extend(page, page->block_at(start), have, want);
+    return set.extend(page, page->block_at(start), have, want, &newly_backed);
   });
-  if (extended) used_blocks_.fetch_add(want.n - have.n, std::memory_order_relaxed);
+  if (extended) demand_.change(newly_backed, want.n - have.n, system_.now_coarse());
   return extended;
 }
 
@@ -103,6 +107,17 @@ size_t PageHeap::promote_expired(Nanos now) {
   return promoted;
 }
 
+// The series against the pages.
+bool PageHeap::has_true_level() {
+  size_t backed = 0, used = 0;
+  pool_.for_each_record([&](const HugePage* page) {
+    backed += page->backed_blocks();
+    used += page->used_blocks;
+  });
+  const DemandSeries::Level level = demand_.level();
+  return level.backed == backed * kBlockSize && level.used == used * kBlockSize;
+}
+
 bool PageHeap::is_consistent() {
   bool good = pool_.is_consistent();
   for (auto& sets : sets_)
@@ -110,7 +125,7 @@ bool PageHeap::is_consistent() {
       LockGuard guard(set.lock());
       good &= set.is_consistent();
     }
-  return good;
+  return good && has_true_level();
 }
 
 }  // namespace llamalloc

@@ -32,9 +32,27 @@ inline constexpr int kPageKinds = 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 
+// Which sparse pages may be broken now.
+struct BreakRules {
+  Nanos before;             // pages that took no object since
+  size_t limit = SIZE_MAX;  // bytes to give back at most
+  Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
+  Nanos spared{};
+};
+
+// What break_sparse did. Bytes, and pages.
+struct Breaking {
+  size_t given_back = 0;
+  size_t left = 0;  // of pages that it would have broken, had the limit not been
+  size_t pages = 0;
+  size_t mended = 0;
+  size_t refused = 0;  // pages of which the system did not take everything
+};
+
 // Not part of PageHeap, so that it can be stored with other zero-initialised tables.
 struct PageSets {
   PageSet of[kPageGroups][kPageKinds];
+  DemandSeries demand;
 };
 
 class PageHeap {
@@ -42,7 +60,10 @@ class PageHeap {
   using Place = PageSet::Place;
 
   constexpr PageHeap(PageSource& system, MetadataArena& arena, PageTables& tables, PageSets& sets)
-      : system_(system), sets_(sets.of), pool_(system, arena, tables) {}
+      : system_(system),
+        sets_(sets.of),
+        demand_(sets.demand),
+        pool_(system, arena, tables, &sets.demand) {}
 
   // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
@@ -74,7 +95,9 @@ class PageHeap {
   // broken pages huge that filled up again. In a process without huge pages it does so for every
   // such page that is not full, each time. Returns the bytes given back. Holds no lock in a system
   // call.
-  size_t break_idle(Nanos before);
+  size_t break_idle(Nanos before) { return break_sparse({.before = before}).given_back; }
+  // The same within rules; those with the most free bytes x time at rest first.
+  Breaking break_sparse(const BreakRules& rules);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
   // many. No lock is held in a system call.
   size_t release(Nanos before, size_t retain) { return pool_.release(before, retain); }
@@ -83,13 +106,26 @@ class PageHeap {
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
+  // No more is taken from the system where that would pass `bytes`; 0: no limit.
+  void limit_growth(size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  // Bytes that the layer above has mapped beside the huge pages.
+  void set_mapped_elsewhere(size_t bytes) { elsewhere_.store(bytes, std::memory_order_relaxed); }
+  bool may_grow(size_t bytes) const {
+    const size_t limit = limit_.load(std::memory_order_relaxed);
+    const size_t have = demand_.level().backed + elsewhere_.load(std::memory_order_relaxed);
+    return limit == 0 || (have < limit && bytes <= limit - have);
+  }
+
   PoolCounts counts() { return pool_.counts(); }
+  // What was backed and used of all huge pages, over time.
+  const DemandSeries& demand() const { return demand_; }
+  const ReuseGaps& reuse_gaps() const { return pool_.gaps(); }
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
   // Hints: bytes of blocks that are taken; bytes that broken pages had given back when break_idle
   // last looked.
-  size_t used_bytes() const { return used_blocks_.load(std::memory_order_relaxed) * kBlockSize; }
+  size_t used_bytes() const { return demand_.level().used; }
   size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
   // f(const HugePage&) for each page in use, under the lock of its set, which is taken for each
@@ -113,9 +149,11 @@ class PageHeap {
       for (PageSet& set : row) f(set.lock());
     f(pool_.lock());
   }
+  // While nothing changes.
   bool is_consistent();
 
  private:
+  bool has_true_level();
   static bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
   int64_t coarse_time() { return system_.now_coarse().n; }
   PageSet& set_of(PageGroup group, PageKind kind) {
@@ -126,7 +164,8 @@ class PageHeap {
   bool is_small_with_holes() const;
   Place take_new(PageGroup group, Blocks blocks);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
-  bool give_rest_back(HugePage* page, const BlockBits& rest);
+  bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
+  void count_mended(const HugePage* page);
   // Calls f(set) for the set that the page is in, under the set's lock. The page may be promoted to
   // another set while we wait for the lock.
   template <typename F>
@@ -140,11 +179,13 @@ class PageHeap {
 
   PageSource& system_;
   PageSet (&sets_)[kPageGroups][kPageKinds];
+  DemandSeries& demand_;
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
-  std::atomic<size_t> used_blocks_{0};  // of the pages in use
-  std::atomic<size_t> unbacked_{0};     // bytes; written by break_idle
+  std::atomic<size_t> limit_{0};
+  std::atomic<size_t> elsewhere_{0};
+  std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
 };
 
 }  // namespace llamalloc

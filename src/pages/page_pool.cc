@@ -33,7 +33,7 @@ HugePage* PagePool::acquire() {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
   if (page)
-    remove_backed(page);
+    remove_backed(page), note_reuse(page);
   else
     page = back_another();
   if (page != nullptr) in_use_.store(in_use() + 1, std::memory_order_relaxed);
@@ -43,12 +43,13 @@ HugePage* PagePool::acquire() {
 HugePage* PagePool::back_another() {
   HugePage* page = given_back_.min();
   if (page)
-    remove_given_back(page);
+    remove_given_back(page), note_reuse(page), ++counts_.refetched;
   else
     page = take_new();
   if (page == nullptr) return nullptr;
   page->backed = true;
   page->broken = !gets_huge_pages();
+  note_backed(page->backed_blocks());
   ++counts_.acquired;
   return page;
 }
@@ -94,6 +95,7 @@ void PagePool::become_given_back(HugePage* page) {
   HugePage* neighbour = take_neighbour(page);
   if (neighbour != nullptr) tables_.discard(page->base);
   LockGuard guard(lock_);
+  note_backed(-int64_t{page->backed_blocks()});
   page->backed = page->broken = false;
   page->dirty = {};
   add_given_back(page);
@@ -210,6 +212,7 @@ bool PagePool::give_up_space() {
       continue;
     }
     counts_.released += page->backed;
+    note_backed(-int64_t{page->backed_blocks()});
     page->backed = page->broken = false;
     page->dirty = {};
     counts_.committed_bytes -= kHugePageSize;

@@ -16,8 +16,10 @@
 #include "os/lock.h"
 #include "os/pages.h"
 #include "pages/address_heap.h"
+#include "pages/demand_series.h"
 #include "pages/huge_page.h"
 #include "pages/page_tables.h"
+#include "pages/reuse_gaps.h"
 
 namespace llamalloc {
 
@@ -27,12 +29,15 @@ struct PoolCounts {
   size_t empty_backed = 0;  // pages
   size_t acquired = 0;      // pages taken from the system, counting every time
   size_t released = 0;      // pages given back
+  size_t refetched = 0;     // pages taken from the system again, part of acquired
 };
 
 class PagePool {
  public:
-  constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables)
-      : system_(system), arena_(arena), tables_(tables) {}
+  // demand: is told of each page that gets or loses its memory here; null: nobody asks.
+  constexpr PagePool(PageSource& system, MetadataArena& arena, PageTables& tables,
+                     DemandSeries* demand = nullptr)
+      : system_(system), arena_(arena), tables_(tables), demand_(demand) {}
 
   // Whether to ask for huge pages.
   void use_huge_pages(bool yes) { want_huge_ = yes; }
@@ -68,6 +73,8 @@ class PagePool {
   }
 
   PoolCounts counts();
+  // How long empty pages waited until they were taken again, given back or not.
+  const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
@@ -86,6 +93,9 @@ class PagePool {
     HugePage pages[kRecordsAtOnce];
   };
 
+  void note_backed(int64_t blocks) {
+    if (demand_ != nullptr && blocks != 0) demand_->change(blocks, 0, system_.now_coarse());
+  }
   void add_backed(HugePage* page) REQUIRES(lock_);
   void remove_backed(HugePage* page) REQUIRES(lock_);
   void add_given_back(HugePage* page) REQUIRES(lock_);
@@ -94,6 +104,9 @@ class PagePool {
   HugePage* take_neighbour(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another() REQUIRES(lock_);
+  void note_reuse(const HugePage* page) {
+    gaps_.add(system_.now_coarse() - page->emptied, kHugePageSize);
+  }
   HugePage* take_new() REQUIRES(lock_);
   void meet_neighbour(HugePage* page) REQUIRES(lock_);
   HugePage* new_record() REQUIRES(lock_);
@@ -106,6 +119,7 @@ class PagePool {
   PageSource& system_;
   MetadataArena& arena_;
   PageTables& tables_;
+  DemandSeries* const demand_;
   Lock lock_{LockRank::pool};
   bool want_huge_ = true;
   std::atomic<bool> granted_{true};
@@ -126,6 +140,7 @@ class PagePool {
   // The latest. Never shrinks; the release pairs with the acquire of who reads without the lock.
   std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};
   PoolCounts counts_ GUARDED_BY(lock_);
+  ReuseGaps gaps_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
 };

@@ -46,13 +46,20 @@ PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   return take_from(page, blocks, 1);
 }
 
+// Returns how many of the blocks had no memory.
+uint32_t PageSet::soil(HugePage* page, uint32_t first, uint32_t n) {
+  const uint32_t before = page->broken ? page->dirty.count() : 0;
+  page->dirty.set(first, n);
+  return page->broken ? page->dirty.count() - before : 0;
+}
+
 // The page is in no bucket when this starts.
 PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment) {
   const uint32_t first = page->used.find_clear(blocks.n, alignment);
   DCHECK(first < kBlocksPerHugePage);
   Place place{page, first, !page->dirty.any(first, blocks.n)};
   page->used.set(first, blocks.n);
-  page->dirty.set(first, blocks.n);
+  place.newly_backed = soil(page, first, blocks.n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + blocks.n);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
   buckets_[bucket_of(page->longest_run)].insert(page);
@@ -97,13 +104,14 @@ bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
   return refit(page, used, used.count());
 }
 
-bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) {
+bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,
+                     uint32_t* newly_backed) {
   const uint32_t from = first + old_blocks.n;
   const uint32_t more = new_blocks.n - old_blocks.n;
   if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
   buckets_[bucket_of(page->longest_run)].remove(page);
   page->used.set(from, more);
-  page->dirty.set(from, more);
+  *newly_backed = soil(page, from, more);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + more);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
   buckets_[bucket_of(page->longest_run)].insert(page);

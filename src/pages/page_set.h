@@ -22,6 +22,7 @@ class PageSet {
     HugePage* page = nullptr;
     uint32_t first = 0;
     bool fresh = false;  // none of its blocks was used since the page was backed: it reads as zero
+    uint32_t newly_backed = 0;  // blocks of a broken page that get their memory now
 
     char* start() const { return page->base + first * kBlockSize; }
   };
@@ -32,7 +33,9 @@ class PageSet {
   // True if the page is now empty and no longer in the set.
   bool give_back(HugePage* page, uint32_t first, Blocks blocks) REQUIRES(lock_);
   // Extends a used run in place; false if the blocks behind it are not free.
-  bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks) REQUIRES(lock_);
+  // *newly_backed: as in Place.
+  bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,
+              uint32_t* newly_backed) REQUIRES(lock_);
   // take_rest takes all free blocks of the page, so that nobody else gets them; give_rest returns
   // them. clean: they read as zero now. Same result as give_back.
   BlockBits take_rest(HugePage* page) REQUIRES(lock_);
@@ -71,6 +74,7 @@ class PageSet {
                  std::memory_order_relaxed);
   }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
   bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) REQUIRES(lock_);
 
   Lock lock_{LockRank::page_set};

@@ -108,7 +108,9 @@ class Run {
     Taken& t = taken_[input_.below(static_cast<uint32_t>(taken_.size()))];
     const uint32_t more = 1 + input_.below(64);
     const bool fits = naive_.is_clear(naive_.used[t.page], t.first + t.blocks, more);
-    CHECK(set_.extend(&pages_[t.page], t.first, Blocks{t.blocks}, Blocks{t.blocks + more}) == fits);
+    uint32_t newly_backed = 0;
+    CHECK(set_.extend(&pages_[t.page], t.first, Blocks{t.blocks}, Blocks{t.blocks + more},
+                      &newly_backed) == fits);
     if (!fits) return;
     naive_.set(t.page, t.first + t.blocks, more, true);
     t.blocks += more;

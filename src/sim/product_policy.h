@@ -85,6 +85,8 @@ class ProductPolicy final : public Policy {
   LifetimeClass chosen() const override { return world_.chosen; }
   std::vector<GateNote> gate_notes() const override;
   bool finish(Nanos now, std::string* error) override;
+  ReleaseReport releases() override;
+  bool configure(const std::string& options, std::string* error) override;
   bool is_consistent() override {
     return engine_.heap.is_consistent() && pages_.ledger.is_consistent();
   }

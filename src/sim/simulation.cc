@@ -63,6 +63,7 @@ class Simulation {
     is_over_ = true;
     while (next_moment_ < outcome_.moments.size()) reach(survey_.duration + 1);
     outcome_.gate = policy_.gate_notes();
+    end_releases(options.samples);
     outcome_.acquired = policy_.ledger().acquired() + policy_.direct().acquired();
     return policy_.finish(clock_at(survey_.duration), error);
   }
@@ -136,6 +137,20 @@ class Simulation {
       if (!moment_due) return;
       record(outcome_.moments[next_moment_++]);
     }
+  }
+
+  // Counts are those of the end, levels the means over the samples.
+  void end_releases(size_t samples) {
+    const uint64_t realized = outcome_.releases.realized, average = outcome_.releases.average;
+    outcome_.releases = policy_.releases();
+    outcome_.releases.realized = realized / samples;
+    outcome_.releases.average = average / samples;
+  }
+
+  void note_releases() {
+    const ReleaseReport now = policy_.releases();
+    outcome_.releases.realized += now.realized;
+    outcome_.releases.average += now.average;
   }
 
   void note_peak() {
@@ -218,7 +233,10 @@ class Simulation {
     moment.losses = policy_.losses();
     moment.footprint = policy_.footprint(moment.losses.metadata);
     note_peak();
-    if (moment.kind != MomentKind::sample) walk(moment);
+    if (moment.kind != MomentKind::sample)
+      walk(moment);
+    else
+      note_releases();
   }
 
   struct PageView {

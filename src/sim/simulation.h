@@ -52,6 +52,7 @@ struct Outcome {
   ClassCount classes[kLifetimeClasses];
   std::vector<uint8_t> chosen;  // by a policy that learns: the class of each placement
   std::vector<GateNote> gate;   // and what its gate decided
+  ReleaseReport releases;
 };
 
 struct RunOptions {

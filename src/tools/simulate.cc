@@ -24,6 +24,7 @@ struct Arguments {
   std::string learn;
   std::string pace;
   std::string steps;
+  std::string conf;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -51,7 +52,6 @@ void print_help() {
       "from\n"
       "                     what earlier runs left in a state file. Only for the policy llamalloc\n"
       "  --keep FILE        with these, write what was learned to this state file in the end\n"
-      "  --conf OPTIONS     with these, options of the process: segregate:always, ...\n"
       "  --learn TRACE      learn site and exact from this trace instead of the replayed one\n"
       "  --error SHARE      share of contexts that get a wrong class (0 to 1)\n"
       "  --error-objects    --error is a share of objects instead of contexts\n"
@@ -60,6 +60,7 @@ void print_help() {
       "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
       "                     count before them, of `ticks` and `worker`; without it, as recorded\n"
       "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
+      "  --conf OPTIONS     options of llamalloc, as in LLAMALLOC_CONF: segregate:always, ...\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -130,6 +131,7 @@ int parse(int argc, char** argv, Arguments* arguments) {
         arguments->learning.keep = optarg;
         break;
       case 'f':
+        arguments->conf = optarg;
         option_faults = 0;
         arguments->learning.process.parse(optarg, false, print_fault, "--conf");
         if (option_faults != 0) return 1 + 2;
@@ -236,6 +238,8 @@ int run(const Arguments& arguments) {
   const auto policy = learns ? make_learning_policy(*input, arguments.learning, &error)
                              : make_policy(arguments.policy);
   if (policy == nullptr) return failed(arguments.policy, error);
+  if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
+    return failed("--conf " + arguments.conf, error);
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
   if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))

@@ -78,7 +78,7 @@ class Setting:
     samples: int = 500
     pace: str | None = None  # a file: when things happened in a replay
     keep: str | None = None  # a state file for what was learned
-    conf: str | None = None  # options of a process that learns
+    conf: str | None = None  # options of llamalloc, as in LLAMALLOC_CONF
 
     def arguments(self) -> list[str]:
         """For the tool."""
