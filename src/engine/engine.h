@@ -130,6 +130,7 @@ class Engine {
   void keep_house(Nanos now);
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
+  size_t break_pages(Nanos before);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
   bool may_claim();

@@ -30,6 +30,16 @@ void Engine::look_at_outlivers(Nanos now, Nanos since) {
   });
 }
 
+size_t Engine::break_pages(Nanos before) {
+  const Breaking done = heap.pages().break_sparse({.before = before});
+  counters.add(Stat::pages_broken, done.pages);
+  counters.add(Stat::pages_unbreakable, done.refused);
+  counters.add(Stat::pages_mended, done.mended);
+  counters.add(Stat::break_nanos, static_cast<uint64_t>(done.break_time.n));
+  counters.add(Stat::mend_nanos, static_cast<uint64_t>(done.mend_time.n));
+  return done.given_back;
+}
+
 // Pages are broken later than empty ones go back: one in pieces is not as easily had again.
 void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
@@ -37,7 +47,7 @@ void Engine::keep_house(Nanos now) {
   last_house_ = now;
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
-  heap.pages().break_idle(now - Nanos{2 * release_delay().n});
+  break_pages(now - Nanos{2 * release_delay().n});
   if (placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
 }
 
@@ -52,7 +62,7 @@ Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.direct().release(Nanos::max()), heap.pages().break_idle(now)};
+          heap.direct().release(Nanos::max()), break_pages(now)};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

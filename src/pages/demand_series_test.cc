@@ -89,8 +89,10 @@ TEST(DemandSeries, EqualsBruteForceOverAMillionEvents) {
       const int64_t b = static_cast<int64_t>(random() % 513) - 256;
       const int64_t more = std::max<int64_t>(b, used - backed);
       backed += more;
-      const int64_t most = std::min<int64_t>(backed - used, 64), least = std::min<int64_t>(used, 64);
-      const int64_t u = static_cast<int64_t>(random() % static_cast<uint64_t>(most + least + 1)) - least;
+      const int64_t most = std::min<int64_t>(backed - used, 64),
+                    least = std::min<int64_t>(used, 64);
+      const int64_t u =
+          static_cast<int64_t>(random() % static_cast<uint64_t>(most + least + 1)) - least;
       used += u;
       series->change(more, u, now);
       naive.change(more, u, now);

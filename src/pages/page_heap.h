@@ -24,6 +24,7 @@
 
 #include "pages/page_pool.h"
 #include "pages/page_set.h"
+#include "pages/split_watch.h"
 
 namespace llamalloc {
 
@@ -46,7 +47,10 @@ struct Breaking {
   size_t left = 0;  // of pages that it would have broken, had the limit not been
   size_t pages = 0;
   size_t mended = 0;
-  size_t refused = 0;  // pages of which the system did not take everything
+  size_t refused =
+      0;  // pages of which the system did not take everything, or that it did not split
+  Nanos break_time{};
+  Nanos mend_time{};
 };
 
 // Not part of PageHeap, so that it can be stored with other zero-initialised tables.
@@ -73,6 +77,8 @@ class PageHeap {
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
+  // Whether the system may be asked how many pages it has split, which opens a file.
+  void count_splits(bool yes) { split_watch_.may_count(yes); }
 
   // Blocks for the group, at a multiple of `alignment` blocks; a null page: no memory.
   Place take(PageGroup group, Blocks blocks, uint32_t alignment) {
@@ -153,6 +159,8 @@ class PageHeap {
   bool is_small_with_holes() const;
   Place take_new(PageGroup group, Blocks blocks);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
+  bool part(HugePage* page, const BlockBits& rest);
+  void leave_whole(HugePage* page, const BlockBits& rest);
   bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
   void count_mended(const HugePage* page);
   // Calls f(set) for the set that the page is in, under the set's lock. The page may be promoted to
@@ -173,6 +181,7 @@ class PageHeap {
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
+  SplitWatch split_watch_;           // of the caller of break_sparse
 };
 
 }  // namespace llamalloc

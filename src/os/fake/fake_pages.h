@@ -22,6 +22,16 @@ class FakePages final : public PageSource {
     if (!huge) system_pages.advise_huge(address, bytes, false);  // tests count what is resident
   }
   void collapse(void*, size_t bytes) override { collapsed += bytes; }
+  // As a system whose pages are huge until they are split: a part that is discarded before stays
+  // charged.
+  bool split(void* address) override {
+    ++split_calls;
+    if (huge_until_split) ++counted.mappings;
+    if (huge_until_split && !refuse_split) ++counted.pages;
+    last_split = address;
+    return !no_split;
+  }
+  Splits splits() override { return counted; }
   bool discard(void* address, size_t bytes) override {
     if (!allow()) return false;
     ++discards;
@@ -59,6 +69,12 @@ class FakePages final : public PageSource {
   int huge_advice = 0;
   int small_advice = 0;
   size_t collapsed = 0;  // bytes
+  int split_calls = 0;
+  bool huge_until_split = true;
+  bool refuse_split = false;  // in silence, as for a page that another process has, too
+  bool no_split = false;      // with an error, as an old kernel
+  Splits counted{.known = true};
+  void* last_split = nullptr;
 
  private:
   bool add(size_t bytes) {
