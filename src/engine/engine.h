@@ -140,6 +140,7 @@ class Engine {
 
   Nanos last_house_{};
   Nanos last_busy_{};
+  Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};
 };

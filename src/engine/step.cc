@@ -32,6 +32,7 @@ void Engine::look_at_outlivers(Nanos now, Nanos since) {
 
 size_t Engine::break_pages(Nanos before) {
   const Breaking done = heap.pages().break_sparse({.before = before});
+  if (done.pages != 0) last_break_ = system.now();  // there may be more
   counters.add(Stat::pages_broken, done.pages);
   counters.add(Stat::pages_unbreakable, done.refused);
   counters.add(Stat::pages_mended, done.mended);
@@ -45,6 +46,7 @@ void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
   if (since < kHousekeeping) return;
   last_house_ = now;
+  heap.begin_epoch();
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
   break_pages(now - Nanos{2 * release_delay().n});
@@ -78,7 +80,7 @@ Nanos Engine::step(Nanos now, bool busy) {
   keep_house(now);
   give_memory_back(now);
   const bool idle_threads = empty_idle_caches(now);
-  if (heap.has_empty_pages()) last_busy_ = now;
+  if (heap.has_empty_pages() || last_break_ > last_busy_) last_busy_ = now;
   last_sleep_ = next_sleep(now, busy, idle_threads);
   dozing_.store(last_sleep_ > kShortSleep, std::memory_order_relaxed);
   return last_sleep_;

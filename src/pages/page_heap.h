@@ -106,7 +106,19 @@ class PageHeap {
   Breaking break_sparse(const BreakRules& rules);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
   // many. No lock is held in a system call.
-  size_t release(Nanos before, size_t retain) { return pool_.release(before, retain); }
+  size_t release(Nanos before, size_t retain) {
+    retain_.store(retain, std::memory_order_relaxed);
+    return pool_.release(before, retain);
+  }
+  // Gives back that many bytes of huge pages that are empty, however short a time, but keeps what
+  // the last release() was to keep. Returns the bytes.
+  size_t release_now(size_t bytes) {
+    const size_t pages = (bytes + kHugePageSize - 1) / kHugePageSize;
+    const size_t retain = retain_.load(std::memory_order_relaxed);
+    return pool_.release(Nanos::max(), retain, pages) * kHugePageSize;
+  }
+  // Whether a huge page got memory from the system since this was last asked.
+  bool has_grown() { return pool_.has_grown(); }
   // Gives the address space of all empty pages back too. True if there was any.
   bool give_up_space() { return pool_.give_up_space(); }
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
@@ -180,6 +192,7 @@ class PageHeap {
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
+  std::atomic<size_t> retain_{0};    // pages
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
   SplitWatch split_watch_;           // of the caller of break_sparse
 };

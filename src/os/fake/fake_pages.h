@@ -49,7 +49,10 @@ class FakePages final : public PageSource {
     return system_pages.unmap(address, bytes);
   }
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
-    return allow() ? system_pages.remap(address, old_bytes, new_bytes) : nullptr;
+    if (!allow() || refuse_remap) return nullptr;
+    void* moved = system_pages.remap(address, old_bytes, new_bytes);
+    if (moved != nullptr) mapped += new_bytes - old_bytes;
+    return moved;
   }
   size_t resident(const void* address, size_t bytes) override {
     return system_pages.resident(address, bytes);
@@ -62,6 +65,7 @@ class FakePages final : public PageSource {
   size_t mapped = 0;                    // bytes reserved and mapped
   size_t most_mapped = SIZE_MAX;        // a limit on address space
   bool refuse_unmap = false;            // as a filter of system calls may
+  bool refuse_remap = false;
   void (*on_release)(void*) = nullptr;  // called in each discard and unmap
   void* on_release_argument = nullptr;
   int discards = 0;

@@ -126,7 +126,14 @@ bool SystemPages::unmap(void* address, size_t bytes) {
 
 void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   const ErrnoKeeper keep;
-  void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  void* moved = mremap(address, old_bytes, new_bytes, 0);
+  if (moved != MAP_FAILED) return moved;
+  void* place = nullptr;
+  if (new_bytes >= kHugePageSize && reinterpret_cast<size_t>(address) % kHugePageSize == 0)
+    place = map_aligned(new_bytes, kHugePageSize, PROT_NONE);
+  // If it fails, the place may be somebody else's by now: it is not unmapped.
+  moved = place ? mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place)
+                : mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
