@@ -162,6 +162,7 @@ class Engine {
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
   void break_pages(Nanos now);
+  size_t count_breaking(const Breaking& done);
   void count_plan();
   void look_at_holds(Nanos now);
   void look_at_limits(Nanos now);
@@ -182,6 +183,7 @@ class Engine {
   Nanos last_change_{};    // of the page heap's level, as seen by the steps
   size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};
+  Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};
 };

@@ -142,7 +142,7 @@ TEST_F(ReleaseTest, WhatTheSystemRefusesIsCountedAndLosesNothing) {
   fill(), give(kStays), run(1);
   pages_.calls_left = 0;
   run(60);
-  EXPECT_GT(get(Stat::breaks_refused), 0u);
+  EXPECT_GT(get(Stat::pages_unbreakable), 0u);
   EXPECT_EQ(get(Stat::bytes_broken), 0u);
   pages_.calls_left = INT64_MAX;
   for (size_t i = 0; i < objects_.size(); i += kStays) EXPECT_NE(objects_[i], nullptr);

@@ -41,6 +41,17 @@ void Engine::count_plan() {
   counters.set(Stat::broken_by_rate, plan_.broken_by_rate());
 }
 
+size_t Engine::count_breaking(const Breaking& done) {
+  if (done.pages != 0) last_break_ = system.now();  // there may be more
+  counters.add(Stat::pages_broken, done.pages);
+  counters.add(Stat::bytes_broken, done.given_back);
+  counters.add(Stat::pages_unbreakable, done.refused);
+  counters.add(Stat::pages_mended, done.mended);
+  counters.add(Stat::break_nanos, static_cast<uint64_t>(done.break_time.n));
+  counters.add(Stat::mend_nanos, static_cast<uint64_t>(done.mend_time.n));
+  return done.given_back;
+}
+
 // Pages are broken later than empty ones go back: one in pieces is not as easily had again. Without
 // huge pages nothing is lost by it.
 void Engine::break_pages(Nanos now) {
@@ -61,10 +72,7 @@ void Engine::break_pages(Nanos now) {
                           .now = now,
                           .spared = forced ? now : now + window});
   if (huge) plan_.note(done.given_back, done.left);
-  counters.add(Stat::pages_broken, done.pages);
-  counters.add(Stat::bytes_broken, done.given_back);
-  counters.add(Stat::breaks_refused, done.refused);
-  counters.add(Stat::pages_mended, done.mended);
+  count_breaking(done);
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
   count_plan();
 }
@@ -91,6 +99,7 @@ void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
   if (since < kHousekeeping) return;
   last_house_ = now;
+  heap.begin_epoch();
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
   const size_t used = heap.pages().used_bytes();
@@ -114,7 +123,8 @@ Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.direct().release(Nanos::max()), heap.pages().break_idle(now)};
+          heap.direct().release(Nanos::max()),
+          count_breaking(heap.pages().break_sparse({.before = now}))};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which
@@ -132,7 +142,7 @@ Nanos Engine::step(Nanos now, bool busy) {
   keep_house(now);
   give_memory_back(now);
   const bool idle_threads = empty_idle_caches(now);
-  if (heap.has_empty_pages()) last_busy_ = now;
+  if (heap.has_empty_pages() || last_break_ > last_busy_) last_busy_ = now;
   last_sleep_ = next_sleep(now, busy, idle_threads);
   dozing_.store(last_sleep_ > kShortSleep, std::memory_order_relaxed);
   return last_sleep_;

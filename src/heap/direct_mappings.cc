@@ -23,6 +23,7 @@ Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
   Span* span = alignment <= natural ? take_last(size) : nullptr;
   if (alignment < natural) alignment = natural;
   if (span == nullptr) span = reuse(size, alignment);
+  if (span == nullptr) span = reshape(size, alignment);
   if (span == nullptr) span = make(size, alignment);
   if (span == nullptr) return nullptr;
   span->sampled = sampled;
@@ -54,6 +55,60 @@ Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   return span;
 }
 
+// A kept mapping of another size; null: none is near enough.
+Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
+  if (bytes < kHugePageSize || alignment > kHugePageSize) return nullptr;
+  Span* span = take_nearest(bytes);
+  if (span == nullptr) return nullptr;
+  if (!fit_to(span, bytes)) {
+    unmap(span);
+    return nullptr;
+  }
+  LockGuard guard(lock_);
+  count_in(span->bytes);
+  return span;
+}
+
+// Takes out the kept mapping that needs to grow or shrink least, within a factor of four.
+Span* DirectMappings::take_nearest(size_t bytes) {
+  LockGuard guard(lock_);
+  retire_last(system_.now_coarse());
+  Span** nearest = nullptr;
+  size_t distance = SIZE_MAX;
+  for (Span** link = &kept_; *link != nullptr; link = &(*link)->next_direct) {
+    const Span& span = **link;
+    const size_t apart = span.bytes > bytes ? span.bytes - bytes : bytes - span.bytes;
+    if (span.bytes < kHugePageSize || span.bytes < bytes / 4 || span.bytes / 4 > bytes) continue;
+    if (reinterpret_cast<uintptr_t>(span.base) % kHugePageSize != 0 || apart >= distance) continue;
+    nearest = link;
+    distance = apart;
+  }
+  if (nearest == nullptr) return nullptr;
+  Span* span = *nearest;
+  *nearest = span->next_direct;
+  --kept_count_;
+  add(kept_bytes_, size_t{0} - span->bytes);
+  return span;
+}
+
+// It is cut where a huge page ends, as the kernel frees nothing of one that it only unmaps in part.
+bool DirectMappings::fit_to(Span* span, size_t bytes) {
+  const size_t rounded = align_up(bytes, kHugePageSize);
+  const size_t target = rounded <= span->bytes && fits(rounded, bytes) ? rounded : bytes;
+  const size_t whole = align_down(target < span->bytes ? target : span->bytes, kHugePageSize);
+  return move_to(span, whole) && move_to(span, target);
+}
+
+bool DirectMappings::move_to(Span* span, size_t bytes) {
+  if (bytes == span->bytes) return true;
+  void* moved = system_.remap(span->base, span->bytes, bytes);
+  if (moved == nullptr) return false;
+  if (bytes > span->bytes) grown_.store(true, std::memory_order_relaxed);
+  span->base = static_cast<char*>(moved);
+  span->bytes = bytes;
+  return map_.cover(moved, 1, system_);
+}
+
 Span* DirectMappings::make(size_t bytes, size_t alignment) {
   if (!pages_.may_grow(bytes) && (release(Nanos::max()) == 0 || !pages_.may_grow(bytes)))
     return nullptr;
@@ -72,6 +127,7 @@ Span* DirectMappings::make(size_t bytes, size_t alignment) {
   span->base = static_cast<char*>(start);
   span->fresh = true;
   span->bytes = bytes;
+  grown_.store(true, std::memory_order_relaxed);
   return span;
 }
 
@@ -187,16 +243,40 @@ size_t DirectMappings::release(Nanos before) {
     if (freed == seen_freed_ || before == Nanos::max()) retire_last(before);
     seen_freed_ = freed;
   }
-  for (size_t bytes = 0;;) {
-    Span* oldest;
-    {
-      LockGuard guard(lock_);
-      oldest = take_oldest(before);
-    }
-    if (oldest == nullptr) return bytes;
-    bytes += oldest->bytes;
-    unmap(oldest);
+  size_t bytes = 0;
+  while (const size_t more = unmap_oldest(before)) bytes += more;
+  return bytes;
+}
+
+// Returns its bytes; 0: none was freed up to `before`.
+size_t DirectMappings::unmap_oldest(Nanos before) {
+  Span* oldest;
+  {
+    LockGuard guard(lock_);
+    oldest = take_oldest(before);
   }
+  if (oldest == nullptr) return 0;
+  const size_t bytes = oldest->bytes;
+  unmap(oldest);
+  return bytes;
+}
+
+size_t DirectMappings::release_now(size_t bytes) {
+  size_t gone = 0;
+  while (gone < bytes) {
+    const size_t more = unmap_oldest(Nanos::max());
+    if (more == 0 && !retire_last_now()) break;
+    gone += more;
+  }
+  return gone;
+}
+
+// False: there was none.
+bool DirectMappings::retire_last_now() {
+  LockGuard guard(lock_);
+  if (last_.load(std::memory_order_relaxed) == 0) return false;
+  retire_last(system_.now_coarse());
+  return true;
 }
 
 // A mapping that the system refuses to take (a filter; it would split one mapping too many) stays

@@ -3,7 +3,11 @@
 //
 //   allocate --> in use --> freed last --> freed before and kept, newest first --> unmapped
 //                              |              |
-//                              +--------------+--> serves the next request of about its size
+//                              +--------------+--> serves the next request of about its size;
+//                                                  resized, the next one of another size
+//
+// A freed mapping that is resized keeps the memory that it has: the system need not take that back,
+// zero it and hand it out again. Its huge pages move whole.
 //
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
 // with the mappings in use. The worker unmaps kept mappings after a while. The mapping freed last
@@ -55,6 +59,13 @@ class DirectMappings {
   // Unmaps mappings freed up to `before`. Unmaps the one freed last only if nothing was freed since
   // the previous call. Returns the bytes.
   size_t release(Nanos before);
+  // Unmaps kept mappings, the oldest first, until that many bytes are gone or nothing is kept.
+  size_t release_now(size_t bytes);
+  // Whether a mapping was made since this was last asked.
+  bool has_grown() {
+    return grown_.load(std::memory_order_relaxed) &&
+           grown_.exchange(false, std::memory_order_relaxed);
+  }
 
   // Hints, read without the lock. kept: freed mappings that still have memory.
   size_t bytes() const { return less(bytes_, bytes_of(last_.load(std::memory_order_relaxed))); }
@@ -96,6 +107,10 @@ class DirectMappings {
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
   void retire_last(Nanos freed) REQUIRES(lock_);
   Span* reuse(size_t bytes, size_t alignment);
+  Span* reshape(size_t bytes, size_t alignment);
+  Span* take_nearest(size_t bytes);
+  bool fit_to(Span* span, size_t bytes);
+  bool move_to(Span* span, size_t bytes);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);
@@ -103,6 +118,8 @@ class DirectMappings {
   void keep_older(Span* span);
   void keep(Span* span) REQUIRES(lock_);
   Span* take_oldest(Nanos before) REQUIRES(lock_);
+  size_t unmap_oldest(Nanos before);
+  bool retire_last_now();
   void unmap(Span* span);
   struct Gone {
     size_t bytes = 0;
@@ -148,6 +165,7 @@ class DirectMappings {
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};
+  std::atomic<bool> grown_{false};
 };
 
 }  // namespace llamalloc

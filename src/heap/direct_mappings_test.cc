@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -40,7 +42,7 @@ TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
   EXPECT_EQ(map_->find(base), nullptr);
   EXPECT_EQ(direct_.kept_bytes(), size_t{9} << 20);
   Span* small = allocate(2 << 20, 1, false);
-  EXPECT_NE(small->base, base) << "wastes too much";
+  EXPECT_NE(small->base, base) << "wastes too much, and is not near enough to be cut";
   span = allocate((9 << 20) - 5000, 1, true);
   EXPECT_EQ(span->base, base);
   EXPECT_EQ(map_->find(base), span);
@@ -81,6 +83,51 @@ TEST_F(DirectMappingsTest, AnAlignedMappingIsReusedToo) {
   char* const base = span->base;
   deallocate(span);
   EXPECT_EQ(allocate(3 << 20, kAlignment, false)->base, base);
+}
+
+// What it has of huge pages it keeps, wherever it moves.
+TEST_F(DirectMappingsTest, AFreedMappingServesAnotherSizeResized) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  for (const size_t from : {5 * kMiB, 7 * kMiB, 24 * kMiB})
+    for (const size_t to : {6 * kMiB, 9 * kMiB + kSmallPage, 17 * kMiB, 25 * kMiB}) {
+      Span* span = allocate(from, 1, false);
+      memset(span->base, 7, from);
+      deallocate(span);
+      span = allocate(to, 1, true);
+      ASSERT_NE(span, nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(span->base) % kHugePageSize, 0u);
+      EXPECT_EQ(map_->find(span->base), span);
+      EXPECT_FALSE(span->fresh);
+      EXPECT_GE(span->bytes, to);
+      EXPECT_LE(span->bytes, to + to / 8);
+      EXPECT_EQ(span->base[0], 7) << "its memory was kept";
+      for (size_t i = std::min(from, to); i < to; i += kSmallPage)
+        ASSERT_TRUE(span->base[i] == 0 || span->base[i] == 7);
+      EXPECT_EQ(direct_.kept_bytes(), 0u);
+      EXPECT_EQ(direct_.bytes(), span->bytes);
+      deallocate(span);
+      direct_.release(Nanos::max());
+      EXPECT_TRUE(direct_.is_consistent());
+    }
+  EXPECT_EQ(direct_.bytes(), 0u);
+}
+
+TEST_F(DirectMappingsTest, ASystemThatDoesNotResizeGivesANewMapping) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  for (const size_t to : {4 * kMiB, 17 * kMiB}) {
+    Span* span = allocate(9 * kMiB, 1, false);
+    deallocate(span);
+    system_.refuse_remap = true;
+    span = allocate(to, 1, false);
+    system_.refuse_remap = false;
+    ASSERT_NE(span, nullptr);
+    EXPECT_TRUE(span->fresh);
+    EXPECT_EQ(direct_.kept_bytes(), 0u);
+    EXPECT_EQ(direct_.bytes(), to);
+    deallocate(span);
+    direct_.release(Nanos::max());
+  }
+  EXPECT_TRUE(direct_.is_consistent());
 }
 
 // Where one that grew lies nobody chose.

@@ -34,8 +34,14 @@ size_t less(size_t all, size_t part) {
 
 }  // namespace
 
+size_t Heap::take(int bin, void** out, size_t n) {
+  const size_t taken = take_from_bin(bin, out, n);
+  settle();
+  return taken;
+}
+
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take(int bin_index, void** out, size_t n) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
   size_t taken = take_from_depot(bin, bin_index, out + n, n);
@@ -212,10 +218,29 @@ PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t align
   return place;
 }
 
+// Empty pages first: a mapping that is kept would have served, had it fitted.
+void Heap::give_back_for_growth() {
+  const size_t backed = backed_bytes(), peak = peak_.value();
+  if (backed > peak) {
+    const size_t need = backed - peak;
+    if (pages_.has_empty() || drain_parked() != 0) pages_.release_now(need);
+    const size_t left = less(backed_bytes(), peak);
+    if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left);
+  }
+  peak_.raise(backed_bytes());
+}
+
 // ----- Runs and direct mappings -----
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
-  if (bytes > kRunMax || alignment > kRunMax) return direct_.allocate(bytes, alignment, sampled);
+  Span* span = bytes > kRunMax || alignment > kRunMax
+                   ? direct_.allocate(bytes, alignment, sampled)
+                   : allocate_run(bytes, alignment, group, sampled);
+  settle();
+  return span;
+}
+
+Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
   Span* span = alignment <= kBlockSize ? parked_.take(group, blocks) : nullptr;
   if (span != nullptr) {

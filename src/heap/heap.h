@@ -9,6 +9,10 @@
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
 // No system call happens under a bin's lock, except for new pages.
+//
+// Need comes first: when the heap grows beyond its recent peak, what is empty elsewhere goes back to
+// the system at once, before the new memory is touched. So what one kind of objects has left does
+// not add to what the next one takes.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +20,7 @@
 #include "heap/bin_number.h"
 #include "heap/direct_mappings.h"
 #include "heap/parked_runs.h"
+#include "heap/recent_peak.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 #include "pages/page_heap.h"
@@ -142,6 +147,12 @@ class Heap {
   }
   // Returns the slots of all depots to their spans; same result as give().
   void* drain_depots();
+  // Memory of huge pages and mappings, free or not; a hint.
+  size_t backed_bytes() const {
+    return pages_.demand().level().backed + direct_.bytes() + direct_.kept_bytes();
+  }
+  // Once a second, by the worker: the peak of late is that of this second and the one before.
+  void begin_epoch() { peak_.next(backed_bytes()); }
   // Bytes in the depots; a hint.
   size_t depot_bytes() const { return depot_bytes_.load(std::memory_order_relaxed); }
   // How much all threads together may cache, in bytes.
@@ -255,9 +266,16 @@ class Heap {
   void count_freed(Bin& bin, Span* span, uint32_t freed) REQUIRES(bin.lock);
   void free_span(Span* span);
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
+  Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   size_t drain_parked();
+  size_t take_from_bin(int bin, void** out, size_t n);
+  // After each growth, without a lock.
+  void settle() {
+    if (pages_.has_grown() | direct_.has_grown()) give_back_for_growth();
+  }
+  void give_back_for_growth();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
 
   PageSource& system_;
@@ -269,6 +287,7 @@ class Heap {
   DirectMappings direct_;
   ParkedRuns parked_;
   std::atomic<size_t> depot_bytes_{0};
+  RecentPeak peak_;  // of backed_bytes()
 };
 
 }  // namespace llamalloc

@@ -13,6 +13,14 @@
 
 namespace llamalloc {
 
+// Huge pages, and mappings of huge pages, that the system has split into small pages since it
+// started, for all processes.
+struct Splits {
+  uint64_t pages = 0;
+  uint64_t mappings = 0;
+  bool known = false;  // whether the system says it
+};
+
 class PageSource {
  public:
   // Address space without memory, aligned to `alignment` (a power of two), or null.
@@ -23,12 +31,19 @@ class PageSource {
   virtual void advise_huge(void* address, size_t bytes, bool huge) = 0;
   // Replaces small pages by a huge page and keeps their contents; the system may decline.
   virtual void collapse(void*, size_t) {}
+  // Splits the huge page around the small page at `address`, and keeps its contents. Else what is
+  // discarded of a huge page stays charged until the system splits it under pressure
+  // (docs/release.md). False: the system cannot. It may also decline in silence: see splits().
+  virtual bool split(void*) { return true; }
+  // Opens a file in Linux.
+  virtual Splits splits() { return {}; }
   // Gives the memory back, keeps the space; it reads as zero afterwards.
   virtual bool discard(void* address, size_t bytes) = 0;
   // A new readable and writable mapping; unmap returns its address space and memory.
   virtual void* map(size_t bytes, size_t alignment) = 0;
   virtual bool unmap(void* address, size_t bytes) = 0;
-  // Resizes a mapping made by map(), moving it if necessary; null: unchanged.
+  // Resizes a mapping made by map(), moving it if necessary; null: unchanged. One that is aligned to
+  // a huge page stays so, unless address space is scarce.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }
@@ -47,6 +62,8 @@ class SystemPages final : public PageSource {
   bool commit(void* address, size_t bytes) override;
   void advise_huge(void* address, size_t bytes, bool huge) override;
   void collapse(void* address, size_t bytes) override;
+  bool split(void* address) override;
+  Splits splits() override;
   bool discard(void* address, size_t bytes) override;
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;

@@ -52,7 +52,7 @@ bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
 void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
   HugePage* page = chosen->page;
   chosen->rest = set.take_rest(page);
-  page->broken = true;
+  if (!page->broken) set.mark_broken(page, true);
 }
 
 // The best ones first; the worst leaves if there is no room.
@@ -85,7 +85,8 @@ void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
   chosen->broken_count = kept;
 }
 
-Chosen choose(PageSet& set, const BreakRules& rules, bool huge, size_t* room, size_t* in_pieces) {
+Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, size_t* room,
+              size_t* in_pieces) {
   Chosen chosen;
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
@@ -94,10 +95,10 @@ Chosen choose(PageSet& set, const BreakRules& rules, bool huge, size_t* room, si
       chosen.mended[chosen.mended_count++] = page;
     else if (page->broken)
       chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-    if (is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
+    if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
   keep_within(&chosen, huge, room, in_pieces);
-  for (size_t i = 0; i < chosen.mended_count; ++i) chosen.mended[i]->broken = false;
+  for (size_t i = 0; i < chosen.mended_count; ++i) set.mark_broken(chosen.mended[i], false);
   for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;
 }
@@ -111,31 +112,57 @@ void PageHeap::count_mended(const HugePage* page) {
 
 Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
+  split_watch_.begin_round();
   Breaking done;
   size_t in_pieces = 0, unbacked = 0, room = rules.limit;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      const Chosen chosen = choose(set, rules, huge, &room, &in_pieces);
+      const bool may_break = !huge || !split_watch_.is_resting();
+      const Chosen chosen = choose(set, rules, huge, may_break, &room, &in_pieces);
       unbacked += chosen.unbacked;
       done.left += chosen.candidates;
       done.mended += chosen.mended_count;
       for (size_t i = 0; i < chosen.mended_count; ++i) count_mended(chosen.mended[i]);
+      const Nanos started = system_.now();
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
+      const Nanos mended = chosen.mended_count != 0 ? system_.now() : started;
+      done.mend_time = done.mend_time + (mended - started);
       for (size_t i = 0; i < chosen.broken_count; ++i) {
         const Broken& broken = chosen.broken[i];
-        if (huge) system_.advise_huge(broken.page->base, kHugePageSize, false);
-        const bool whole = give_rest_back(broken.page, broken.rest, broken.backed);
+        const bool parted = !huge || part(broken.page, broken.rest);
+        const bool whole = parted ? give_rest_back(broken.page, broken.rest, broken.backed) : false;
+        if (!parted) leave_whole(broken.page, broken.rest);
         if (whole) done.given_back += broken.gain;
         ++(whole ? done.pages : done.refused);
       }
+      if (chosen.broken_count != 0) done.break_time = done.break_time + (system_.now() - mended);
     }
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
 }
 
 // No lock is held meanwhile. A huge page would be filled again by the system, had it not been asked
-// for small ones before. False: the system refused some of it.
+// for small ones before.
+bool PageHeap::part(HugePage* page, const BlockBits& rest) {
+  if (split_watch_.is_resting()) return false;
+  const uint32_t first = rest.next(0, true);
+  const size_t bytes = (rest.next(first, false) - first) * kBlockSize;
+  system_.advise_huge(page->base, kHugePageSize, false);
+  return split_watch_.part(system_, page->base + first * kBlockSize, bytes);
+}
+
+// The page could not be split: it is what it was.
+void PageHeap::leave_whole(HugePage* page, const BlockBits& rest) {
+  system_.advise_huge(page->base, kHugePageSize, true);
+  with_set_of(page, [&](PageSet& set) {
+    set.lock().assert_held();
+    set.mark_broken(page, false);
+    if (set.give_rest(page, rest, false)) pool_.put_empty(page, system_.now_coarse());
+  });
+}
+
+// No lock is held meanwhile. False: the system refused some of it.
 bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before) {
   bool clean = true;
   for (uint32_t first = rest.next(0, true); first < kBlocksPerHugePage;) {

@@ -134,6 +134,101 @@ TEST_F(BrokenPagesTest, ASystemThatRefusesCostsNothing) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+TEST_F(BrokenPagesTest, AHugePageIsSplitInItsFreePart) {
+  const PageHeap::Place kept = nearly_empty_page();
+  break_pages();
+  EXPECT_EQ(system_.split_calls, 1);
+  EXPECT_GE(system_.last_split, kept.start() + kKept.bytes());
+}
+
+// Else the system gives back what the figures say only when it likes.
+TEST_F(BrokenPagesTest, APageThatTheSystemDoesNotSplitStaysWhole) {
+  const PageHeap::Place kept = nearly_empty_page();
+  const int huge = system_.huge_advice, small = system_.small_advice;
+  system_.refuse_split = true;
+  EXPECT_EQ(break_pages(), 0u);
+  EXPECT_FALSE(kept.page->broken);
+  EXPECT_EQ(kept.page->used_blocks, kKept.n);
+  EXPECT_EQ(system_.huge_advice - huge, system_.small_advice - small);
+  EXPECT_TRUE(pages_.is_consistent());
+  const PageHeap::Place half = take(kHalf);
+  EXPECT_EQ(half.page, kept.page);
+  EXPECT_FALSE(half.fresh);
+}
+
+TEST_F(BrokenPagesTest, WhereTheSystemCannotSplitNothingIsBroken) {
+  const PageHeap::Place kept = nearly_empty_page();
+  system_.no_split = true;
+  EXPECT_EQ(break_pages(), 0u);
+  EXPECT_FALSE(kept.page->broken);
+}
+
+TEST_F(BrokenPagesTest, APageThatConsistedOfSmallOnesIsNotSplit) {
+  const PageHeap::Place kept = nearly_empty_page();
+  system_.huge_until_split = false;
+  EXPECT_GT(break_pages(), 0u);
+  EXPECT_TRUE(kept.page->broken);
+}
+
+TEST_F(BrokenPagesTest, WhereNobodyCountsSplitsTheyAreTrusted) {
+  for (const bool may_ask : {true, false}) {
+    const PageHeap::Place kept = nearly_empty_page();
+    system_.refuse_split = true;
+    system_.counted.known = !may_ask;
+    pages_.count_splits(may_ask);
+    EXPECT_GT(break_pages(), 0u);
+    EXPECT_TRUE(kept.page->broken);
+    pages_.give(kept.page, kept.start(), kKept);
+    pages_.release(Nanos::max(), 0);
+  }
+}
+
+TEST_F(BrokenPagesTest, AfterRefusalsItTriesEverMoreRarely) {
+  nearly_empty_page();
+  system_.refuse_split = true;
+  int tries[3];
+  for (int& n : tries) {
+    const int before = system_.split_calls;
+    for (int round = 0; round < 100; ++round) break_pages();
+    n = system_.split_calls - before;
+  }
+  EXPECT_LT(tries[0], 15);
+  EXPECT_LE(tries[1], 2);
+  EXPECT_LE(tries[2], 2);
+  system_.refuse_split = false;
+  size_t given_back = 0;
+  for (int round = 0; round < 300; ++round) given_back += break_pages();
+  EXPECT_GT(given_back, 0u) << "a child that had the page may have ended";
+}
+
+TEST_F(BrokenPagesTest, ABrokenPageIsFilledLast) {
+  const HugePage* broken = nearly_empty_page().page;
+  const PageHeap::Place full = take(Blocks{kBlocksPerHugePage});
+  break_pages();
+  ASSERT_TRUE(broken->broken);
+  give(full, kHalf);
+  EXPECT_GT(full.page->base, broken->base);
+  EXPECT_EQ(take(kQuarter).page, full.page) << "though it lies higher";
+  EXPECT_EQ(take(kQuarter).page, full.page);
+  EXPECT_EQ(take(kQuarter).page, broken) << "before a new page";
+}
+
+// The last block is freed while the system refuses.
+TEST_F(BrokenPagesTest, APageThatBecomesEmptyMeanwhileIsNotLost) {
+  Interruption state{&pages_, nearly_empty_page(), {}};
+  system_.refuse_split = true;
+  system_.on_release_argument = &state;
+  system_.on_release = [](void* argument) {
+    auto& now = *static_cast<Interruption*>(argument);
+    now.pages->give(now.kept.page, now.kept.start(), kKept);
+  };
+  EXPECT_EQ(break_pages(), 0u);
+  system_.on_release = nullptr;
+  EXPECT_EQ(pages_.in_use(), 0u);
+  EXPECT_EQ(pages_.counts().empty_backed, 1u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 class SmallPagesTest : public BrokenPagesTest {
  protected:
   SmallPagesTest() { pages_.grant_huge_pages(false); }

@@ -24,6 +24,7 @@
 
 #include "pages/page_pool.h"
 #include "pages/page_set.h"
+#include "pages/split_watch.h"
 
 namespace llamalloc {
 
@@ -46,7 +47,10 @@ struct Breaking {
   size_t left = 0;  // of pages that it would have broken, had the limit not been
   size_t pages = 0;
   size_t mended = 0;
-  size_t refused = 0;  // pages of which the system did not take everything
+  size_t refused =
+      0;  // pages of which the system did not take everything, or that it did not split
+  Nanos break_time{};
+  Nanos mend_time{};
 };
 
 // Not part of PageHeap, so that it can be stored with other zero-initialised tables.
@@ -73,6 +77,8 @@ class PageHeap {
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
+  // Whether the system may be asked how many pages it has split, which opens a file.
+  void count_splits(bool yes) { split_watch_.may_count(yes); }
 
   // Blocks for the group, at a multiple of `alignment` blocks; a null page: no memory.
   Place take(PageGroup group, Blocks blocks, uint32_t alignment) {
@@ -100,7 +106,19 @@ class PageHeap {
   Breaking break_sparse(const BreakRules& rules);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
   // many. No lock is held in a system call.
-  size_t release(Nanos before, size_t retain) { return pool_.release(before, retain); }
+  size_t release(Nanos before, size_t retain) {
+    retain_.store(retain, std::memory_order_relaxed);
+    return pool_.release(before, retain);
+  }
+  // Gives back that many bytes of huge pages that are empty, however short a time, but keeps what
+  // the last release() was to keep. Returns the bytes.
+  size_t release_now(size_t bytes) {
+    const size_t pages = (bytes + kHugePageSize - 1) / kHugePageSize;
+    const size_t retain = retain_.load(std::memory_order_relaxed);
+    return pool_.release(Nanos::max(), retain, pages) * kHugePageSize;
+  }
+  // Whether a huge page got memory from the system since this was last asked.
+  bool has_grown() { return pool_.has_grown(); }
   // Gives the address space of all empty pages back too. True if there was any.
   bool give_up_space() { return pool_.give_up_space(); }
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
@@ -164,6 +182,8 @@ class PageHeap {
   bool is_small_with_holes() const;
   Place take_new(PageGroup group, Blocks blocks);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
+  bool part(HugePage* page, const BlockBits& rest);
+  void leave_whole(HugePage* page, const BlockBits& rest);
   bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
   void count_mended(const HugePage* page);
   // Calls f(set) for the set that the page is in, under the set's lock. The page may be promoted to
@@ -185,7 +205,9 @@ class PageHeap {
   std::atomic<bool> fills_unknown_{true};
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
+  std::atomic<size_t> retain_{0};    // pages
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
+  SplitWatch split_watch_;           // of the caller of break_sparse
 };
 
 }  // namespace llamalloc

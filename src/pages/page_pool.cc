@@ -51,6 +51,7 @@ HugePage* PagePool::back_another() {
   page->broken = !gets_huge_pages();
   note_backed(page->backed_blocks());
   ++counts_.acquired;
+  grown_.store(true, std::memory_order_relaxed);
   return page;
 }
 
@@ -72,9 +73,9 @@ HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
   return page;
 }
 
-size_t PagePool::release(Nanos before, size_t retain) {
+size_t PagePool::release(Nanos before, size_t retain, size_t most) {
   size_t released = 0;
-  while (HugePage* page = take_oldest(before, retain)) {
+  while (HugePage* page = released < most ? take_oldest(before, retain) : nullptr) {
     const bool done = system_.discard(page->base, kHugePageSize);
     if (done) system_.discard(page->records, kPageRecordBytes);  // it has no spans
     if (done && page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);

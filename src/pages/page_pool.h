@@ -51,8 +51,13 @@ class PagePool {
   void put_empty(HugePage* page, Nanos now);
 
   // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No
-  // system call happens under the lock. Returns the pages given back.
-  size_t release(Nanos before, size_t retain);
+  // system call happens under the lock. Returns the pages given back, at most `most`.
+  size_t release(Nanos before, size_t retain, size_t most = SIZE_MAX);
+  // Whether a page got memory from the system since this was last asked.
+  bool has_grown() {
+    return grown_.load(std::memory_order_relaxed) &&
+           grown_.exchange(false, std::memory_order_relaxed);
+  }
 
   // Also returns the address space of all empty pages, and space without pages yet. Used when the
   // system refuses a mapping. True if there was any.
@@ -143,6 +148,7 @@ class PagePool {
   ReuseGaps gaps_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
+  std::atomic<bool> grown_{false};
 };
 
 }  // namespace llamalloc

@@ -11,20 +11,26 @@ int PageSet::bucket_of(uint32_t longest_run) {
 
 void PageSet::add(HugePage* page) {
   page->set = this;
-  buckets_[bucket_of(page->longest_run)].insert(page);
+  bucket_with(page).insert(page);
   count(1);
 }
 
 void PageSet::remove(HugePage* page) {
-  buckets_[bucket_of(page->longest_run)].remove(page);
+  bucket_with(page).remove(page);
   count(-1);
 }
 
+void PageSet::mark_broken(HugePage* page, bool broken) {
+  bucket_with(page).remove(page);
+  page->broken = broken;
+  bucket_with(page).insert(page);
+}
+
 // Every page in a bucket above that of n fits; of n's own bucket only the lowest page is tried.
-HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment) const {
+HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, bool broken) const {
   HugePage* best = nullptr;
   for (int b = bucket_of(blocks.n); b < kBuckets; ++b) {
-    HugePage* page = buckets_[b].min();
+    HugePage* page = buckets_[broken][b].min();
     if (page == nullptr || (best && best->base < page->base)) continue;
     if (page->longest_run < blocks.n) continue;
     if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
@@ -34,9 +40,10 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment) const {
 }
 
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment) {
-  HugePage* page = lowest_fit(blocks, alignment);
+  HugePage* page = lowest_fit(blocks, alignment, false);
+  if (page == nullptr) page = lowest_fit(blocks, alignment, true);
   if (page == nullptr) return {};
-  buckets_[bucket_of(page->longest_run)].remove(page);
+  bucket_with(page).remove(page);
   return take_from(page, blocks, alignment);
 }
 
@@ -62,12 +69,12 @@ PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignm
   place.newly_backed = soil(page, first, blocks.n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + blocks.n);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  buckets_[bucket_of(page->longest_run)].insert(page);
+  bucket_with(page).insert(page);
   return place;
 }
 
 bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) {
-  buckets_[bucket_of(page->longest_run)].remove(page);
+  bucket_with(page).remove(page);
   page->used = used;
   page->used_blocks = static_cast<uint16_t>(used_blocks);
   page->longest_run = static_cast<uint16_t>(used.longest_clear());
@@ -75,7 +82,7 @@ bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks)
     count(-1);
     return true;
   }
-  buckets_[bucket_of(page->longest_run)].insert(page);
+  bucket_with(page).insert(page);
   return false;
 }
 
@@ -86,14 +93,14 @@ bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
 }
 
 BlockBits PageSet::take_rest(HugePage* page) {
-  buckets_[bucket_of(page->longest_run)].remove(page);
+  bucket_with(page).remove(page);
   BlockBits rest;
   rest.set(0, kBlocksPerHugePage);
   rest.clear(page->used);
   page->used.set(0, kBlocksPerHugePage);
   page->used_blocks = kBlocksPerHugePage;
   page->longest_run = 0;
-  buckets_[bucket_of(0)].insert(page);
+  bucket_with(page).insert(page);
   return rest;
 }
 
@@ -109,26 +116,27 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
   const uint32_t from = first + old_blocks.n;
   const uint32_t more = new_blocks.n - old_blocks.n;
   if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
-  buckets_[bucket_of(page->longest_run)].remove(page);
+  bucket_with(page).remove(page);
   page->used.set(from, more);
   *newly_backed = soil(page, from, more);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + more);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  buckets_[bucket_of(page->longest_run)].insert(page);
+  bucket_with(page).insert(page);
   return true;
 }
 
 bool PageSet::is_consistent() {
   bool good = true;
   uint32_t pages = 0;
-  for (int b = 0; b < kBuckets; ++b) {
-    good &= buckets_[b].is_consistent();
-    buckets_[b].for_each([&](HugePage* page) {
-      ++pages;
-      good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
-              bucket_of(page->longest_run) == b;
-    });
-  }
+  for (auto& buckets : buckets_)
+    for (auto& bucket : buckets) {
+      good &= bucket.is_consistent();
+      bucket.for_each([&](HugePage* page) {
+        ++pages;
+        good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
+                &bucket_with(page) == &bucket;
+      });
+    }
   return good && pages == pages_.load(std::memory_order_relaxed);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The huge pages in use for one page group, and the choice of blocks in them.
 //
-//   buckets_[b]: pages whose longest run of free blocks is in [2^b, 2^(b+1)), lowest address first
-//   full_: pages without a free block
+//   buckets_[broken][b]: pages whose longest run of free blocks is in [2^(b-1), 2^b), lowest
+//                        address first; b = 0: pages without a free block
 //
 // A request for n blocks takes the lowest-addressed page that certainly fits, so that high pages
-// become empty (docs/heap_policy.md, H3). Inside the page it takes the lowest blocks.
+// become empty (docs/heap_policy.md, H3); a broken one only if no other fits, so that those become
+// empty. Inside the page it takes the lowest blocks.
 // Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
 #pragma once
 
@@ -40,6 +41,8 @@ class PageSet {
   // them. clean: they read as zero now. Same result as give_back.
   BlockBits take_rest(HugePage* page) REQUIRES(lock_);
   bool give_rest(HugePage* page, const BlockBits& rest, bool clean) REQUIRES(lock_);
+  // page->broken changes only so while the page is in the set.
+  void mark_broken(HugePage* page, bool broken) REQUIRES(lock_);
   void add(HugePage* page) REQUIRES(lock_);
   // Before another set's add(). The caller keeps this set's lock until then: page->set still names
   // this set, so a thread that gives back blocks of the page waits for this lock.
@@ -47,7 +50,8 @@ class PageSet {
 
   template <typename F>
   void for_each(F&& f) REQUIRES(lock_) {
-    for (auto& bucket : buckets_) bucket.for_each(f);
+    for (auto& buckets : buckets_)
+      for (auto& bucket : buckets) bucket.for_each(f);
   }
 
   // Any page for which f(page) holds, or null.
@@ -68,7 +72,10 @@ class PageSet {
  private:
   static constexpr int kBuckets = 10;  // 0: full; 1 + log2 of the longest run else
   static int bucket_of(uint32_t longest_run);
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment) const REQUIRES(lock_);
+  AddressHeap<HugePage>& bucket_with(const HugePage* page) REQUIRES(lock_) {
+    return buckets_[page->broken][bucket_of(page->longest_run)];
+  }
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, bool broken) const REQUIRES(lock_);
   void count(int32_t change) REQUIRES(lock_) {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);
@@ -78,7 +85,7 @@ class PageSet {
   bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) REQUIRES(lock_);
 
   Lock lock_{LockRank::page_set};
-  AddressHeap<HugePage> buckets_[kBuckets] GUARDED_BY(lock_);
+  AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
   std::atomic<uint32_t> pages_{0};
 };
 

@@ -54,7 +54,7 @@ class Run {
 
  private:
   void step() {
-    switch (input_.byte() % 6) {
+    switch (input_.byte() % 7) {
       case 0:
         return open();
       case 1:
@@ -64,6 +64,8 @@ class Run {
         return give_back();
       case 4:
         return extend();
+      case 5:
+        return change_broken();
       default:
         return move_out_and_in();
     }
@@ -86,10 +88,17 @@ class Run {
   void take() {
     const uint32_t n = 1 + input_.below(kBlocksPerHugePage), alignment = 1u << input_.below(8);
     const PageSet::Place place = set_.take(Blocks{n}, alignment);
-    if (place.page != nullptr) return note(place, n, alignment);
-    // Of the buckets above that of n, the lowest page fits every run without alignment.
+    // Of the buckets above that of n, the lowest page fits every run without alignment. A broken
+    // page serves only if no other does.
     for (uint32_t page = 0; page < kPages && alignment == 1; ++page)
-      CHECK(naive_.empty(page) || naive_.lowest(page, 2 * n, 1) == kBlocksPerHugePage);
+      CHECK((place.page != nullptr && !(place.page->broken && !pages_[page].broken)) ||
+            naive_.empty(page) || naive_.lowest(page, 2 * n, 1) == kBlocksPerHugePage);
+    if (place.page != nullptr) note(place, n, alignment);
+  }
+
+  void change_broken() {
+    const uint32_t page = input_.below(kPages);
+    if (!naive_.empty(page)) set_.mark_broken(&pages_[page], !pages_[page].broken);
   }
 
   void give_back() {

@@ -44,7 +44,9 @@ void do_own_work(Nanos now) REQUIRES(background.work_lock) {
 void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
-  if (!process_world.program_filters_calls()) look_at_huge_page_switch();
+  const bool filtered = process_world.program_filters_calls();
+  if (!filtered) look_at_huge_page_switch();
+  process.heap.pages().count_splits(!filtered);
   background.contexts.queue().rest(process.system);
   if (background.symboliser != nullptr) background.symboliser->rest();
 }

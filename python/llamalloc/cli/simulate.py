@@ -47,7 +47,7 @@ def simulate(
     conf: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY:VALUE,...", help="`online`, `state`: options, as segregate:always."
+            metavar="KEY:VALUE,...", help="Options of llamalloc, such as segregate:always."
         ),
     ] = None,
     pictures: Annotated[

@@ -22,6 +22,16 @@ class FakePages final : public PageSource {
     if (!huge) system_pages.advise_huge(address, bytes, false);  // tests count what is resident
   }
   void collapse(void*, size_t bytes) override { collapsed += bytes; }
+  // As a system whose pages are huge until they are split: a part that is discarded before stays
+  // charged.
+  bool split(void* address) override {
+    ++split_calls;
+    if (huge_until_split) ++counted.mappings;
+    if (huge_until_split && !refuse_split) ++counted.pages;
+    last_split = address;
+    return !no_split;
+  }
+  Splits splits() override { return counted; }
   bool discard(void* address, size_t bytes) override {
     if (!allow()) return false;
     ++discards;
@@ -39,7 +49,10 @@ class FakePages final : public PageSource {
     return system_pages.unmap(address, bytes);
   }
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
-    return allow() ? system_pages.remap(address, old_bytes, new_bytes) : nullptr;
+    if (!allow() || refuse_remap) return nullptr;
+    void* moved = system_pages.remap(address, old_bytes, new_bytes);
+    if (moved != nullptr) mapped += new_bytes - old_bytes;
+    return moved;
   }
   size_t resident(const void* address, size_t bytes) override {
     return system_pages.resident(address, bytes);
@@ -52,6 +65,7 @@ class FakePages final : public PageSource {
   size_t mapped = 0;                    // bytes reserved and mapped
   size_t most_mapped = SIZE_MAX;        // a limit on address space
   bool refuse_unmap = false;            // as a filter of system calls may
+  bool refuse_remap = false;
   void (*on_release)(void*) = nullptr;  // called in each discard and unmap
   void* on_release_argument = nullptr;
   int discards = 0;
@@ -59,6 +73,12 @@ class FakePages final : public PageSource {
   int huge_advice = 0;
   int small_advice = 0;
   size_t collapsed = 0;  // bytes
+  int split_calls = 0;
+  bool huge_until_split = true;
+  bool refuse_split = false;  // in silence, as for a page that another process has, too
+  bool no_split = false;      // with an error, as an old kernel
+  Splits counted{.known = true};
+  void* last_split = nullptr;
 
  private:
   bool add(size_t bytes) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/pages.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/errno_keeper.h"
+#include "os/descriptor.h"
 
 namespace llamalloc {
 namespace {
@@ -42,6 +46,17 @@ bool map_over(void* address, size_t bytes) {
   return false;
 }
 
+// A line "name value" of /proc/vmstat.
+bool read_count(const char* text, const char* name, uint64_t* out) {
+  const char* found = strstr(text, name);
+  if (found == nullptr) return false;
+  uint64_t value = 0;
+  for (found += strlen(name); *found >= '0' && *found <= '9'; ++found)
+    value = value * 10 + static_cast<uint64_t>(*found - '0');
+  *out = value;
+  return true;
+}
+
 }  // namespace
 
 constinit SystemPages system_pages;
@@ -68,6 +83,29 @@ void SystemPages::collapse(void* address, size_t bytes) {
   madvise(address, bytes, kCollapse);
 }
 
+bool SystemPages::split(void* address) {
+  constexpr int kCold = 20;  // MADV_COLD, Linux 5.4; older ones say EINVAL
+  const ErrnoKeeper keep;
+  return madvise(address, kSmallPage, kCold) == 0;
+}
+
+Splits SystemPages::splits() {
+  constexpr size_t kRoom = 16384;  // 4 KiB in Linux 6.18
+  const ErrnoKeeper keep;
+  char text[kRoom];
+  const int fd = off_standard(open("/proc/vmstat", O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return {};
+  size_t length = 0;
+  for (ssize_t n; (n = read(fd, text + length, kRoom - 1 - length)) > 0;)
+    length += static_cast<size_t>(n);
+  close(fd);
+  text[length] = 0;
+  Splits splits;
+  splits.known = read_count(text, "\nthp_split_page ", &splits.pages) &&
+                 read_count(text, "\nthp_split_pmd ", &splits.mappings);
+  return splits;
+}
+
 bool SystemPages::discard(void* address, size_t bytes) {
   const ErrnoKeeper keep;
   int result;
@@ -88,7 +126,14 @@ bool SystemPages::unmap(void* address, size_t bytes) {
 
 void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   const ErrnoKeeper keep;
-  void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  void* moved = mremap(address, old_bytes, new_bytes, 0);
+  if (moved != MAP_FAILED) return moved;
+  void* place = nullptr;
+  if (new_bytes >= kHugePageSize && reinterpret_cast<size_t>(address) % kHugePageSize == 0)
+    place = map_aligned(new_bytes, kHugePageSize, PROT_NONE);
+  // If it fails, the place may be somebody else's by now: it is not unmapped.
+  moved = place ? mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place)
+                : mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
