@@ -14,6 +14,7 @@ class Text {
   void add(const char* format, ...) __attribute__((format(printf, 2, 3)));
   // As a JSON string with quotes; control characters and non-ASCII bytes become '?'.
   void add_json_string(const char* text);
+  void append(const char* bytes, size_t length);
   void clear() { used_ = 0; }
   const char* data() const { return data_; }
   size_t size() const { return used_; }
