@@ -21,10 +21,11 @@ inline constexpr int kStats = 0
 struct StatRow {
   const char* name;
   const char* unit;
+  const char* kind;  // "counter" or "gauge"
   const char* help;
 };
 inline constexpr StatRow kStatRows[] = {
-#define STAT(name, unit, kind, help) {#name, #unit, help},
+#define STAT(name, unit, kind, help) {#name, #unit, #kind, help},
 #include "contracts/stats.def"
 };
 

@@ -210,6 +210,8 @@ class Heap {
   //   live   slots and runs that are taken: magazines and parked runs count, depots do not
   size_t held_bytes() const;
   size_t live_bytes() const;
+  // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
+  GroupCounts quick_count(PageGroup group) const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;

@@ -75,6 +75,7 @@ size_t PageHeap::break_idle(Nanos before) {
       if (!set.has_pages()) continue;
       const Chosen chosen = choose(set, before, huge, &in_pieces);
       unbacked += chosen.unbacked;
+      in_pieces -= chosen.mended_count;
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
       for (size_t i = 0; i < chosen.broken_count; ++i) {
         const Broken& broken = chosen.broken[i];
@@ -82,6 +83,7 @@ size_t PageHeap::break_idle(Nanos before) {
         if (give_rest_back(broken.page, broken.rest)) given_back += broken.backed;
       }
     }
+  broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + given_back, std::memory_order_relaxed);
   return given_back;
 }

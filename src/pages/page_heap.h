@@ -92,6 +92,17 @@ class PageHeap {
   size_t used_bytes() const { return used_blocks_.load(std::memory_order_relaxed) * kBlockSize; }
   size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
+  // The same of 2 MiB pages on small pages: all of them in a process that gets no huge ones.
+  size_t broken() const {
+    return gets_huge_pages() ? broken_.load(std::memory_order_relaxed) : in_use();
+  }
+  // Huge pages in use by a group; a hint.
+  size_t in_use_by(PageGroup group) const {
+    size_t pages = 0;
+    for (const PageSet& set : sets_[static_cast<int>(group)]) pages += set.pages();
+    return pages;
+  }
+
   // f(const HugePage&) for each page in use, under the lock of its set, which is taken for each
   // page anew: nobody waits longer than f takes for one. No page comes twice; one that is in use
   // all the while comes once, promoted or not. One that is taken into use or emptied meanwhile may
@@ -145,6 +156,7 @@ class PageHeap {
   std::atomic<bool> fills_unknown_{true};
   std::atomic<size_t> used_blocks_{0};  // of the pages in use
   std::atomic<size_t> unbacked_{0};     // bytes; written by break_idle
+  std::atomic<size_t> broken_{0};       // the same
 };
 
 }  // namespace llamalloc

@@ -31,6 +31,16 @@ static_assert(lifetime_bucket({0}) == 0 && lifetime_bucket({2}) == 4 && lifetime
 static_assert(lifetime_bucket({1000}) == 39 && lifetime_bucket({1000000000}) == 119);
 static_assert(lifetime_bucket({INT64_MAX}) == kLifetimeBuckets - 1);
 
+// The shortest lifetime of a bucket, up to rounding.
+constexpr Nanos shortest_lifetime(int bucket) {
+  constexpr uint64_t kQuarters[] = {1000, 1189, 1414, 1682};
+  const uint64_t thousandths = kQuarters[bucket % 4];
+  const int doublings = bucket / 4;
+  const uint64_t t = doublings < 40 ? (thousandths << doublings) / 1000
+                                    : (thousandths << (doublings - 12)) / 1000 << 12;
+  return {static_cast<int64_t>(t)};
+}
+
 class LifetimeHistogram {
  public:
   // False: no memory for the page.
@@ -45,6 +55,12 @@ class LifetimeHistogram {
   uint32_t count(int bucket) const {
     const uint32_t* page = pages_[bucket / kPage];
     return page == nullptr ? 0 : page[bucket % kPage];
+  }
+  // Takes away what an earlier copy of it held.
+  void subtract(const LifetimeHistogram& before) {
+    for (int p = 0; p < kPages; ++p)
+      for (int i = 0; before.pages_[p] != nullptr && i < kPage; ++i)
+        pages_[p][i] -= before.pages_[p][i];
   }
   void clear() {
     for (uint32_t* page : pages_)

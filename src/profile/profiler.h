@@ -20,6 +20,7 @@
 #include "profile/lifetime_table.h"
 #include "profile/live_samples.h"
 #include "profile/named_frames.h"
+#include "profile/profile_view.h"
 #include "profile/stack_table.h"
 #include "profile/tag_table.h"
 
@@ -107,7 +108,12 @@ class Profiler {
     Nanos now;        // monotonic clock, as above
     Nanos wall_time;  // since the epoch, UTC
     bool at_exit;     // the process is ending
+    ProfileKind kind = ProfileKind::lifetimes;
+    const ProfileWindow* window = nullptr;  // only what happened since it was opened
+    const PinnedPages* pinned = nullptr;    // for ProfileKind::pinned
   };
+  // A profile of the time from now on can be written later. False: no memory.
+  bool open_window(ProfileWindow* window, Nanos now);
   // The profile so far (contracts/profile_format.md). False: the sink failed, or no memory for the
   // tables. Takes the time of naming every new frame, with nothing locked that a sample needs; may
   // run on several threads at once, each with a sink of its own: they take turns.

@@ -59,9 +59,10 @@ void start_hardening() {
   start_learning();
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
-  if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (learn && !profile) process.profiler.bound_contexts(Learner::kMostContexts);
-  if (predict || profile || learn ||
+  open_sockets(process.options.control.text, process.options.http.text);
+  const bool observed = http_address[0] != 0;
+  if ((learn || observed) && !profile) process.profiler.bound_contexts(Learner::kMostContexts);
+  if (predict || profile || learn || observed ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();

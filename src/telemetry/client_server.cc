@@ -170,13 +170,17 @@ bool ClientServer::wait(int patience_ms, Poll* polled) {
     any = true;
     const bool reads = client->waits == Client::Waits::for_line;
     const bool idle = client->waits == Client::Waits::for_time;
-    polled->add(client->socket.fd, static_cast<short>(idle ? 0 : reads ? POLLIN : POLLOUT), service,
-                client);
+    polled->add(client->socket.fd,
+                static_cast<short>(idle    ? 0
+                                   : reads ? POLLIN
+                                           : POLLOUT),
+                service, client);
   });
   const Nanos now = clock_.now();
   for (int s = 0; s < service_count_; ++s) {
     any |= services_[s].listener.fd >= 0;
-    if (accepts(services_[s], now)) polled->add(services_[s].listener.fd, POLLIN, &services_[s], nullptr);
+    if (accepts(services_[s], now))
+      polled->add(services_[s].listener.fd, POLLIN, &services_[s], nullptr);
   }
   if (!any) return false;
   if (poll(polled->polled, polled->count, milliseconds_to_deadline(patience_ms)) >= 0) return true;

@@ -48,8 +48,8 @@ class Responder {
   virtual bool more(int client, Text* out) = 0;
   virtual Nanos wait_until(int) const { return {}; }
   virtual void refuse(Refusal why, Text* out) {
-    out->add("error: %s\n", why == Refusal::silent ? "no command was sent"
-                                                   : "the client belongs to another user");
+    out->add("error: %s\n",
+             why == Refusal::silent ? "no command was sent" : "the client belongs to another user");
   }
   // The client is gone, whether all was sent or not.
   virtual void end(int client) = 0;
@@ -74,8 +74,8 @@ struct OwnSocket {
 class ClientServer {
  public:
   static constexpr int kServices = 2;
-  static constexpr int kClients = 8;        // places of the control socket
-  static constexpr int kMostClients = 32;   // of all services
+  static constexpr int kClients = 8;       // places of the control socket
+  static constexpr int kMostClients = 32;  // of all services
   static constexpr size_t kLongestLine = 4199;
   static constexpr Nanos kLineTime = Nanos::seconds(1);
   static constexpr Nanos kReplyTime = Nanos::seconds(5);

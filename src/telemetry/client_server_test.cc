@@ -51,8 +51,8 @@ class ClientServerTest : public testing::Test {
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     EXPECT_EQ(bind(listener_, name(), sizeof(address_)), 0);
     EXPECT_EQ(listen(listener_, 128), 0);
-    EXPECT_TRUE(server_->listen_on(
-        listener_, {echo_, places_, ClientServer::kClients, true, impatient}));
+    EXPECT_TRUE(
+        server_->listen_on(listener_, {echo_, places_, ClientServer::kClients, true, impatient}));
   }
   ~ClientServerTest() { server_->close_all_in_child(); }
   const sockaddr* name() const { return reinterpret_cast<const sockaddr*>(&address_); }

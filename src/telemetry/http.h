@@ -30,10 +30,10 @@ enum class HttpStatus : uint16_t {
 const char* reason_of(HttpStatus status);
 
 struct HttpRequest {
-  const char* path = "";    // without the query; a part of the parsed text
-  const char* query = "";   // what follows '?'
-  bool wants_body = true;   // GET; false: HEAD
-  bool chunked = false;     // HTTP/1.1 or later: the body may come in chunks
+  const char* path = "";   // without the query; a part of the parsed text
+  const char* query = "";  // what follows '?'
+  bool wants_body = true;  // GET; false: HEAD
+  bool chunked = false;    // HTTP/1.1 or later: the body may come in chunks
 };
 
 // Whether the text has the empty line that ends a head.

@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const bool local : {false, true}) {
     std::string text = original;
     HttpRequest request;
-    if (parse_http(text.data(), local, &request) == HttpStatus::ok) check_accepted(original, request);
+    if (parse_http(text.data(), local, &request) == HttpStatus::ok)
+      check_accepted(original, request);
   }
   return 0;
 }

@@ -19,7 +19,8 @@ struct Parsed {
 };
 
 TEST(Http, ReadsARequest) {
-  const Parsed p("GET /debug/pprof/heap?a=1&seconds=30 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX: y\r\n\r\n");
+  const Parsed p(
+      "GET /debug/pprof/heap?a=1&seconds=30 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nX: y\r\n\r\n");
   EXPECT_EQ(p.status, HttpStatus::ok);
   EXPECT_STREQ(p.request.path, "/debug/pprof/heap");
   EXPECT_STREQ(p.request.query, "a=1&seconds=30");
@@ -36,16 +37,18 @@ TEST(Http, ReadsOldAndBareForms) {
 }
 
 TEST(Http, RefusesWhatIsNoRequest) {
-  for (const char* bad : {"", "\r\n\r\n", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/2\r\n\r\n",
-                          "GET x HTTP/1.1\r\n\r\n", " / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1x\r\n\r\n",
-                          "GET / HTTP/1.1\r\nHost: 1.2.3.4\r\n", "GET / HTTP/1.1"})
+  for (const char* bad :
+       {"", "\r\n\r\n", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/2\r\n\r\n",
+        "GET x HTTP/1.1\r\n\r\n", " / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 1.2.3.4\r\n", "GET / HTTP/1.1"})
     EXPECT_EQ(Parsed(bad).status, HttpStatus::bad_request) << bad;
   for (const char* other : {"POST / HTTP/1.1\r\n\r\n", "get / HTTP/1.1\r\n\r\n"})
     EXPECT_EQ(Parsed(other).status, HttpStatus::not_allowed) << other;
 }
 
 TEST(Http, AnswersOnlyToItsOwnNames) {
-  for (const char* good : {"127.0.0.1", "10.1.2.3:9109", "[::1]:80", "localhost", "LocalHost:1", ""})
+  for (const char* good :
+       {"127.0.0.1", "10.1.2.3:9109", "[::1]:80", "localhost", "LocalHost:1", ""})
     EXPECT_EQ(Parsed(std::string("GET / HTTP/1.1\r\nHOST: ") + good + " \r\n\r\n").status,
               HttpStatus::ok)
         << good;
