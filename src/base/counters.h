@@ -34,6 +34,8 @@ class Counters {
   void add(Stat stat, uint64_t n = 1) {
     values_[static_cast<int>(stat)].fetch_add(n, std::memory_order_relaxed);
   }
+  // For runtime/published.h.
+  const std::atomic<uint64_t>* address(Stat stat) const { return &values_[static_cast<int>(stat)]; }
   uint64_t get(Stat stat) const {
     return values_[static_cast<int>(stat)].load(std::memory_order_relaxed);
   }

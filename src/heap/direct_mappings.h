@@ -63,6 +63,14 @@ class DirectMappings {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
   }
+  // As PageHeap::publish. direct.last: in its upper 16 bits, small pages that are kept and not
+  // used.
+  template <typename F>
+  void publish(F&& f) const {
+    f("direct.bytes", &bytes_);
+    f("direct.kept_bytes", &kept_bytes_);
+    f("direct.last", &last_);
+  }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 

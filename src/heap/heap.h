@@ -202,6 +202,13 @@ class Heap {
   bool has_empty_pages() const {
     return pages_.has_empty() || direct_.kept_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
+  // As PageHeap::publish.
+  template <typename F>
+  void publish(F&& f) const {
+    f("heap.depot_bytes", &depot_bytes_);
+    pages_.publish(f);
+    direct_.publish(f);
+  }
   // Resident bytes of the map from addresses to spans; the arena counts the span records.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What

@@ -103,6 +103,16 @@ class PageHeap {
     return pages;
   }
 
+  // f("NAME", &counter) for counters that somebody may read from outside the process
+  // (runtime/published.h).
+  template <typename F>
+  void publish(F&& f) const {
+    f("pages.used_blocks", &used_blocks_);
+    f("pages.unbacked_bytes", &unbacked_);
+    f("pages.broken", &broken_);
+    pool_.publish(f);
+  }
+
   // f(const HugePage&) for each page in use, under the lock of its set, which is taken for each
   // page anew: nobody waits longer than f takes for one. No page comes twice; one that is in use
   // all the while comes once, promoted or not. One that is taken into use or emptied meanwhile may

@@ -125,6 +125,14 @@ class Profiler {
     return write(sink, static_cast<FrameNames&>(names), info);
   }
 
+  // As PageHeap::publish.
+  template <typename F>
+  void publish(F&& f) const {
+    f("stat.samples", &samples_);
+    f("stat.samples_dropped", &dropped_);
+    f("profiler.on", &on_);
+    f("profiler.interval", &interval_);
+  }
   uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 

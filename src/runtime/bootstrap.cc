@@ -13,6 +13,7 @@
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
+#include "runtime/published.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -57,6 +58,7 @@ void start_hardening() {
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
   start_learning();
+  publish_counters();
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   open_sockets(process.options.control.text, process.options.http.text);

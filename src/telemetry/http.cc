@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "telemetry/http.h"
 
-
 #include <cstring>
 
 namespace llamalloc {

@@ -236,7 +236,8 @@ def test_go_tool_pprof_opens_the_profiles(program: Program, name: str, tmp_path:
     url = f"http://{program.address}/debug/pprof/{name}"
     shown = subprocess.run(
         ["go", "tool", "pprof", "-top", url],
-        capture_output=True, text=True, timeout=300, env=os.environ | {"PPROF_TMPDIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=300,
+        env=os.environ | {"PPROF_TMPDIR": str(tmp_path)},
         check=False,
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
