@@ -14,7 +14,6 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from llamalloc.formats import contracts
 from llamalloc.running.procmem import PROC, read_text
@@ -36,7 +35,7 @@ class PublishedError(RuntimeError):
     """The process cannot be read; the message says why and what to do."""
 
 
-class NotUnderUs(PublishedError):
+class NotUnderUsError(PublishedError):
     """The process does not run under llamalloc, or it has not started yet."""
 
 
@@ -64,7 +63,7 @@ class Published:
 def read(pid: int) -> Published:
     """The published values of a process. Raises PublishedError."""
     try:
-        with open(PROC / str(pid) / "mem", "rb", buffering=0) as memory:
+        with (PROC / str(pid) / "mem").open("rb", buffering=0) as memory:
             return _read_block(pid, memory.fileno(), _find_block(pid, memory.fileno()))
     except PermissionError:
         raise PublishedError(_why_not(pid)) from None
@@ -79,7 +78,7 @@ def processes() -> Iterator[Published | PublishedError]:
     for folder in sorted(PROC.glob("[0-9]*"), key=lambda p: int(p.name)):
         try:
             yield read(int(folder.name))
-        except NotUnderUs:
+        except NotUnderUsError:
             continue
         except PublishedError as error:
             with contextlib.suppress(OSError):  # nobody tells whether it is one of ours
@@ -146,7 +145,7 @@ def _why_not(pid: int) -> str:
 def _read_block(pid: int, memory: int, address: int) -> Published:
     magic, version, count = _HEADER.unpack(_at(memory, address, _HEADER.size))
     if magic != _MAGIC:
-        raise NotUnderUs(f"{pid}: llamalloc has not started there yet")
+        raise NotUnderUsError(f"{pid}: llamalloc has not started there yet")
     if version != 1 or count > _MOST_ROWS:
         raise PublishedError(f"{pid}: runs a llamalloc that this command does not know")
     numbers: dict[str, list[int]] = {}
@@ -206,7 +205,9 @@ def _find_block(pid: int, memory: int) -> int:
             continue
         if address is not None:
             return address
-    raise NotUnderUs(f"{pid}: does not run under llamalloc; start it by: llamalloc run -- PROGRAM")
+    raise NotUnderUsError(
+        f"{pid}: does not run under llamalloc; start it by: llamalloc run -- PROGRAM"
+    )
 
 
 def _block_of(memory: int, start: int) -> int | None:
@@ -250,11 +251,3 @@ def command_of(pid: int) -> str:
     except OSError:
         return "?"
     return b" ".join(words).decode("utf-8", "replace").strip() or "?"
-
-
-def path_of(pid: int) -> Path | None:
-    """The program's file."""
-    try:
-        return Path(os.readlink(PROC / str(pid) / "exe"))
-    except OSError:
-        return None
