@@ -53,6 +53,12 @@ function(llamalloc_fuzzer source)
     COMMAND ${executable} -runs=0 ${PROJECT_SOURCE_DIR}/tests/corpora/${target})
 endfunction()
 
+# Sources that only look at a process, now and then: small matters more than fast.
+function(llamalloc_small)
+  set_source_files_properties(${ARGN} PROPERTIES
+    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+endfunction()
+
 function(llamalloc_benches layer)
   foreach(source ${ARGN})
     get_filename_component(executable ${source} NAME_WE)

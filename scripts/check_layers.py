@@ -72,7 +72,7 @@ SYSTEM_HEADERS = {
     # Clients of a socket, in any process.
     "telemetry": re.compile(r"(poll|unistd|sys/(socket|stat|types))\.h"),
     "runtime": re.compile(
-        r"(pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"
+        r"(arpa/inet|netinet/in|pthread|sched|unistd|sys/(prctl|socket|stat|syscall|un))\.h"
         r"|dlfcn\.h"  # the C library's free, for an object that it allocated
     ),
     "recorder": re.compile(

@@ -21,10 +21,11 @@ inline constexpr int kStats = 0
 struct StatRow {
   const char* name;
   const char* unit;
+  const char* kind;  // "counter" or "gauge"
   const char* help;
 };
 inline constexpr StatRow kStatRows[] = {
-#define STAT(name, unit, kind, help) {#name, #unit, help},
+#define STAT(name, unit, kind, help) {#name, #unit, #kind, help},
 #include "contracts/stats.def"
 };
 
@@ -37,6 +38,8 @@ class Counters {
   void set(Stat stat, uint64_t n) {
     values_[static_cast<int>(stat)].store(n, std::memory_order_relaxed);
   }
+  // For runtime/published.h.
+  const std::atomic<uint64_t>* address(Stat stat) const { return &values_[static_cast<int>(stat)]; }
   uint64_t get(Stat stat) const {
     return values_[static_cast<int>(stat)].load(std::memory_order_relaxed);
   }

@@ -45,6 +45,8 @@ class ThreadRegistry {
   // Makes every thread look at the options again.
   void wake_all();
 
+  // For runtime/published.h.
+  const std::atomic<size_t>* in_use_counter() const { return &in_use_; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
 

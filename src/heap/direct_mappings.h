@@ -77,6 +77,14 @@ class DirectMappings {
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
   const ReuseGaps& gaps() const { return gaps_; }
+  // As PageHeap::publish. direct.last: in its upper 16 bits, small pages that are kept and not
+  // used.
+  template <typename F>
+  void publish(F&& f) const {
+    f("direct.bytes", &bytes_);
+    f("direct.kept_bytes", &kept_bytes_);
+    f("direct.last", &last_);
+  }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 

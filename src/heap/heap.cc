@@ -373,6 +373,21 @@ size_t Heap::live_bytes() const {
   return less(pages_.used_bytes() + taken, of_spans);
 }
 
+GroupCounts Heap::quick_count(PageGroup group) const {
+  GroupCounts counts;
+  counts.pages = pages_.in_use_by(group);
+  for (int b = 0; b < kBins; ++b) {
+    if (group_of_bin(b) != group) continue;
+    const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
+    const size_t in_spans =
+        bins_[b].spans.load(std::memory_order_relaxed) * shape.blocks * kBlockSize;
+    const size_t taken = bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
+    counts.allocated += taken;
+    counts.free_slots += less(in_spans, taken);
+  }
+  return counts;
+}
+
 bool Heap::is_consistent() {
   bool good = pages_.is_consistent() && direct_.is_consistent();
   for (Bin& bin : bins_) {

@@ -213,6 +213,13 @@ class Heap {
   bool has_empty_pages() const {
     return pages_.has_empty() || direct_.kept_bytes() != 0 || parked_.any() || depot_bytes() != 0;
   }
+  // As PageHeap::publish.
+  template <typename F>
+  void publish(F&& f) const {
+    f("heap.depot_bytes", &depot_bytes_);
+    pages_.publish(f);
+    direct_.publish(f);
+  }
   // Resident bytes of the map from addresses to spans; the arena counts the span records.
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
@@ -221,6 +228,8 @@ class Heap {
   //   live   slots and runs that are taken: magazines and parked runs count, depots do not
   size_t held_bytes() const;
   size_t live_bytes() const;
+  // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
+  GroupCounts quick_count(PageGroup group) const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;

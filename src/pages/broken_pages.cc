@@ -123,6 +123,7 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
       unbacked += chosen.unbacked;
       done.left += chosen.candidates;
       done.mended += chosen.mended_count;
+      in_pieces -= chosen.mended_count;
       for (size_t i = 0; i < chosen.mended_count; ++i) count_mended(chosen.mended[i]);
       const Nanos started = system_.now();
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
@@ -132,12 +133,16 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
         const Broken& broken = chosen.broken[i];
         const bool parted = !huge || part(broken.page, broken.rest);
         const bool whole = parted ? give_rest_back(broken.page, broken.rest, broken.backed) : false;
-        if (!parted) leave_whole(broken.page, broken.rest);
+        if (!parted) {
+          leave_whole(broken.page, broken.rest);
+          in_pieces -= huge;
+        }
         if (whole) done.given_back += broken.gain;
         ++(whole ? done.pages : done.refused);
       }
       if (chosen.broken_count != 0) done.break_time = done.break_time + (system_.now() - mended);
     }
+  broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
 }

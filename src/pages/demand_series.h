@@ -58,6 +58,12 @@ class DemandSeries {
   }
   Level level() const { return bytes_of(levels_.load(std::memory_order_relaxed)); }
 
+  // As PageHeap::publish. In blocks: backed in the upper half, used in the lower one.
+  template <typename F>
+  void publish(F&& f) const {
+    f("pages.level", &levels_);
+  }
+
   // Over the seconds that the window touches, the current one included: a window of 60 s looks at
   // 60 epochs. Windows above kLongestWindow are as long as that.
   Range range(Nanos now, Nanos window) const {

@@ -146,6 +146,27 @@ class PageHeap {
   size_t used_bytes() const { return demand_.level().used; }
   size_t unbacked_bytes() const { return unbacked_.load(std::memory_order_relaxed); }
 
+  // The same of 2 MiB pages on small pages: all of them in a process that gets no huge ones.
+  size_t broken() const {
+    return gets_huge_pages() ? broken_.load(std::memory_order_relaxed) : in_use();
+  }
+  // Huge pages in use by a group; a hint.
+  size_t in_use_by(PageGroup group) const {
+    size_t pages = 0;
+    for (const PageSet& set : sets_[static_cast<int>(group)]) pages += set.pages();
+    return pages;
+  }
+
+  // f("NAME", &counter) for counters that somebody may read from outside the process
+  // (runtime/published.h).
+  template <typename F>
+  void publish(F&& f) const {
+    demand_.publish(f);
+    f("pages.unbacked_bytes", &unbacked_);
+    f("pages.broken", &broken_);
+    pool_.publish(f);
+  }
+
   // f(const HugePage&) for each page in use, under the lock of its set, which is taken for each
   // page anew: nobody waits longer than f takes for one. No page comes twice; one that is in use
   // all the while comes once, promoted or not. One that is taken into use or emptied meanwhile may
@@ -206,7 +227,8 @@ class PageHeap {
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages
-  std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
+  std::atomic<size_t> unbacked_{0};  // bytes; written by break_sparse
+  std::atomic<size_t> broken_{0};    // the same
   SplitWatch split_watch_;           // of the caller of break_sparse
 };
 

@@ -83,6 +83,17 @@ class PagePool {
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  // As PageHeap::publish.
+  template <typename F>
+  void publish(F&& f) const NO_THREAD_SAFETY_ANALYSIS {
+    f("pages.in_use", &in_use_);
+    f("pages.gets_huge", &granted_);
+    f("pages.wants_huge", &want_huge_);
+    f("pages.empty", &empty_hint_);
+    f("pages.reserved_bytes", &counts_.reserved_bytes);
+    f("stat.huge_pages_acquired", &counts_.acquired);
+    f("stat.huge_pages_released", &counts_.released);
+  }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 

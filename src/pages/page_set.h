@@ -66,6 +66,8 @@ class PageSet {
 
   // A hint, read without the lock.
   bool has_pages() const { return pages_.load(std::memory_order_relaxed) != 0; }
+  const std::atomic<uint32_t>* pages_counter() const { return &pages_; }
+  uint32_t pages() const { return pages_.load(std::memory_order_relaxed); }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent() REQUIRES(lock_);
 

@@ -67,6 +67,12 @@ class LifetimeHistogram {
     const uint32_t* page = pages_[bucket / kPage];
     return page == nullptr ? 0 : page[bucket % kPage];
   }
+  // Takes away what an earlier copy of it held.
+  void subtract(const LifetimeHistogram& before) {
+    for (int p = 0; p < kPages; ++p)
+      for (int i = 0; before.pages_[p] != nullptr && i < kPage; ++i)
+        pages_[p][i] -= before.pages_[p][i];
+  }
   void clear() {
     for (uint32_t* page : pages_)
       for (int i = 0; page != nullptr && i < kPage; ++i) page[i] = 0;

@@ -62,6 +62,25 @@ void LifetimeStats::clear() {
   *this = empty;
 }
 
+void LifetimeStats::subtract(const LifetimeStats& before) {
+  count -= before.count;
+  weighted_count -= before.weighted_count;
+  weighted_bytes -= before.weighted_bytes;
+  sum -= before.sum;
+  sum_squares -= before.sum_squares;
+  same_thread -= before.same_thread;
+  same_cpu -= before.same_cpu;
+  for (int c = 0; c < kTimedClasses; ++c) deaths[c] -= before.deaths[c];
+  lifetimes.subtract(before.lifetimes);
+  if (before.count == 0) return;
+  int first = 0, last = kLifetimeBuckets - 1;
+  while (first < last && lifetimes.count(first) == 0) ++first;
+  while (last > first && lifetimes.count(last) == 0) --last;
+  min = least_in_bucket(first);
+  if (last + 1 < kLifetimeBuckets && least_in_bucket(last + 1) < max)
+    max = least_in_bucket(last + 1);
+}
+
 bool LifetimeStats::is_consistent() const {
   uint64_t counted = 0;
   for (int b = 0; b < kLifetimeBuckets; ++b) counted += lifetimes.count(b);

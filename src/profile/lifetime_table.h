@@ -55,6 +55,8 @@ struct LifetimeStats {
   Nanos average() const;    // 0 if count == 0
   Nanos deviation() const;  // standard deviation over the samples (population); 0 if count == 0
   void clear();
+  // Takes away what an earlier copy of the row held. min and max are then those of the buckets.
+  void subtract(const LifetimeStats& before);
   bool is_consistent() const;
 };
 

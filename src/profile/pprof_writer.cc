@@ -44,14 +44,47 @@ enum LocationField : uint32_t { kLocId = 1, kLocMappingId, kAddress, kLine };
 enum LineField : uint32_t { kFunctionId = 1 };
 enum FunctionField : uint32_t { kFuncId = 1, kName, kSystemName };
 
-constexpr const char* kSampleTypes[][2] = {
-    {"allocated_objects", "count"},          {"allocated_space", "bytes"},
-    {"deallocated_objects", "count"},        {"deallocated_space", "bytes"},
-    {"censored_allocated_objects", "count"}, {"censored_allocated_space", "bytes"},
+// Values of a sample; in a row of a kind: what it shows, and under which name.
+enum class Shown : uint8_t { allocated, dead, alive, pinned };
+struct SampleType {
+  const char* type;
+  const char* unit;  // count or bytes
+  Shown shown;
+};
+struct Kind {
+  SampleType types[6];
+  int count;
+  const char* preset;  // the type that pprof shows first
+};
+// By ProfileKind.
+constexpr Kind kKinds[] = {
+    {{{"allocated_objects", "count", Shown::allocated},
+      {"allocated_space", "bytes", Shown::allocated},
+      {"deallocated_objects", "count", Shown::dead},
+      {"deallocated_space", "bytes", Shown::dead},
+      {"censored_allocated_objects", "count", Shown::alive},
+      {"censored_allocated_space", "bytes", Shown::alive}},
+     6,
+     "allocated_space"},
+    {{{"alloc_objects", "count", Shown::allocated},
+      {"alloc_space", "bytes", Shown::allocated},
+      {"inuse_objects", "count", Shown::alive},
+      {"inuse_space", "bytes", Shown::alive}},
+     4,
+     "inuse_space"},
+    {{{"alloc_objects", "count", Shown::allocated}, {"alloc_space", "bytes", Shown::allocated}},
+     2,
+     "alloc_space"},
+    {{{"inuse_objects", "count", Shown::alive},
+      {"inuse_space", "bytes", Shown::alive},
+      {"pinned_space", "bytes", Shown::pinned}},
+     3,
+     "pinned_space"},
 };
 
+// Below zero only by rounding.
 int64_t rounded(double x) {
-  return static_cast<int64_t>(x + 0.5);
+  return x <= 0 ? 0 : static_cast<int64_t>(x + 0.5);
 }
 
 // Strings of a profile are UTF-8; in a path other bytes than printable ASCII become '_'.
@@ -64,6 +97,8 @@ void make_printable(char* text, size_t length) {
 
 bool PprofWriter::write(const Header& header, const Snapshot& snapshot) {
   if (!prepare()) return false;
+  header_ = header;
+  next_before_ = header.before == nullptr ? nullptr : header.before->survivors;
   write_header(header);
   write_samples(snapshot);
   if (!name_frames()) return false;
@@ -90,14 +125,17 @@ bool PprofWriter::flush_if(size_t enough) {
 }
 
 void PprofWriter::write_header(const Header& header) {
-  for (const auto& [type, unit] : kSampleTypes) write_value_type(kSampleType, type, unit);
+  const Kind& kind = kKinds[static_cast<int>(header.kind)];
+  for (int i = 0; i < kind.count; ++i)
+    write_value_type(kSampleType, kind.types[i].type, kind.types[i].unit);
   write_value_type(kPeriodType, "space", "bytes");
   proto_.number(kPeriod, header.interval);
   proto_.number(kTimeNanos, static_cast<uint64_t>(header.time.n));
   proto_.number(kDurationNanos, static_cast<uint64_t>(header.duration.n));
-  proto_.number(kComment, strings_.id(header.at_exit ? "llamalloc-profile 1 exit=1"
-                                                     : "llamalloc-profile 1 exit=0"));
-  proto_.number(kDefaultSampleType, strings_.id("allocated_space"));
+  if (header.kind == ProfileKind::lifetimes)
+    proto_.number(kComment, strings_.id(header.at_exit ? "llamalloc-profile 1 exit=1"
+                                                       : "llamalloc-profile 1 exit=0"));
+  proto_.number(kDefaultSampleType, strings_.id(kind.preset));
 }
 
 void PprofWriter::write_value_type(uint32_t field, const char* type, const char* unit) {
@@ -114,26 +152,55 @@ void PprofWriter::write_samples(const Snapshot& snapshot) {
     const Survivor* const first = alive;
     while (alive != end && alive->context == i) ++alive;
     const size_t count = static_cast<size_t>(alive - first);
-    if (snapshot.contexts[i].count + count == 0) continue;
-    write_sample(snapshot.contexts[i], first, count);
+    Totals totals = totals_of(snapshot.contexts[i], first, count);
+    totals.before = allocated_before(i);
+    const bool nothing =
+        header_.kind == ProfileKind::allocs
+            ? rounded(totals.dead.count + totals.alive.count - totals.before.count) == 0
+            : snapshot.contexts[i].count + count == 0;
+    if (nothing || (header_.kind == ProfileKind::pinned && count == 0)) continue;
+    write_sample(snapshot.contexts[i], first, count, totals);
     flush_if(kFlushAt);
   }
 }
 
-void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive,
-                               size_t alive_count) {
-  double weights = 0, bytes = 0;
-  uint32_t ages[kLifetimeBuckets] = {};
+PprofWriter::Totals PprofWriter::totals_of(const LifetimeStats& dead, const Survivor* alive,
+                                           size_t alive_count) const {
+  Totals totals;
+  totals.dead = {dead.weighted_count, dead.weighted_bytes};
   for (const Survivor* s = alive; s != alive + alive_count; ++s) {
-    weights += s->weight;
-    bytes += s->weight * static_cast<double>(s->size);
-    ++ages[lifetime_bucket(s->age)];
+    const double bytes = s->weight * static_cast<double>(s->size);
+    totals.alive = totals.alive + Values{s->weight, bytes};
+    if (header_.pinned != nullptr) totals.pinned += header_.pinned->memory_of(s->address, bytes);
   }
+  return totals;
+}
+
+// Contexts come in ascending order.
+PprofWriter::Values PprofWriter::allocated_before(uint32_t context) {
+  const Snapshot* before = header_.before;
+  if (before == nullptr || header_.kind != ProfileKind::allocs || context >= before->context_count)
+    return {};
+  const Survivor* const first = next_before_;
+  const Survivor* const end = before->survivors + before->survivor_count;
+  while (next_before_ != end && next_before_->context == context) ++next_before_;
+  const Totals totals =
+      totals_of(before->contexts[context], first, static_cast<size_t>(next_before_ - first));
+  return totals.dead + totals.alive;
+}
+
+void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count,
+                               const Totals& totals) {
+  uint32_t ages[kLifetimeBuckets] = {};
+  for (const Survivor* s = alive; s != alive + alive_count; ++s) ++ages[lifetime_bucket(s->age)];
   const auto sample = proto_.open(kSample);
   write_locations(dead.stack);
-  write_values({rounded(dead.weighted_count), rounded(dead.weighted_bytes)},
-               {rounded(weights), rounded(bytes)});
+  write_values(totals);
   label("bytes", dead.bucket, "bytes");
+  if (header_.kind != ProfileKind::lifetimes) {
+    if (dead.tag != 0) text_label("tag", tags_.text(dead.tag), strlen(tags_.text(dead.tag)));
+    return proto_.close(sample);
+  }
   label("sampled", dead.count + alive_count, "count");
   if (dead.tag != 0) text_label("tag", tags_.text(dead.tag), strlen(tags_.text(dead.tag)));
   if (dead.count != 0) write_dead_labels(dead);
@@ -151,12 +218,32 @@ void PprofWriter::write_locations(uint32_t stack) {
   proto_.close(ids);
 }
 
-void PprofWriter::write_values(Values dead, Values censored) {
+// Of lifetimes, what was allocated is what died and what lives: exactly, after rounding.
+void PprofWriter::write_values(const Totals& t) {
   const auto values = proto_.open(kValue);
-  for (const Values& v :
-       {Values{dead.count + censored.count, dead.bytes + censored.bytes}, dead, censored}) {
-    proto_.varint(static_cast<uint64_t>(v.count));
-    proto_.varint(static_cast<uint64_t>(v.bytes));
+  const Kind& kind = kKinds[static_cast<int>(header_.kind)];
+  for (int i = 0; i < kind.count; ++i) {
+    const bool bytes = kind.types[i].unit[0] == 'b';
+    const auto of = [bytes](const Values& v) { return rounded(bytes ? v.bytes : v.count); };
+    int64_t value = 0;
+    switch (kind.types[i].shown) {
+      case Shown::allocated:
+        value = header_.before == nullptr || header_.kind != ProfileKind::allocs
+                    ? of(t.dead) + of(t.alive)
+                    : of({t.dead.count + t.alive.count - t.before.count,
+                          t.dead.bytes + t.alive.bytes - t.before.bytes});
+        break;
+      case Shown::dead:
+        value = of(t.dead);
+        break;
+      case Shown::alive:
+        value = of(t.alive);
+        break;
+      case Shown::pinned:
+        value = rounded(t.pinned);
+        break;
+    }
+    proto_.varint(static_cast<uint64_t>(value));
   }
   proto_.close(values);
 }

@@ -14,6 +14,7 @@
 #include "os/byte_sink.h"
 #include "profile/gzip_sink.h"
 #include "profile/named_frames.h"
+#include "profile/profile_view.h"
 #include "profile/proto_writer.h"
 #include "profile/snapshot.h"
 #include "profile/stack_table.h"
@@ -29,6 +30,9 @@ class PprofWriter {
     Nanos duration;  // from there to the snapshot
     size_t interval;
     bool at_exit;
+    ProfileKind kind = ProfileKind::lifetimes;
+    const PinnedPages* pinned = nullptr;
+    const Snapshot* before = nullptr;  // allocs: sorted; only what was allocated since counts
   };
 
   PprofWriter(MetadataArena& scratch, ByteSink& out, const NamedFrames& names,
@@ -50,7 +54,12 @@ class PprofWriter {
     uint32_t module;    // in names_, kNoModule: none
   };
   struct Values {
-    int64_t count, bytes;
+    double count = 0, bytes = 0;
+    Values operator+(const Values& o) const { return {count + o.count, bytes + o.bytes}; }
+  };
+  struct Totals {
+    Values dead, alive, before;  // before: allocated until the window was opened
+    double pinned = 0;           // bytes
   };
   static constexpr uint32_t kNoModule = NamedFrames::kNoModule;
   static constexpr size_t kFlushAt = 32 * 1024;
@@ -64,9 +73,12 @@ class PprofWriter {
   void write_header(const Header& header);
   void write_value_type(uint32_t field, const char* type, const char* unit);
   void write_samples(const Snapshot& snapshot);
-  void write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count);
+  Totals totals_of(const LifetimeStats& dead, const Survivor* alive, size_t alive_count) const;
+  Values allocated_before(uint32_t context);
+  void write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count,
+                    const Totals& totals);
   void write_locations(uint32_t stack);
-  void write_values(Values dead, Values censored);
+  void write_values(const Totals& totals);
   void write_dead_labels(const LifetimeStats& dead);
   void write_mappings();
   void write_mapping(uint32_t id, const ModuleInfo& module);
@@ -83,6 +95,8 @@ class PprofWriter {
   bool flush_if(size_t enough);
 
   MetadataArena& scratch_;
+  Header header_{};
+  const Survivor* next_before_ = nullptr;  // of header_.before
   const NamedFrames& names_;
   const StackTable& stacks_;
   const TagTable& tags_;

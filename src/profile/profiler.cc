@@ -108,13 +108,29 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   unlock_all();
   if (!copied) return false;
   snapshot.sort_survivors();
-  const int64_t began = began_.load(std::memory_order_relaxed);
+  int64_t began = began_.load(std::memory_order_relaxed);
+  if (info.window != nullptr) {
+    began = info.window->opened.n;
+    if (info.kind == ProfileKind::lifetimes)
+      snapshot.keep_since(info.window->before, info.now - info.window->opened);
+  }
   const Nanos duration = began == kNever ? Nanos{0} : info.now - Nanos{began};
   LockGuard naming(naming_lock_);
   if (!name_frames_locked(names)) return false;
   PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, *named_, stacks_, tags_);
   return writer != nullptr &&
-         writer->write({info.wall_time - duration, duration, interval(), info.at_exit}, snapshot);
+         writer->write({info.wall_time - duration, duration, interval(), info.at_exit, info.kind,
+                        info.pinned, info.window == nullptr ? nullptr : &info.window->before},
+                       snapshot);
+}
+
+bool Profiler::open_window(ProfileWindow* window, Nanos now) {
+  lock_all();
+  const bool copied = window->before.copy(window->scratch, contexts_, live_, now);
+  unlock_all();
+  window->before.sort_survivors();
+  window->opened = now;
+  return copied;
 }
 
 void Profiler::lock_all() NO_THREAD_SAFETY_ANALYSIS {

@@ -20,6 +20,7 @@
 #include "profile/lifetime_table.h"
 #include "profile/live_samples.h"
 #include "profile/named_frames.h"
+#include "profile/profile_view.h"
 #include "profile/stack_table.h"
 #include "profile/tag_table.h"
 
@@ -111,7 +112,12 @@ class Profiler {
     Nanos now;        // monotonic clock, as above
     Nanos wall_time;  // since the epoch, UTC
     bool at_exit;     // the process is ending
+    ProfileKind kind = ProfileKind::lifetimes;
+    const ProfileWindow* window = nullptr;  // only what happened since it was opened
+    const PinnedPages* pinned = nullptr;    // for ProfileKind::pinned
   };
+  // A profile of the time from now on can be written later. False: no memory.
+  bool open_window(ProfileWindow* window, Nanos now);
   // The profile so far (contracts/profile_format.md). False: the sink failed, or no memory for the
   // tables. Takes the time of naming every new frame, with nothing locked that a sample needs; may
   // run on several threads at once, each with a sink of its own: they take turns.
@@ -123,6 +129,14 @@ class Profiler {
     return write(sink, static_cast<FrameNames&>(names), info);
   }
 
+  // As PageHeap::publish.
+  template <typename F>
+  void publish(F&& f) const {
+    f("stat.samples", &samples_);
+    f("stat.samples_dropped", &dropped_);
+    f("profiler.on", &on_);
+    f("profiler.interval", &interval_);
+  }
   uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 

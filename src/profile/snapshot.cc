@@ -19,7 +19,7 @@ bool Snapshot::copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamp
   }
   context_count = rows;
   live.for_each_locked([&](const LiveSample& s) {
-    survivors[survivor_count++] = {s.context, s.size, s.weight, now - s.born};
+    survivors[survivor_count++] = {s.context, s.size, s.weight, now - s.born, s.address};
   });
   return true;
 }
@@ -40,6 +40,13 @@ void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
 void Snapshot::sort_survivors() {
   std::sort(survivors, survivors + survivor_count,
             [](const Survivor& a, const Survivor& b) { return a.context < b.context; });
+}
+
+void Snapshot::keep_since(const Snapshot& before, Nanos age) {
+  for (uint32_t i = 0; i < before.context_count; ++i) contexts[i].subtract(before.contexts[i]);
+  Survivor* const end = std::remove_if(survivors, survivors + survivor_count,
+                                       [age](const Survivor& s) { return s.age > age; });
+  survivor_count = static_cast<size_t>(end - survivors);
 }
 
 }  // namespace llamalloc

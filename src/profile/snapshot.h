@@ -13,6 +13,7 @@ struct Survivor {
   size_t size;
   double weight;
   Nanos age;
+  uintptr_t address;
 };
 
 struct Snapshot {
@@ -28,6 +29,9 @@ struct Snapshot {
                      Nanos now);
   // Afterwards, unlocked.
   void sort_survivors();
+  // Takes away what the copy `before` held, so that only what happened since remains: deaths since,
+  // and survivors not older than `age`. Both are sorted.
+  void keep_since(const Snapshot& before, Nanos age);
 };
 
 }  // namespace llamalloc

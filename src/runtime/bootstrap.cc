@@ -16,6 +16,7 @@
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
+#include "runtime/published.h"
 #include "runtime/thread_exit.h"
 
 namespace llamalloc {
@@ -65,13 +66,15 @@ void start_hardening() {
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();
   start_learning();
+  publish_counters();
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
-  if (process.options.control.text[0] != 0) open_control(process.options.control.text);
+  open_sockets(process.options.control.text, process.options.http.text);
+  const bool observed = http_address[0] != 0;
   if (profile) process.profiler.tell_teardown();
-  if (learn && !profile)
+  if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  if (predict || profile || learn ||
+  if (predict || profile || learn || observed ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
     process.threads.wake_all();

@@ -14,6 +14,8 @@
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control_commands.h"
+#include "runtime/http_pages.h"
+#include "runtime/listen_address.h"
 #include "runtime/process.h"
 #include "telemetry/client_server.h"
 
@@ -21,50 +23,81 @@ namespace llamalloc {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr int kHttpClients = 16;
 constexpr size_t kControlStack = 512 * 1024;  // it names the frames of a profile
+
+// A place of ours in the file system.
+struct OwnName {
+  ino_t inode = 0;  // another process may take the path over
+  char path[sizeof(sockaddr_un::sun_path)] = "";
+
+  void take(const ListenAddress& address) {
+    if (!address.is_local()) return;
+    struct stat status;
+    memcpy(path, address.local.sun_path, sizeof(path));
+    if (lstat(path, &status) == 0) inode = status.st_ino;
+  }
+  bool is_ours() const {
+    struct stat status;
+    return path[0] != 0 && lstat(path, &status) == 0 && S_ISSOCK(status.st_mode) &&
+           status.st_ino == inode;
+  }
+};
 
 struct ControlState {
   ClientServer* server = nullptr;
-  ControlCommands* commands = nullptr;
   bool locked_for_fork GUARDED_BY(background.work_lock) = false;  // a fork holds it
-  ino_t name = 0;  // of its place in the file system: another process may take the path over
-  char path[sizeof(sockaddr_un::sun_path)] = "";
+  OwnName names[ClientServer::kServices];                         // by service
+  int services = 0;
 };
 constinit ControlState control;
 
-void complain(const char* what, int error) {
-  print_line("control socket %s: %s: %s; continuing without it", control.path, what,
+// What a message calls it: "control socket" or "http", and the text of the option.
+struct Called {
+  const char* what;
+  const char* text;
+};
+
+void complain(const Called& called, const char* what, int error) {
+  print_line("%s %.300s: %s: %s; continuing without it", called.what, called.text, what,
              strerrordesc_np(error));
 }
 
 // Whether a process listens there: a parent whose options we inherited, say.
-bool somebody_answers(const sockaddr_un& address) {
+bool somebody_answers(const ListenAddress& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
-  const auto* name = reinterpret_cast<const sockaddr*>(&address);
-  const bool answered = connect(fd, name, sizeof(address)) == 0 || errno == EAGAIN;
+  const bool answered = connect(fd, &address.any, address.length) == 0 || errno == EAGAIN;
   close(fd);
   return answered;
 }
 
-bool path_is_free(const sockaddr_un& address) {
+void say_taken(const Called& called) {
+  print_line("%s %.300s: another process already listens there; continuing without it", called.what,
+             called.text);
+}
+
+bool path_is_free(const Called& called, const ListenAddress& address) {
   struct stat status;
-  if (lstat(control.path, &status) != 0 || !S_ISSOCK(status.st_mode)) return true;
-  if (somebody_answers(address)) {
-    print_line("control socket %s: another process already listens there; continuing without it",
-               control.path);
-    return false;
-  }
-  unlink(control.path);  // a dead process left it
+  const char* path = address.local.sun_path;
+  if (!address.is_local() || lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode)) return true;
+  if (somebody_answers(address)) return say_taken(called), false;
+  unlink(path);  // a dead process left it
   return true;
 }
 
+// A server that was started again gets its address although old connections linger.
+bool prepare(int fd, const ListenAddress& address) {
+  const int yes = 1;
+  if (address.is_local()) return fchmod(fd, 0600) == 0;  // what the name gets: no moment is open
+  return setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0;
+}
+
 // -1, and errno says why.
-int listening_socket(const sockaddr_un& address) {
-  const int fd = move_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // The mode of the descriptor is what the name gets: there is no moment at which others may in.
-  if (fd < 0 || (fchmod(fd, 0600) == 0 &&
-                 bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+int listening_socket(const ListenAddress& address) {
+  const int kind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  const int fd = move_high(socket(address.any.sa_family, kind, 0));
+  if (fd < 0 || (prepare(fd, address) && bind(fd, &address.any, address.length) == 0 &&
                  listen(fd, kBacklog) == 0))
     return fd;
   const int error = errno;
@@ -80,50 +113,102 @@ void* control_main(void*) {
   return nullptr;
 }
 
-bool make_server(int fd) {
-  control.commands = process.arena.make<ControlCommands>();
-  if (control.commands == nullptr) return false;
-  control.server = process.arena.make<ClientServer>(process.system, *control.commands);
-  return control.server != nullptr && control.server->listen_on(fd);
+bool add_service(Responder* responder, int fd, const ListenAddress& address, int clients,
+                 bool impatient) {
+  if (control.server == nullptr) control.server = process.arena.make<ClientServer>(process.system);
+  auto* places = process.arena.make_array<ClientServer::Client>(static_cast<size_t>(clients));
+  return control.server != nullptr && responder != nullptr && places != nullptr &&
+         control.server->listen_on(fd,
+                                   {*responder, places, clients, address.is_local(), impatient});
 }
 
-bool still_named() {
-  struct stat status;
-  return lstat(control.path, &status) == 0 && S_ISSOCK(status.st_mode) &&
-         status.st_ino == control.name;
+// -1: a line on stderr says why.
+int open_listener(const Called& called, const ListenAddress& address) {
+  if (!path_is_free(called, address)) return -1;
+  const int fd = listening_socket(address);
+  if (fd >= 0)
+    control.names[control.services].take(address);
+  else if (errno == EADDRINUSE)
+    say_taken(called);
+  else
+    complain(called, "cannot open it", errno);
+  return fd;
+}
+
+bool keep_service(bool added, int fd, const Called& called) {
+  if (added) return ++control.services, true;
+  close(fd);
+  if (control.names[control.services].is_ours()) unlink(control.names[control.services].path);
+  control.names[control.services] = {};
+  complain(called, "cannot serve it", ENOMEM);
+  return false;
+}
+
+bool open_control(const char* path) {
+  const Called called{"control socket", path};
+  ListenAddress address;
+  if (const char* fault = local_address(path, &address)) {
+    print_line("%s %.300s: %s; continuing without it", called.what, path, fault);
+    return false;
+  }
+  const int fd = open_listener(called, address);
+  if (fd < 0) return false;
+  return keep_service(add_service(process.arena.make<ControlCommands>(), fd, address,
+                                  ClientServer::kClients, false),
+                      fd, called);
+}
+
+const char* why_not(const char* text, ListenAddress* address) {
+  if (const char* fault = parse_listen_address(text, address)) return fault;
+  if (!address->is_own() && !process.options.http_anywhere)
+    return "other machines could reach this address; allow it with http_anywhere:on";
+  return nullptr;
+}
+
+bool open_http(const char* text) {
+  const Called called{"http", text};
+  ListenAddress address;
+  if (const char* fault = why_not(text, &address)) {
+    print_line("http %.300s: %s; continuing without it", text, fault);
+    return false;
+  }
+  const int fd = open_listener(called, address);
+  auto* pages = fd < 0 ? nullptr : process.arena.make<HttpPages>(address.is_local());
+  if (fd < 0 || !keep_service(add_service(pages, fd, address, kHttpClients, true), fd, called))
+    return false;
+  print_address(fd, http_address, sizeof(http_address));
+  if (!address.is_local() && address.v4.sin_port == 0)
+    print_line("http: listening on http://%s/", http_address);
+  return true;
+}
+
+void unlink_names() {
+  for (int s = 0; s < control.services; ++s)
+    if (control.server->listener(s).is_ours() && control.names[s].is_ours())
+      unlink(control.names[s].path);
 }
 
 }  // namespace
 
-void open_control(const char* path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (strlen(path) >= sizeof(address.sun_path)) {
-    print_line("control socket %s: path longer than %zu bytes; continuing without it", path,
-               sizeof(address.sun_path) - 1);
-    return;
-  }
-  strcpy(address.sun_path, path);
-  strcpy(control.path, path);
-  if (!path_is_free(address)) return;
-  const int fd = listening_socket(address);
-  if (fd < 0) return complain("cannot open it", errno);
-  struct stat status;
-  if (lstat(path, &status) == 0) control.name = status.st_ino;
-  if (make_server(fd) && start_thread(control_main, kControlStack)) return;
-  close(fd);
+constinit char http_address[128] = "";
+
+void open_sockets(const char* control_path, const char* http) {
+  if (control_path[0] != 0) open_control(control_path);
+  if (http[0] != 0) open_http(http);
+  if (control.services == 0 || start_thread(control_main, kControlStack)) return;
+  unlink_names();
+  control.server->close_all_in_child();
   control.server = nullptr;
-  if (still_named()) unlink(path);
-  complain("cannot start its thread", EAGAIN);
+  control.services = 0;
+  print_line("control socket, http: cannot start their thread; continuing without them");
 }
 
 bool control_is_open() {
-  return control.server != nullptr;
+  return control.services != 0;
 }
 
 void remove_control_at_exit() {
-  if (control.server != nullptr && control.server->listener().is_ours() && still_named())
-    unlink(control.path);
+  if (control.server != nullptr) unlink_names();
 }
 
 // The library may be loaded late, and open its socket while another thread forks.
@@ -138,6 +223,8 @@ void control_after_fork_in_parent() NO_THREAD_SAFETY_ANALYSIS {
 void control_after_fork_in_child() {
   if (control.server != nullptr) control.server->close_all_in_child();
   control.server = nullptr;
+  control.services = 0;
+  http_address[0] = 0;
 }
 
 }  // namespace llamalloc

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket of contracts/control_protocol.md. A thread of its own, "llamalloc-ctl", serves
-// it (telemetry/client_server.h); it exists only while a socket is open. It holds none of our locks
-// while it reads or writes the socket, and the worker's lock only while it writes a profile.
+// The control socket of contracts/control_protocol.md, and the HTTP pages of docs/http.md. A thread
+// of its own, "llamalloc-ctl", serves both (telemetry/client_server.h); it exists only while a
+// socket is open. It holds none of our locks while it reads or writes a socket, and the worker's
+// lock only while it writes a profile.
 #pragma once
 
 namespace llamalloc {
 
-// Prints a line to stderr if it cannot be opened.
-void open_control(const char* path);
+// The texts of the options `control` and `http`; "" for none. Prints a line to stderr for what
+// cannot be opened.
+void open_sockets(const char* control, const char* http);
+// Where HTTP is served, with the port that it got; "" if it is not.
+extern char http_address[128];
 bool control_is_open();
 void remove_control_at_exit();
 

@@ -50,6 +50,7 @@ void add_act(const char* name, const char* argument, const char* fault, Text* ou
 }  // namespace
 
 bool ControlCommands::begin(int client, char* line, Text* out) {
+  if (char* line_end = strpbrk(line, "\r\n")) *line_end = 0;
   char* argument = strchr(line, ' ');
   const size_t length = argument ? static_cast<size_t>(argument - line) : strlen(line);
   const CommandRow* row = find_command(line, length);

@@ -27,7 +27,7 @@ std::string path_of_socket() {
   char folder[] = "/tmp/control_fuzz.XXXXXX";
   CHECK(mkdtemp(folder) != nullptr);
   path = std::string(folder) + "/socket";
-  open_control(path.c_str());
+  open_sockets(path.c_str(), "");
   atexit([] {
     unlink(path.c_str());
     rmdir(path.substr(0, path.rfind('/')).c_str());

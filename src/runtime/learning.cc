@@ -208,6 +208,11 @@ const char* learning_state() {
   return learning == nullptr ? "off" : learning->state;
 }
 
+GateSentences gate_sentences() {
+  if (learning == nullptr) return {};
+  return {learning->decisions[0], Gate::kSentence, &learning->decision};
+}
+
 const char* segregation_state() {
   if (learning == nullptr) return "";
   if (process.options.segregate == Segregate::always)

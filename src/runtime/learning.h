@@ -19,6 +19,13 @@ void learn_if_due(Nanos now);
 void save_learned_at_exit();
 void learning_after_fork_in_child();
 
+// The sentence of the gate where it is kept: an array of texts of equal room, and which is valid.
+struct GateSentences {
+  const char* texts;  // null: nothing is learned
+  size_t room;
+  const void* valid;  // uint32_t
+};
+GateSentences gate_sentences();
 // For statistics: "off", "on", "on: FILE", or "on: REASON why nothing is kept".
 const char* learning_state();
 // What the gate decided, in a sentence; empty while nothing is learned.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves the clients of a listening Unix socket on one thread. Each sends a line and gets a reply,
-// piece by piece, at its own speed. The thread blocks only in poll(), without a timeout while there
-// is no client.
+// Serves the clients of listening sockets on one thread: of the control socket, and of HTTP. Each
+// sends a request and gets a reply, piece by piece, at its own speed. The thread blocks only in
+// poll(), without a timeout while there is no client.
 //
-//   backlog --> accepted --line--> answered --all sent--> closed
-//                  |                  |
-//                  +---- too late ----+----> closed
+//   backlog --> accepted --request--> answered --all sent--> closed
+//                  |                    |  ^
+//                  |               waits for a time (a profile of the next 30 s)
+//                  +----- too late -----+----> closed
 //
-// At most kClients are served at once; the others wait in the backlog. Each has kLineTime for its
-// line and kReplyTime to read its reply.
+// A service has places for so many clients; the others wait in the backlog. Each has kLineTime for
+// its request and kReplyTime to read its reply. No client takes the place of one of another
+// service. In a service that is impatient, a new client takes the place of the one that has been
+// silent longest, after kGrace: so those that send nothing cannot keep others out.
 //
 // The program may close our descriptors, or reuse their numbers for its own files. So each
 // descriptor is used only while it still is our socket (same inode). Descriptors are opened and
@@ -19,6 +22,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "os/lock.h"
 #include "os/pages.h"
@@ -26,14 +30,27 @@
 
 namespace llamalloc {
 
-// Produces the replies. Clients have numbers below kClients.
+// Why a client gets no reply to its request.
+enum class Refusal : uint8_t { silent, other_user };
+
+// Produces the replies of one service. Its clients have numbers from 0 on.
 class Responder {
  public:
-  // Adds the first piece of the reply to the client's line; may change `line`. True: call more()
+  // Whether the request is complete. `text` ends with a 0 at text[used].
+  virtual bool is_whole(const char* text, size_t used) const {
+    return memchr(text, '\n', used) != nullptr;
+  }
+  // Adds the first piece of the reply to the client's request; may change `line`. True: call more()
   // for the rest.
   virtual bool begin(int client, char* line, Text* out) = 0;
-  // Adds the next piece. False: it was the last.
+  // Adds the next piece. False: it was the last. If it adds nothing, it is called again when
+  // wait_until() has come.
   virtual bool more(int client, Text* out) = 0;
+  virtual Nanos wait_until(int) const { return {}; }
+  virtual void refuse(Refusal why, Text* out) {
+    out->add("error: %s\n",
+             why == Refusal::silent ? "no command was sent" : "the client belongs to another user");
+  }
   // The client is gone, whether all was sent or not.
   virtual void end(int client) = 0;
 
@@ -56,60 +73,87 @@ struct OwnSocket {
 
 class ClientServer {
  public:
-  static constexpr int kClients = 8;
+  static constexpr int kServices = 2;
+  static constexpr int kClients = 8;       // places of the control socket
+  static constexpr int kMostClients = 32;  // of all services
   static constexpr size_t kLongestLine = 4199;
   static constexpr Nanos kLineTime = Nanos::seconds(1);
   static constexpr Nanos kReplyTime = Nanos::seconds(5);
+  static constexpr Nanos kGrace = Nanos::millis(50);
 
-  ClientServer(PageSource& clock, Responder& responder) : clock_(clock), responder_(responder) {}
-
-  // Sockets from here on belong to the server.
-  bool listen_on(int fd) { return listener_.hold(fd); }
-  // Serves the clients that are ready; if none is, waits for at most `patience_ms` (-1: for ever).
-  // False: the program closed the listening socket, so there is nothing left to serve.
-  bool serve(int patience_ms = -1);
-
-  const OwnSocket& listener() const { return listener_; }
-  // Before a fork, and after it in the parent.
-  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
-  // In the child, which has one thread and serves nobody.
-  void close_all_in_child();
-
- private:
+  // The place of one client. Callers provide the memory.
   struct Client {
-    enum class Waits : uint8_t { for_line, for_reader };
-    OwnSocket socket WRITTEN_UNDER(lock_);  // by the thread that serves, which reads it without
+    enum class Waits : uint8_t { for_line, for_reader, for_time };
+    OwnSocket socket;  // written under the server's lock by the thread that serves
     Waits waits = Waits::for_line;
     bool has_more = false;  // the responder does
     Nanos deadline{};
+    Nanos since{};    // when it came; when it last read
     size_t used = 0;  // of line
     size_t sent = 0;  // of out
     char line[kLongestLine + 1];
     Text out;
   };
 
-  bool has_room() const;
-  int milliseconds_to_deadline(int at_most) const;
-  bool wait(int patience_ms, bool* somebody_new, bool (*ready)[kClients]);
-  void accept_waiting();
-  bool accept_one();
-  void go_on(int client);
+  explicit ClientServer(PageSource& clock) : clock_(clock) {}
+
+  // The socket belongs to the server from here on. places: uninitialised memory for `count`
+  // clients. local: a Unix socket, whose clients must belong to the user or to root.
+  struct Offer {
+    Responder& responder;
+    Client* places;
+    int count;
+    bool local;
+    bool impatient;
+  };
+  bool listen_on(int fd, const Offer& offer);
+  // Serves the clients that are ready; if none is, waits for at most `patience_ms` (-1: for ever).
+  // False: the program closed the listening sockets, so there is nothing left to serve.
+  bool serve(int patience_ms = -1);
+
+  const OwnSocket& listener(int service = 0) const { return services_[service].listener; }
+  // Before a fork, and after it in the parent.
+  Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
+  // In the child, which has one thread and serves nobody.
+  void close_all_in_child();
+
+ private:
+  struct Service {
+    OwnSocket listener;  // written under lock_
+    Responder* responder = nullptr;
+    Client* clients = nullptr;
+    int count = 0;
+    bool local = true;
+    bool impatient = false;
+    Nanos rest_until{};  // no client is accepted before: there were no free descriptors
+  };
+  struct Poll;  // what wait() asks for and gets
+
+  template <typename F>
+  void for_each_client(F&& f);
+  static Client* free_place(const Service& service);
+  Client* silent_longest(const Service& service, Nanos now) const;
+  bool accepts(const Service& service, Nanos now) const;
+  int milliseconds_to_deadline(int at_most);
+  bool wait(int patience_ms, Poll* polled);
+  void accept_waiting(Service* service);
+  bool accept_one(Service* service);
+  Client* make_place(Service* service);
+  void go_on(Service* service, Client* client);
   enum class Line : uint8_t { partial, whole, lost };
-  Line read_line(Client* client);
-  void answer(int client);
-  void ask_responder(int client);
+  Line read_line(const Service& service, Client* client);
+  void answer(Service* service, Client* client);
+  void ask_responder(Service* service, Client* client, bool first);
   void part_with_late_ones(Nanos now);
   void start_sending(Client* client);
-  bool send_reply(int client);
+  bool send_reply(Service* service, Client* client);
   bool send_piece(Client* client);
-  void finish(int client);
+  void finish(Service* service, Client* client);
 
   PageSource& clock_;
-  Responder& responder_;
   Lock lock_{LockRank::control};
-  OwnSocket listener_ WRITTEN_UNDER(lock_);  // as are clients' sockets
-  Nanos rest_until_{};  // no client is accepted before: there were no free descriptors
-  Client clients_[kClients];
+  Service services_[kServices];
+  int service_count_ = 0;
 };
 
 }  // namespace llamalloc

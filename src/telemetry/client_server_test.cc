@@ -23,6 +23,7 @@ class Echo final : public Responder {
   static constexpr int kPieces = 200;
   explicit Echo(FakePages& clock) : clock_(clock) {}
   bool begin(int client, char* line, Text* out) override {
+    if (char* line_end = strpbrk(line, "\r\n")) *line_end = 0;
     left[client] = strcmp(line, "long") == 0 ? kPieces : 0;
     if (strcmp(line, "slow") == 0) clock_.time = clock_.time + Nanos::seconds(60);
     if (left[client] == 0) out->add("%s\n", line);
@@ -44,13 +45,14 @@ class Echo final : public Responder {
 
 class ClientServerTest : public testing::Test {
  protected:
-  ClientServerTest() {
+  explicit ClientServerTest(bool impatient = false) {
     address_.sun_family = AF_UNIX;
     strcpy(address_.sun_path + 1, std::to_string(getpid()).c_str());  // in no file system
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     EXPECT_EQ(bind(listener_, name(), sizeof(address_)), 0);
     EXPECT_EQ(listen(listener_, 128), 0);
-    EXPECT_TRUE(server_->listen_on(listener_));
+    EXPECT_TRUE(
+        server_->listen_on(listener_, {echo_, places_, ClientServer::kClients, true, impatient}));
   }
   ~ClientServerTest() { server_->close_all_in_child(); }
   const sockaddr* name() const { return reinterpret_cast<const sockaddr*>(&address_); }
@@ -90,7 +92,8 @@ class ClientServerTest : public testing::Test {
 
   FakePages system_;
   Echo echo_{system_};
-  std::unique_ptr<ClientServer> server_ = std::make_unique<ClientServer>(system_, echo_);
+  std::unique_ptr<ClientServer> server_ = std::make_unique<ClientServer>(system_);
+  ClientServer::Client places_[ClientServer::kClients];
   sockaddr_un address_{};
   int listener_;
 };
@@ -190,6 +193,82 @@ TEST_F(ClientServerTest, DescriptorsThatTheProgramTookAreLeftAlone) {
   close(client);
   close(listener_);
   EXPECT_FALSE(server_->serve(0) && server_->serve(0));
+}
+
+class ImpatientServerTest : public ClientServerTest {
+ protected:
+  ImpatientServerTest() : ClientServerTest(true) {}
+};
+
+TEST_F(ImpatientServerTest, ANewClientTakesThePlaceOfTheOneSilentLongest) {
+  int silent[ClientServer::kClients];
+  for (int& fd : silent) {
+    fd = connected("ec");
+    pass(Nanos::millis(1));
+  }
+  const int quick = connected("quick\n");
+  serve();
+  EXPECT_EQ(heard(quick), "") << "all are given some time";
+  pass(ClientServer::kGrace);
+  EXPECT_EQ(all(quick), "quick\n");
+  EXPECT_EQ(all(silent[0]), "");
+  say(silent[1], "ho 1\n");
+  serve();
+  EXPECT_EQ(all(silent[1]), "echo 1\n");
+}
+
+TEST_F(ImpatientServerTest, AThousandThatSaySomethingWrongOrNothingKeepNobodyOut) {
+  int fds[100];
+  for (int& fd : fds) fd = connected();
+  const int quick = connected("quick\n");
+  for (int i = 0; i < 20; ++i) pass(ClientServer::kGrace);
+  EXPECT_EQ(all(quick), "quick\n");
+  for (const int fd : fds) close(fd);
+}
+
+// `wait` is answered ten seconds later.
+class Patient final : public Responder {
+ public:
+  explicit Patient(FakePages& clock) : clock_(clock) {}
+  bool begin(int, char*, Text*) override {
+    due_ = clock_.time + Nanos::seconds(10);
+    return true;
+  }
+  bool more(int, Text* out) override {
+    if (clock_.time < due_) return true;
+    out->add("now\n");
+    return false;
+  }
+  Nanos wait_until(int) const override { return due_; }
+  void end(int) override { ++ended; }
+  int ended = 0;
+
+ private:
+  FakePages& clock_;
+  Nanos due_{};
+};
+
+TEST_F(ClientServerTest, AReplyMayComeLater) {
+  Patient patient(system_);
+  ClientServer server(system_);
+  const auto places = std::make_unique<ClientServer::Client[]>(2);
+  const int listener = dup(listener_);
+  ASSERT_TRUE(server.listen_on(listener, {patient, places.get(), 2, true, true}));
+  const int fd = connected("wait\n"), gone = connected("wait\n");
+  const auto pass_here = [&](Nanos time) {
+    system_.time = system_.time + time;
+    for (int i = 0; i < 4; ++i) server.serve(0);
+  };
+  pass_here({});
+  pass_here(Nanos::seconds(9));
+  EXPECT_EQ(heard(fd), "");
+  close(gone);
+  pass_here({});
+  EXPECT_EQ(patient.ended, 1);
+  pass_here(Nanos::seconds(2));
+  EXPECT_EQ(all(fd), "now\n");
+  EXPECT_EQ(patient.ended, 2);
+  server.close_all_in_child();
 }
 
 }  // namespace

@@ -15,7 +15,59 @@ Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
   const PoolCounts pool = from_.heap.pages().counts();
   add_totals(&figures, pool);
   fill_stats(&figures, pool, thread_caches);
+  figures.stats[static_cast<int>(Stat::metadata)] =
+      from_.arena.resident_bytes() + from_.heap.map_bytes();
+  fill_sums(&figures);
   return figures;
+}
+
+// Blocks in spans and runs count as active, those of at most twenty parked runs included.
+Figures Telemetry::quick_figures(size_t thread_caches) {
+  const Heap& heap = from_.heap;
+  Figures figures;
+  for (int g = 0; g < kPageGroups; ++g)
+    figures.groups[g] = heap.quick_count(static_cast<PageGroup>(g));
+  const PoolCounts pool = from_.heap.pages().counts();
+  figures.groups[0].unbacked = heap.pages().unbacked_bytes();  // nobody knows whose
+  add_totals(&figures, pool);
+  figures.allocated = heap.live_bytes() + heap.depot_bytes();
+  fill_stats(&figures, pool, thread_caches);
+  const auto set = [&](Stat stat, size_t n) { figures.stats[static_cast<int>(stat)] = n; };
+  set(Stat::active, heap.pages().used_bytes() + figures.direct_bytes);
+  set(Stat::huge_pages_used, heap.pages().in_use());
+  set(Stat::huge_pages_broken, heap.pages().broken());
+  set(Stat::metadata, recent_metadata());
+  fill_sums(&figures);
+  return figures;
+}
+
+// The system is asked for every page of them: milliseconds in a large process.
+size_t Telemetry::recent_metadata() {
+  const Nanos now = from_.system.now();
+  const Nanos seen{metadata_seen_.load(std::memory_order_relaxed)};
+  if (seen.n != 0 && now - seen < kMetadataAge) return metadata_.load(std::memory_order_relaxed);
+  const size_t bytes = from_.arena.resident_bytes() + from_.heap.map_bytes();
+  metadata_.store(bytes, std::memory_order_relaxed);
+  metadata_seen_.store(now.n, std::memory_order_relaxed);
+  return bytes;
+}
+
+void Telemetry::count_predicted(uint64_t (&predicted)[kLifetimeClasses]) const {
+  for (uint64_t& contexts : predicted) contexts = 0;
+  from_.predictions.for_each([&](LifetimeClass c) { ++predicted[static_cast<int>(c)]; });
+}
+
+// What is made of other stats.
+void Telemetry::fill_sums(Figures* figures) {
+  const auto set = [figures](Stat stat, size_t n) { figures->stats[static_cast<int>(stat)] = n; };
+  const size_t kept = figures->stat(Stat::backed) - figures->pages_backed;
+  const size_t metadata = figures->stat(Stat::metadata);
+  const size_t pages =
+      (figures->stat(Stat::huge_pages_used) + figures->stat(Stat::huge_pages_empty)) *
+      kHugePageSize;
+  set(Stat::resident, figures->stat(Stat::backed) + metadata);
+  set(Stat::mapped, pages + kept + metadata);
+  set(Stat::retained, figures->reserved > pages ? figures->reserved - pages : 0);
 }
 
 void Telemetry::add_totals(Figures* figures, const PoolCounts& pool) {
@@ -49,7 +101,6 @@ void Telemetry::fill_stats(Figures* figures, const PoolCounts& pool, size_t thre
   set(Stat::active, active + direct);
   set(Stat::backed, figures->pages_backed + direct + kept);
   set(Stat::reserved, pool.reserved_bytes);
-  set(Stat::metadata, from_.arena.resident_bytes() + from_.heap.map_bytes());
   set(Stat::huge_pages_used, pages);
   set(Stat::huge_pages_broken, broken);
   set(Stat::huge_pages_empty, pool.empty_backed);
@@ -82,7 +133,7 @@ ProcessSnapshot* Telemetry::take(const ProcessFacts& facts) {
   snapshot->tag_names = &from_.profiler.tags();
   snapshot->tag_count = snapshot->tag_names->size();
   from_.profiler.sum_by_tag(snapshot->tags, snapshot->tag_count);
-  from_.predictions.for_each([&](LifetimeClass c) { ++snapshot->predicted[static_cast<int>(c)]; });
+  count_predicted(snapshot->predicted);
   snapshot->figures = copy(facts.thread_caches, snapshot);
   SLOW_DCHECK(snapshot->is_consistent());
   return snapshot;

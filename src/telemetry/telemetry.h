@@ -37,12 +37,28 @@ class Telemetry {
   constexpr explicit Telemetry(const Sources& sources) : from_(sources) {}
 
   Figures figures(size_t thread_caches) { return copy(thread_caches, nullptr); }
+  // The same from the counters that are kept anyway, without a walk: for those who ask every
+  // second. Microseconds, however large the heap is. Groups and totals count slots alone
+  // (quick_count in heap/heap.h), stats are complete. Metadata is at most kMetadataAge old.
+  Figures quick_figures(size_t thread_caches);
+  // Contexts in the prediction cache, by class.
+  void count_predicted(uint64_t (&predicted)[kLifetimeClasses]) const;
+  // f(const HugePage&, const PageCounts&) for each page in use, under the lock of its set.
+  template <typename F>
+  void for_each_page(F&& f) {
+    from_.heap.pages().for_each_page(
+        [&](const HugePage& page) { f(page, from_.heap.count(page)); });
+  }
   // Null: no memory.
   ProcessSnapshot* take(const ProcessFacts& facts);
   void give(ProcessSnapshot* snapshot);
 
  private:
   Figures copy(size_t thread_caches, ProcessSnapshot* rows);
+  static constexpr Nanos kMetadataAge = Nanos::seconds(30);
+
+  size_t recent_metadata();
+  void fill_sums(Figures* figures);
   void add_totals(Figures* figures, const PoolCounts& pool);
   void fill_stats(Figures* figures, const PoolCounts& pool, size_t thread_caches);
   size_t raise_peak(size_t now);
@@ -51,6 +67,8 @@ class Telemetry {
 
   const Sources from_;
   std::atomic<size_t> peak_{0};
+  std::atomic<size_t> metadata_{0};
+  std::atomic<int64_t> metadata_seen_{0};       // when; 0: never
   std::atomic<ProcessSnapshot*> all_{nullptr};  // never shrinks; lock-free, so valid after a fork
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace llamalloc {
 
@@ -13,6 +14,12 @@ void Text::add(const char* format, ...) {
   const int n = vsnprintf(data_ + used_, room, format, arguments);
   va_end(arguments);
   if (n > 0) used_ += static_cast<size_t>(n) < room ? static_cast<size_t>(n) : room - 1;
+}
+
+void Text::append(const char* bytes, size_t length) {
+  const size_t room = kRoom - used_;
+  memcpy(data_ + used_, bytes, length < room ? length : room);
+  used_ += length < room ? length : room;
 }
 
 void Text::add_json_string(const char* text) {

@@ -18,6 +18,7 @@ from llamalloc.cli.record import record
 from llamalloc.cli.report import report
 from llamalloc.cli.run import run
 from llamalloc.cli.simulate import simulate
+from llamalloc.cli.top import ps, top
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
 from llamalloc.running.launch import LaunchError
@@ -38,6 +39,8 @@ app.command()(train)
 app.command(context_settings=_PROGRAM_VERBS)(run)
 app.command()(report)
 app.command()(doctor)
+app.command()(top)
+app.command()(ps)
 app.command()(simulate)
 app.add_typer(trace, name="trace")
 

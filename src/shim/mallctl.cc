@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// jemalloc's mallctl, as far as tools ask: a program that was linked with jemalloc and now runs on
+// us gets true answers. What we cannot answer is ENOENT, as for a name that jemalloc lacks.
+//
+//   name     "arena.0.purge"       numbers in it become *
+//   pattern  "arena.*.purge"
+//   mib      [ row, 0, 0 ]         as long as the name has parts; the number stands in its place
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "os/byte_sink.h"
+#include "runtime/allocator.h"
+#include "runtime/figures.h"
+#include "runtime/output.h"
+#include "shim/call_site.h"
+
+using namespace llamalloc;
+
+namespace {
+
+constexpr size_t kMostParts = 4;
+
+// The values of the last epoch: those of one look agree.
+struct Epoch {
+  std::atomic<uint64_t> number{0};
+  std::atomic<size_t> stats[kStats]{};
+};
+constinit Epoch epoch;
+
+void begin_epoch() {
+  const Figures figures = telemetry.quick_figures(process.threads.in_use());
+  for (int i = 0; i < kStats; ++i)
+    epoch.stats[i].store(figures.stats[i], std::memory_order_relaxed);
+  epoch.number.fetch_add(1, std::memory_order_relaxed);
+}
+
+// What a caller passes; each of the two may be missing.
+struct Exchange {
+  void* old;
+  size_t* old_length;
+  const void* value;
+  size_t length;
+
+  bool writes() const { return value != nullptr || length != 0; }
+  // As jemalloc: of a wrong length, what fits is copied.
+  template <typename T>
+  int give(T now) const {
+    if (old == nullptr || old_length == nullptr) return 0;
+    const size_t room = *old_length < sizeof(T) ? *old_length : sizeof(T);
+    memcpy(old, &now, room);
+    const bool fits = *old_length == sizeof(T);
+    *old_length = room;
+    return fits ? 0 : EINVAL;
+  }
+  template <typename T>
+  int give_only(T now) const {
+    return writes() ? EPERM : give(now);
+  }
+};
+
+int stat(Stat which, const Exchange& e) {
+  if (epoch.number.load(std::memory_order_relaxed) == 0) begin_epoch();
+  return e.give_only(epoch.stats[static_cast<int>(which)].load(std::memory_order_relaxed));
+}
+
+int new_epoch(const Exchange& e) {
+  if (e.writes() && e.length != sizeof(uint64_t)) return EINVAL;
+  if (e.writes()) begin_epoch();
+  return e.give(epoch.number.load(std::memory_order_relaxed));
+}
+
+int purge(const Exchange& e) {
+  if (e.writes() || e.old != nullptr) return EPERM;
+  release_memory(0);
+  return 0;
+}
+
+// There is one arena, and every thread is in it.
+int arena_of_thread(const Exchange& e) {
+  unsigned wanted = 0;
+  if (e.writes() && e.length != sizeof(wanted)) return EINVAL;
+  if (e.writes()) memcpy(&wanted, e.value, sizeof(wanted));
+  return wanted == 0 ? e.give(0u) : EFAULT;
+}
+
+int bin_size(size_t bin, const Exchange& e) {
+  return bin < kSizeClasses ? e.give_only(size_t{kSizeClassRows[bin].size}) : ENOENT;
+}
+
+struct Row {
+  const char* pattern;
+  int (*answer)(size_t number, const Exchange& e);
+};
+constexpr Row kRows[] = {
+    {"version",
+     [](size_t, const Exchange& e) { return e.give_only("llamalloc " LLAMALLOC_VERSION); }},
+    {"epoch", [](size_t, const Exchange& e) { return new_epoch(e); }},
+    {"stats.allocated", [](size_t, const Exchange& e) { return stat(Stat::allocated, e); }},
+    {"stats.active", [](size_t, const Exchange& e) { return stat(Stat::active, e); }},
+    {"stats.metadata", [](size_t, const Exchange& e) { return stat(Stat::metadata, e); }},
+    {"stats.resident", [](size_t, const Exchange& e) { return stat(Stat::resident, e); }},
+    {"stats.mapped", [](size_t, const Exchange& e) { return stat(Stat::mapped, e); }},
+    {"stats.retained", [](size_t, const Exchange& e) { return stat(Stat::retained, e); }},
+    {"arenas.narenas", [](size_t, const Exchange& e) { return e.give_only(1u); }},
+    {"arenas.page", [](size_t, const Exchange& e) { return e.give_only(kSmallPage); }},
+    {"arenas.quantum", [](size_t, const Exchange& e) { return e.give_only(size_t{16}); }},
+    {"arenas.nbins", [](size_t, const Exchange& e) { return e.give_only(unsigned{kSizeClasses}); }},
+    {"arenas.bin.*.size", bin_size},
+    {"arena.*.purge", [](size_t, const Exchange& e) { return purge(e); }},
+    {"arena.*.decay", [](size_t, const Exchange& e) { return purge(e); }},
+    {"thread.arena", [](size_t, const Exchange& e) { return arena_of_thread(e); }},
+};
+constexpr size_t kRowCount = sizeof(kRows) / sizeof(kRows[0]);
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Where the pattern has a number; kMostParts: nowhere.
+size_t place_of_number(const char* pattern) {
+  size_t part = 0;
+  for (; *pattern != 0; ++pattern) {
+    if (*pattern == '*') return part;
+    part += *pattern == '.';
+  }
+  return kMostParts;
+}
+
+size_t parts_of(const char* pattern) {
+  size_t parts = 1;
+  for (; *pattern != 0; ++pattern) parts += *pattern == '.';
+  return parts;
+}
+
+bool matches(const char* pattern, const char* name, size_t* number) {
+  for (; *pattern != 0; ++pattern) {
+    if (*pattern != '*') {
+      if (*pattern != *name++) return false;
+      continue;
+    }
+    const char* const first = name;
+    for (*number = 0; is_digit(*name) && name - first < 9; ++name)
+      *number = *number * 10 + static_cast<size_t>(*name - '0');
+    if (name == first) return false;
+  }
+  return *name == 0;
+}
+
+// kRowCount: no such name.
+size_t find_row(const char* name, size_t* number) {
+  size_t row = 0;
+  while (row < kRowCount && !matches(kRows[row].pattern, name, number)) ++row;
+  return row;
+}
+
+class CallbackSink final : public ByteSink {
+ public:
+  CallbackSink(void (*function)(void*, const char*), void* data) : write_(function), data_(data) {}
+  bool write(const void* data, size_t bytes) override {
+    const char* from = static_cast<const char*>(data);
+    char text[256];
+    for (size_t n; bytes != 0; bytes -= n, from += n) {
+      n = bytes < sizeof(text) ? bytes : sizeof(text) - 1;
+      memcpy(text, from, n);
+      text[n] = 0;
+      write_(data_, text);
+    }
+    return true;
+  }
+
+ private:
+  void (*write_)(void*, const char*);
+  void* data_;
+};
+
+}  // namespace
+
+extern "C" {
+
+LLAMALLOC_EXPORT int mallctl(const char* name, void* old, size_t* old_length, void* value,
+                             size_t length) {
+  size_t number = 0;
+  const size_t row = find_row(name, &number);
+  return row == kRowCount ? ENOENT : kRows[row].answer(number, {old, old_length, value, length});
+}
+
+LLAMALLOC_EXPORT int mallctlnametomib(const char* name, size_t* mib, size_t* length) {
+  size_t number = 0;
+  const size_t row = find_row(name, &number);
+  if (row == kRowCount) return ENOENT;
+  const size_t parts = parts_of(kRows[row].pattern);
+  if (*length < parts) return EINVAL;
+  for (size_t i = 0; i < parts; ++i) mib[i] = 0;
+  mib[0] = row;
+  const size_t place = place_of_number(kRows[row].pattern);
+  if (place < parts) mib[place] = number;
+  *length = parts;
+  return 0;
+}
+
+LLAMALLOC_EXPORT int mallctlbymib(const size_t* mib, size_t length, void* old, size_t* old_length,
+                                  void* value, size_t new_length) {
+  if (length == 0 || mib[0] >= kRowCount) return ENOENT;
+  const Row& row = kRows[mib[0]];
+  if (length != parts_of(row.pattern)) return ENOENT;
+  const size_t place = place_of_number(row.pattern);
+  const size_t number = place < length ? mib[place] : 0;
+  return row.answer(number, {old, old_length, value, new_length});
+}
+
+LLAMALLOC_EXPORT void malloc_stats_print(void (*write)(void*, const char*), void* data,
+                                         const char* options) {
+  if (write == nullptr) return print_summary();
+  CallbackSink sink(write, data);
+  if (options != nullptr && strchr(options, 'J') != nullptr) {
+    write_stats_json(sink);
+    return;
+  }
+  const Figures figures = current_figures();
+  for (int i = 0; i < kStats; ++i) {
+    char line[128];
+    const int n = snprintf(line, sizeof(line), "%-22s %14llu %s\n", kStatRows[i].name,
+                           static_cast<unsigned long long>(figures.stats[i]), kStatRows[i].unit);
+    sink.write(line, static_cast<size_t>(n));
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// jemalloc's interface as its callers use it: redis, folly, MariaDB, exporters.
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+extern "C" {
+__attribute__((weak)) int mallctl(const char*, void*, size_t*, void*, size_t);
+__attribute__((weak)) int mallctlnametomib(const char*, size_t*, size_t*);
+__attribute__((weak)) int mallctlbymib(const size_t*, size_t, void*, size_t*, void*, size_t);
+__attribute__((weak)) void malloc_stats_print(void (*)(void*, const char*), void*, const char*);
+__attribute__((weak)) void* mallocx(size_t, int);
+__attribute__((weak)) void* rallocx(void*, size_t, int);
+}
+
+#define EXPECT(x) \
+  if (!(x)) return printf("line %d: %s\n", __LINE__, #x), 1
+
+template <typename T>
+static int read(const char* name, T* out) {
+  size_t length = sizeof(T);
+  return mallctl(name, out, &length, nullptr, 0);
+}
+
+static int epoch() {
+  uint64_t number = 1;
+  size_t length = sizeof(number);
+  return mallctl("epoch", &number, &length, &number, length);
+}
+
+int main() {
+  EXPECT(mallctl && mallctlnametomib && mallctlbymib && malloc_stats_print);
+  // folly takes an allocator for jemalloc only if it has all of these; what it does then we lack.
+  EXPECT(!mallocx && !rallocx);
+  // MariaDB does not look at the result.
+  const char* version = nullptr;
+  EXPECT(read("version", &version) == 0 && strncmp(version, "llamalloc", 9) == 0);
+
+  size_t before = 0, after = 0, active = 0, resident = 0, mapped = 0, retained = 0, metadata = 0;
+  EXPECT(epoch() == 0 && read("stats.allocated", &before) == 0);
+  void* volatile p = malloc(50 << 20);
+  memset(p, 1, 50 << 20);
+  EXPECT(read("stats.allocated", &after) == 0 && after == before);  // until the next epoch
+  EXPECT(epoch() == 0 && read("stats.allocated", &after) == 0);
+  EXPECT(after - before >= size_t{50} << 20 && after - before < size_t{52} << 20);
+  EXPECT(read("stats.active", &active) == 0 && active >= after);
+  EXPECT(read("stats.resident", &resident) == 0 && resident >= active);
+  EXPECT(read("stats.mapped", &mapped) == 0 && mapped >= resident);
+  EXPECT(read("stats.retained", &retained) == 0);
+  EXPECT(read("stats.metadata", &metadata) == 0 && metadata > 0);
+
+  unsigned arenas = 0, bins = 0;
+  size_t page = 0, size = 0;
+  EXPECT(read("arenas.narenas", &arenas) == 0 && arenas == 1);
+  EXPECT(read("arenas.nbins", &bins) == 0 && bins > 10);
+  EXPECT(read("arenas.page", &page) == 0 && page >= 4096);
+  EXPECT(read("arenas.bin.0.size", &size) == 0 && size <= 16);
+  EXPECT(read("arenas.bin.1000.size", &size) == ENOENT);
+  free(p);
+  EXPECT(mallctl("arena.0.purge", nullptr, nullptr, nullptr, 0) == 0);
+  EXPECT(mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0) == 0);
+  EXPECT(mallctl("arena.x.purge", nullptr, nullptr, nullptr, 0) == ENOENT);
+
+  // What is not known, wrong lengths, writes.
+  bool flag = true;
+  uint64_t* counter = nullptr;
+  EXPECT(mallctl("background_thread", nullptr, nullptr, &flag, sizeof(flag)) == ENOENT);
+  EXPECT(read("thread.allocatedp", &counter) == ENOENT && counter == nullptr);
+  for (const char* name :
+       {"", ".", "stats", "stats.", "stats.allocatedx", "opt.prof", "config.prof"})
+    EXPECT(read(name, &size) == ENOENT);
+  uint32_t small = 0;
+  EXPECT(read("stats.allocated", &small) == EINVAL);
+  EXPECT(mallctl("stats.allocated", nullptr, nullptr, &size, sizeof(size)) == EPERM);
+  EXPECT(mallctl("epoch", nullptr, nullptr, &small, sizeof(small)) == EINVAL);
+
+  // By numbers, one of them replaced.
+  size_t mib[4], length = 4, room = sizeof(size), second = 0;
+  EXPECT(mallctlnametomib("arenas.bin.0.size", mib, &length) == 0 && length == 4);
+  mib[2] = 3;
+  EXPECT(mallctlbymib(mib, length, &size, &room, nullptr, 0) == 0);
+  EXPECT(read("arenas.bin.3.size", &second) == 0 && size == second && size > 16);
+  length = 1;
+  EXPECT(mallctlnametomib("stats.allocated", mib, &length) == EINVAL);
+  EXPECT(mallctlnametomib("no.such", mib, &length) == ENOENT);
+  mib[0] = 10'000;
+  EXPECT(mallctlbymib(mib, 1, &size, &room, nullptr, 0) == ENOENT);
+
+  static std::string text, json;
+  const auto add = [](void* data, const char* part) { *static_cast<std::string*>(data) += part; };
+  malloc_stats_print(add, &text, nullptr);
+  malloc_stats_print(add, &json, "J");
+  EXPECT(text.find("allocated ") == 0 && text.back() == '\n');
+  EXPECT(json.find("{\"version\"") == 0 && json.find("]}\n") == json.size() - 3);
+  printf("ok\n");
+  return 0;
+}

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""jemalloc's mallctl: what callers ask is answered, and Redis tells the truth about its memory.
+
+Debian's redis-server is linked with jemalloc. Before llamalloc answered mallctl, the jemalloc that
+Redis brings did: it described a heap that nobody uses.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from preload import Server, compile_program, free_port, run
+
+
+def test_what_callers_ask():
+    assert run([compile_program("mallctl")], seconds=60).stdout == "ok\n"
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is missing")
+def test_redis_tells_the_truth(tmp_path: Path):
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)]
+    command += ["--enable-debug-command", "yes"]
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(
+            ["redis-cli", "-p", str(port), *words],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+    with Server(command, port, tmp_path):
+        ask("debug", "populate", "100000", "key", "500")
+        text = ask("info", "memory")
+        info = {k: float(v) for k, v in re.findall(r"^(\w+):([0-9.]+)\r?$", text, re.MULTILINE)}
+        assert info["allocator_allocated"] == pytest.approx(info["used_memory"], rel=0.2)
+        assert info["allocator_active"] >= info["allocator_allocated"]
+        assert info["allocator_resident"] >= info["allocator_active"]
+        assert info["allocator_resident"] <= 1.5 * info["used_memory_rss"]
+        assert ask("memory", "purge") == "OK\n"
+        assert "allocated" in ask("memory", "malloc-stats")
