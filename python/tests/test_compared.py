@@ -111,6 +111,15 @@ def test_the_table_shows_medians_beside_the_best_peer_and_who_survived():
     assert jemalloc[3:] == ["2.00", "1", "of", "2"]
 
 
+def test_the_best_peer_is_not_ours():
+    found = rows()
+    for run in found[0].runs:
+        run.peak //= 2
+    text = shown(compared_table.table("t", found, (OVER_LIVE,)))
+    ours = next(line.split() for line in text.splitlines() if OURS in line)
+    assert ours == [OURS, "0.75", "0.62"]
+
+
 def test_no_peer_is_no_ratio_and_no_run_is_a_dash():
     text = shown(compared_table.table("t", [Row(OURS)], (PEAK, OVER_LIVE), "alive"))
     assert text.split()[-5:] == [OURS, "-", "-", "-", "-"]
