@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.h"
 
+#include <bit>
+
 #include "policy/hint.h"
 #include "profile/sampler.h"
 
@@ -85,10 +87,26 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
   return span ? span->base : nullptr;
 }
 
+namespace {
+
+// Samples of like sizes share spans: there are few of them, and each span takes two blocks. Slots
+// of whole blocks hold one anyway.
+int class_of_sample(int size_class) {
+  constexpr uint32_t kLeast = 256, kMost = 4096;
+  const uint32_t size = kSizeClassRows[size_class].size;
+  if (size > kMost) return size_class;
+  return size_class_of(size < kLeast ? kLeast : std::bit_ceil(size));
+}
+
+}  // namespace
+
 // One object in a span of samples; its free comes to deallocate.
 void* Engine::take_sampled(const Request& request, PageGroup group) {
   const int size_class = class_serving(request.size, request.alignment);
-  if (size_class < kSizeClasses) return heap.take_one(bin_of(group, size_class, true));
+  if (size_class < kSizeClasses) {
+    const int of_sample = class_of_sample(size_class);
+    return heap.take_one(bin_of(group, of_sample, true));
+  }
   Span* span = heap.allocate(request.size == 0 ? 1 : request.size, request.alignment, group, true);
   return span ? span->base : nullptr;
 }
