@@ -83,6 +83,18 @@ TEST(Profiler, WhatDiesOfTheProgramsEndCountsAsAlive) {
   }
 }
 
+TEST(Profiler, TheLastFewObjectsAreNoTeardown) {
+  World w;
+  ASSERT_TRUE(w.profiler.tell_teardown());
+  w.profiler.start(kInterval, {0});
+  for (uintptr_t i = 0; i < 15; ++i) w.allocate(0x10000 + 16 * i, 1000, 1, {kSecond});
+  for (uintptr_t i = 0; i < 15; ++i) w.profiler.on_free(at(0x10000 + 16 * i), {3 * kSecond}, 0, 0);
+  test::BufferSink sink;
+  ASSERT_TRUE(w.profiler.write(sink, w.names, {{4 * kSecond}, {4 * kSecond}, true}));
+  for (const test::Sample& sample : test::read_samples(sink.text))
+    EXPECT_EQ(sample.texts.count("censored_ages"), 0u);
+}
+
 TEST(Profiler, WhatDiesBeforeTheEndIsDead) {
   for (const bool at_exit : {true, false}) {
     World w;

@@ -34,6 +34,7 @@ class RecentDeaths {
   static constexpr uint32_t kRoom = 1u << 14;  // 0.8 MiB; 8 GiB of samples of 512 KiB
   static constexpr Nanos kWindow = Nanos::seconds(3);
   static constexpr double kCollapsed = 0.5;  // of the peak
+  static constexpr uint32_t kFewest = 16;    // samples that it must have killed: less is chance
 
   // Keeps nothing before. False: no memory.
   bool open(MetadataArena& arena) {

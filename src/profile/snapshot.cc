@@ -29,9 +29,14 @@ void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
   table.lock().assert_held();
   const RecentDeaths& recent = table.recent();
   const Nanos start = recent.teardown(live, scratch, now);
-  for (uint32_t i = 0; i < recent.size(); ++i) {
+  const auto fell = [&](const RecentDeath& death) {
+    return death.died > start && death.born() <= start;
+  };
+  uint32_t killed = 0;
+  for (uint32_t i = 0; i < recent.size(); ++i) killed += fell(recent[i]);
+  for (uint32_t i = 0; killed >= RecentDeaths::kFewest && i < recent.size(); ++i) {
     const RecentDeath& death = recent[i];
-    if (death.died <= start || death.born() > start) continue;
+    if (!fell(death)) continue;
     contexts[death.context].remove(death);
     survivors[survivor_count++] = {death.context, death.size, death.weight, start - death.born()};
   }
