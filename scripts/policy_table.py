@@ -2,6 +2,11 @@
 """The tables of docs/heap_policy.md: policies and predictors over recorded traces.
 
     .venv/bin/python scripts/policy_table.py out/traces/*.trace [--out out/policy.json]
+    .venv/bin/python scripts/policy_table.py --learning [--generate out/traces] [out/traces/*.trace]
+
+The second makes the table of learning in process: blind, a first run that begins with nothing, a
+second one that begins with what the first kept, and the same with `segregate:always`. `--generate`
+makes the five loads of GENERATED in that folder, and measures them too.
 
 Record the traces first, each by
     .venv/bin/python -m lab.workloads run NAME --under "llamalloc trace -o out/traces/NAME.trace"
@@ -15,8 +20,22 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
-TOOL = pathlib.Path(__file__).parent.parent / "build/release/llamalloc-simulate"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOOL = ROOT / "build/release/llamalloc-simulate"
+GENERATOR = ROOT / "build/release/llamalloc-generate"
+# Seeds of their own. In `heavy` lives do not separate: in each context 1 object in 1,000 stays.
+GENERATED = {
+    "sine": "TCMALLOC_1.csv --events 5000000 --live 64 --period 6 --seed 11",
+    "steps": "TCMALLOC_3.csv --events 4000000 --live 128 --wave steps --period 6 --depth 1 "
+    "--seed 12",
+    "heavy": "TCMALLOC_1.csv --events 5000000 --live 64 --wave steps --period 6 --heavy 1 "
+    "--sessions 0 --batches 0 --seed 13",
+    "sessions": "TCMALLOC_3.csv --events 4000000 --live 96 --wave steps --period 8 --sessions 0.5 "
+    "--seed 14",
+    "steady": "TCMALLOC_1.csv --events 4000000 --live 64 --wave none --seed 15",
+}
 COLUMNS = (
     ("llamalloc", "none"),
     ("llamalloc", "constant:le_10ms"),
@@ -32,12 +51,51 @@ COLUMNS = (
 )
 
 
-def simulate(trace: pathlib.Path, policy: str, predictor: str) -> dict:
-    command = [TOOL, trace, "--policy", policy, "--predictor", predictor, "--samples", "300"]
+def simulate(trace: pathlib.Path, policy: str, predictor: str, *more: str | pathlib.Path) -> dict:
+    command = [TOOL, trace, "--policy", policy, "--predictor", predictor, "--samples", "300", *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{trace}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def generate(folder: pathlib.Path) -> list[pathlib.Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    traces = []
+    for name, options in GENERATED.items():
+        sizes, *words = options.split()
+        traces.append(folder / f"generated-{name}.trace")
+        command = [GENERATOR, ROOT / "workloads/fleetbench" / sizes, "-o", traces[-1], *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return traces
+
+
+def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[dict]:
+    """The runs of the table of learning, in its order."""
+    kept = folder / f"{trace.stem}.learned"
+    known = f"state:{kept}"
+    return [
+        simulate(trace, "llamalloc", "none"),
+        simulate(trace, "llamalloc", "online", "--keep", kept),
+        simulate(trace, "llamalloc", known),
+        simulate(trace, "llamalloc", known, "--conf", "segregate:always"),
+    ]
+
+
+def gate_of(run: dict) -> str:
+    last = run["gate"][-1]
+    return f"{last['verdict']}{', late' if last['late'] else ''}"
+
+
+def print_learning(traces: list[pathlib.Path]) -> None:
+    head = ["trace", "blind", "first run", "gate", "second run", "gate", "second run, always"]
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    with tempfile.TemporaryDirectory() as folder:
+        for trace in traces:
+            runs = learn(trace, pathlib.Path(folder))
+            cells = [f"{r['totals']['average_huge']:.2f} / {after_drops(r)}" for r in runs]
+            cells[1:3] = [cells[1], gate_of(runs[1]), cells[2], gate_of(runs[2])]
+            print(f"| {trace.stem} | " + " | ".join(cells) + " |", flush=True)
 
 
 def after_drops(result: dict) -> str:
@@ -57,33 +115,43 @@ def lost_by_cause(result: dict) -> str:
     return " | ".join(f"{share:.1f} %" for share in shares) + f" | {sum(shares):.0f} %"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("traces", nargs="+", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, help="all results, as JSON")
-    args = parser.parse_args()
-    jobs = [(t, p, w) for t in args.traces for p, w in COLUMNS]
+def print_policies(traces: list[pathlib.Path], out: pathlib.Path | None) -> None:
+    jobs = [(t, p, w) for t in traces for p, w in COLUMNS]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda job: simulate(*job), jobs))
     found = dict(zip(jobs, results, strict=True))
     head = ["trace", "peak live"] + [f"{p} {w}" for p, w in COLUMNS]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for trace in args.traces:
+    for trace in traces:
         row = [trace.stem, f"{found[trace, *COLUMNS[0]]['trace']['peak_live'] / 2**20:.0f} MiB"]
         for column in COLUMNS:
             result = found[trace, *column]
             row.append(f"{result['totals']['average_huge']:.2f} / {after_drops(result)}")
         print("| " + " | ".join(row) + " |", flush=True)
     print("\nhuge pages acquired:")
-    for trace in args.traces:
+    for trace in traces:
         counts = (found[trace, *c]["totals"]["huge_pages_acquired"] for c in COLUMNS)
         print(f"| {trace.stem} | " + " | ".join(str(n) for n in counts) + " |")
     print("\nlost on average, of what is live, with the oracle:")
     print("| trace | " + " | ".join(c.replace("_", " ") for c in CAUSES) + " | sum |")
-    for trace in args.traces:
+    for trace in traces:
         print(f"| {trace.stem} | {lost_by_cause(found[trace, 'llamalloc', 'oracle'])} |")
-    if args.out:
-        args.out.write_text(json.dumps({" ".join(map(str, k)): v for k, v in found.items()}))
+    if out:
+        out.write_text(json.dumps({" ".join(map(str, k)): v for k, v in found.items()}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("traces", nargs="*", type=pathlib.Path)
+    parser.add_argument("--learning", action="store_true", help="the table of learning in process")
+    parser.add_argument("--generate", type=pathlib.Path, help="make GENERATED in this folder")
+    parser.add_argument("--out", type=pathlib.Path, help="all results, as JSON")
+    args = parser.parse_args()
+    if args.generate:
+        args.traces += generate(args.generate)
+    if not args.traces:
+        parser.error("name a trace, or --generate FOLDER")
+    print_learning(args.traces) if args.learning else print_policies(args.traces, args.out)
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ class Heap {
       const Span* span = map_.find_any(page.base + block * kBlockSize);
       uint32_t blocks = 1;
       if (span != nullptr) {
-        blocks = span->kind == SpanKind::slots ? kSizeClassRows[span->bin % kSizeClasses].blocks
+        blocks = span->kind == SpanKind::slots ? shape_of_bin(span->bin).blocks
                                                : Blocks::covering(span->bytes).n;
         f(*span);
       }

@@ -40,6 +40,16 @@ def simulate(
         int,
         typer.Option(min=1, max=100000, help="Number of points in time to measure, evenly spaced."),
     ] = 500,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="`online`, `state`: write what was learned to FILE."),
+    ] = None,
+    conf: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY:VALUE,...", help="`online`, `state`: options, as segregate:always."
+        ),
+    ] = None,
     pictures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write charts (PNG) to this folder.")
     ] = None,
@@ -63,6 +73,12 @@ def simulate(
     longer than predicted (otherwise 1 in 10,000). `model:FILE` is a trained model.
     `constant:le_1s` predicts always the same class. `none` predicts nothing.
 
+    With `online` and `state:FILE` the simulated process learns while the trace runs, as with the
+    option `learn` (docs/learning.md). `online:64KiB` samples an object in 64 KiB. `state:FILE`
+    begins with what an earlier run left: a state file of a process, or of `--keep`. The gate
+    decides whether objects are placed by what is known; `--conf segregate:always` or `never`
+    overrides it.
+
     The table shows footprint divided by live bytes: the average over time, counted in 2 MiB and in
     4 KiB pages, the average after drops of the load, the worst drop, and the peak. *huge* is the
     share on huge pages, *pages* the number of huge pages taken from the system (a page taken twice
@@ -78,11 +94,18 @@ def simulate(
 
         llamalloc simulate tuesday.trace --predictor exact --learn monday.trace
 
+        llamalloc simulate t.trace --predictor online --keep t.learned
+
+        llamalloc simulate t.trace --predictor none,state:t.learned
+
         llamalloc simulate t.trace --check-against-replay
     """
+    from dataclasses import replace
+
     from llamalloc.running import simulation
 
     setting = simulation.Setting(trace, learn, error, error_of == "objects", seed, samples)
+    setting = replace(setting, keep=keep, conf=conf)
     try:
         if check_against_replay:
             return _check(setting)

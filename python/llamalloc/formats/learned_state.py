@@ -190,7 +190,9 @@ def _unpacked(data: bytes, what: str) -> LearnedState:
     sane = 0 < len(text) < len(name) and printable and name == text.ljust(len(name), b"\0")
     if not sane or verdict > max(GateVerdict):
         raise StateError(f"{what}: damaged, its header is not sane")
-    gate = Gate(GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]), peak)
+    gate = Gate(
+        GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]), peak
+    )
     if not _is_sane_gate(gate):
         raise StateError(f"{what}: damaged, its header is not sane")
     return LearnedState(program, text.decode("ascii"), runs, gate, nodes)

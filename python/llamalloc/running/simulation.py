@@ -17,6 +17,8 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
         peak_footprint                       bytes, without metadata
         huge_pages_acquired                  from the system, counting every time
     classes                 a row a lifetime class: name, placements, outlived, bytes
+    gate                    of a process that learns, when its gate changed: time_ns, placing, late,
+                            verdict, says (a sentence)
     lifetimes_log2_ns       placements by floor(log2(lifetime)); never_freed: the others
     moments                 in the order of time; kind `sample` (evenly spaced), `peak`, `drop` or
                             `end`; bytes:
@@ -75,6 +77,8 @@ class Setting:
     seed: int = 1
     samples: int = 500
     pace: str | None = None  # a file: when things happened in a replay
+    keep: str | None = None  # a state file for what was learned
+    conf: str | None = None  # options of a process that learns
 
     def arguments(self) -> list[str]:
         """For the tool."""
@@ -85,6 +89,10 @@ class Setting:
             words += ["--error", str(self.error)]
         if self.pace:
             words += ["--pace", self.pace]
+        if self.keep:
+            words += ["--keep", self.keep]
+        if self.conf:
+            words += ["--conf", self.conf]
         return [*words, "--error-objects"] if self.error_by_object else words
 
 
@@ -136,13 +144,22 @@ def parse_policies(text: str) -> list[str]:
 
 
 def plan(policies: Iterable[str], predictors: Iterable[str]) -> list[tuple[str, str]]:
-    """(policy, predictor) of every run; what does not look at lifetimes runs once, with `none`."""
+    """(policy, predictor) of every run; what does not look at lifetimes runs once, with `none`.
+
+    Only `llamalloc` runs with predictors that learn.
+    """
     predictors = list(dict.fromkeys(predictors))
     return [
         (policy, predictor)
         for policy in policies
         for predictor in (["none"] if policy in BLIND else predictors)
+        if policy == "llamalloc" or not learns(predictor)
     ]
+
+
+def learns(predictor: str) -> bool:
+    """Whether the simulated process learns while the trace runs."""
+    return predictor.split(":")[0] in ("online", "state")
 
 
 def run_all(
