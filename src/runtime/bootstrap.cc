@@ -60,7 +60,8 @@ void start_hardening() {
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   if (process.options.control.text[0] != 0) open_control(process.options.control.text);
-  if (learn && !profile) process.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
+  if (learn && !profile)
+    process.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
   if (predict || profile || learn ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());
