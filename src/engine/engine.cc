@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "policy/hint.h"
@@ -22,8 +23,10 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
           request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment), 0))
     return nullptr;
   const Placement::Choice choice = choose(cache, request, due.recheck);
+  if (__builtin_expect(choice.miss && is_first(choice), 0))
+    return allocate_apart(cache, request, choice, Sample::first);
   if (__builtin_expect(due.sample || hardening.is_on(), 0))
-    return allocate_apart(cache, request, choice, due.sample);
+    return allocate_apart(cache, request, choice, due.sample ? Sample::due : Sample::no);
   return take(cache, request, choice.group);
 }
 
@@ -58,6 +61,15 @@ Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, boo
     choice = world.choose(*cache, request, recheck);
   choice.group = group_with_hint(choice, request.hotness);
   return choice;
+}
+
+bool Engine::is_first(const Placement::Choice& choice) {
+  if (!choice.miss || !known_contexts.is_open() || !profiler.on()) return false;
+  const int64_t now = system.now().n;
+  int64_t until = firsts_until_.load(std::memory_order_relaxed);
+  const int64_t next = std::max(until, now - kFirstsAtOnce * kFirstsRest.n) + kFirstsRest.n;
+  return next <= now &&
+         firsts_until_.compare_exchange_strong(until, next, std::memory_order_relaxed);
 }
 
 void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) {
@@ -115,30 +127,31 @@ void* Engine::take_sampled(const Request& request, PageGroup group) {
 [[gnu::cold, gnu::noinline]] void* Engine::allocate_apart(ThreadCache* cache,
                                                           const Request& request,
                                                           const Placement::Choice& choice,
-                                                          bool sample) {
+                                                          Sample sample) {
   void* p = hardening.is_on() ? hardening.take(request.size, request.alignment, choice.group)
                               : take_sampled(request, choice.group);
-  if (p != nullptr && sample) record_sample(cache, p, request, choice);
+  if (p != nullptr && sample != Sample::no)
+    record_sample(cache, p, request, choice, sample == Sample::first);
   return p;
 }
 
 // A sampled allocation stands for many: how often the cache knew the context.
-void Engine::count_prediction(size_t size, const Placement::Choice& choice) {
+void Engine::count_prediction(size_t size, const Placement::Choice& choice, bool first) {
   if (!placement_on.load(std::memory_order_relaxed)) return;
-  const double interval = static_cast<double>(profiler.interval());
+  const double interval = first ? 1 : static_cast<double>(profiler.interval());
   counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold,
                static_cast<uint64_t>(sample_weight(size, interval)));
 }
 
 void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
-                           const Placement::Choice& choice) {
+                           const Placement::Choice& choice, bool first) {
   cache->busy = 1;
   StackTrace trace;
   world.trace_stack(request.site, &trace);
   if (trace.truncated) counters.add(Stat::stacks_truncated);
-  count_prediction(request.size, choice);
+  count_prediction(request.size, choice, first);
   profiler.on_alloc(p, request.size, trace, choice.key, choice.lifetime, system.now(),
-                    cache->thread_id, world.processor(), cache->tag);
+                    cache->thread_id, world.processor(), cache->tag, first);
   cache->busy = 0;
 }
 

@@ -70,6 +70,11 @@ class Engine {
   std::atomic<bool> late{false};          // Gate::is_late
   std::atomic<bool> has_worker{false};    // step() is called when due
 
+  // Samples of first objects: so many at once, and one more each time this has passed. One takes
+  // some 7,000 instructions.
+  static constexpr int kFirstsAtOnce = 256;
+  static constexpr Nanos kFirstsRest = Nanos::millis(20);
+
   // For a cache that a new thread has just adopted; it must be empty.
   void start_countdown(ThreadCache* cache);
   // Gives back what the thread has cached.
@@ -146,11 +151,15 @@ class Engine {
   void* take_slot(ThreadCache* cache, int bin);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
+  // The tree does not know this context, and an allocation of it has come so far for the first time
+  // since it changed: sampled for certain, while there are not too many such.
+  bool is_first(const Placement::Choice& choice);
+  enum class Sample : uint8_t { no, due, first };
   void* allocate_apart(ThreadCache* cache, const Request& request, const Placement::Choice& choice,
-                       bool sample);
+                       Sample sample);
   void record_sample(ThreadCache* cache, const void* p, const Request& request,
-                     const Placement::Choice& choice);
-  void count_prediction(size_t size, const Placement::Choice& choice);
+                     const Placement::Choice& choice, bool first);
+  void count_prediction(size_t size, const Placement::Choice& choice, bool first);
   void note_sampled_free(ThreadCache* cache, const void* p);
   void give(ThreadCache* cache, void* p, Span* span);
   void* put_slot(ThreadCache* cache, int bin, void* p);
@@ -186,6 +195,7 @@ class Engine {
   Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};
+  std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again
 };
 
 }  // namespace llamalloc

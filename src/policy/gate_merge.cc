@@ -39,6 +39,8 @@ GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept&
   GateKept merged = theirs;
   merged.blind = merge(base.blind, mine.blind, theirs.blind);
   merged.placed = merge(base.placed, mine.placed, theirs.placed);
+  if (mine.peak != base.peak)
+    merged.peak = theirs.peak != base.peak ? std::max(mine.peak, theirs.peak) : mine.peak;
   const bool i_decided = mine.verdict != base.verdict || mine.reversals != base.reversals;
   const bool they_decided = theirs.verdict != base.verdict || theirs.reversals != base.reversals;
   if (i_decided && they_decided) merged.verdict = std::max(mine.verdict, theirs.verdict);

@@ -39,6 +39,7 @@ Evidence sum_of(const Learner::Node& node) {
 struct Learner::Row {
   Evidence evidence;
   Evidence earlier;  // deaths before this window
+  Evidence firsts;   // of samples that were certain
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
@@ -114,6 +115,7 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
       row.bucket = table.bucket_of(i);
       if (table.is_empty(i)) continue;
       const LifetimeStats& stats = table.row(i);
+      std::copy_n(stats.firsts, kTimedClasses, row.firsts.deaths);
       const uint32_t most = *std::max_element(stats.deaths, stats.deaths + kTimedClasses);
       row.shift = most > UINT16_MAX ? std::bit_width(most) - 16 : 0;
       for (int c = 0; c < kTimedClasses; ++c)
@@ -128,7 +130,8 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
     if (live.context >= rows->count) return;
     ++rows->row[live.context].alive;
     rows->row[live.context].live += live.weight * static_cast<double>(live.size);
-    Evidence& evidence = rows->row[live.context].evidence;
+    Row& row = rows->row[live.context];
+    Evidence& evidence = live.first ? row.firsts : row.evidence;
     uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
     young = clamp(uint32_t{young} + 1);
     if (live.age >= elder) evidence.elders = clamp(uint32_t{evidence.elders} + 1);
@@ -138,6 +141,7 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
     const int shift = rows->row[i].shift;
     for (uint16_t& young : evidence.young) young = static_cast<uint16_t>(young >> shift);
     evidence.elders = static_cast<uint16_t>(evidence.elders >> shift);
+    if (evidence.samples() < kEnoughShort) evidence.add(rows->row[i].firsts);
   }
 }
 

@@ -12,6 +12,10 @@
 // earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
 // file.
 //
+// The first objects of a context are sampled beyond their share (Engine::is_first), so that
+// contexts of few bytes are seen, too. They count while a context has few other samples: more of
+// those say it better, since each stands for many objects.
+//
 // A program may change. Where several windows of time in a row say that objects live shorter than
 // before, what is older counts half with each of them: deaths of this run, prior, and the file.
 #pragma once

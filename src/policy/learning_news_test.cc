@@ -81,10 +81,12 @@ TEST_F(LearningNewsTest, WhatTheGateDecided) {
 
 // Where objects live shorter now, what the file says counts half with each window that agrees.
 TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
-  born();
+  profiler_.on_free(born(), now_, 1, 0);
   round();
   const uint64_t key = run_.learner().node(0).key;
-  LearnedNode old{.key = key, .level = 1};
+  LearnedNode old;
+  old.key = key;
+  old.level = 1;
   old.evidence.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
   LearnedState file;
   ASSERT_TRUE(file.nodes.make_room(1, pages_));

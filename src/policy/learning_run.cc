@@ -31,7 +31,7 @@ void LearningRun::round(const Tables& tables, Nanos now) {
   forked_ = false;
   const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
   // Once more a round later: a thread may have published what it had looked up before.
-  if (changed || changed_before_) tables.cache.clear();
+  if (changed || changed_before_ || wants_firsts(tables.profiler, now)) tables.cache.clear();
   changed_before_ = changed;
   const Nanos rest{(tables.system.now() - now).n * kShareOfTime};
   next_round_ = now + (rest < kRound ? kRound : rest);
@@ -54,6 +54,15 @@ void LearningRun::fork_at(Nanos now) {
   next_round_ = {};
   gate_in_file_ = gate_.kept();
   forked_ = wrote_ = true;
+}
+
+// While there are contexts that nobody knows, their next objects are sampled for certain, too: two
+// that stay are enough.
+bool LearningRun::wants_firsts(const Profiler& profiler, Nanos now) {
+  if (now - looked_for_firsts_ < kFirsts || profiler.firsts() == firsts_) return false;
+  looked_for_firsts_ = now;
+  firsts_ = profiler.firsts();
+  return true;
 }
 
 // ----- Keeping -----
@@ -102,8 +111,8 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade({file->nodes.data(), file->nodes.size()});
   fade({before.data(), before.size()});
-  whole = whole && merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch,
-                               merged);
+  whole = whole &&
+          merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
   before.give_back();
   now.give_back();
   return whole;

@@ -18,7 +18,8 @@ namespace llamalloc {
 class LearningRun {
  public:
   static constexpr Nanos kRound = Nanos::seconds(1);
-  static constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
+  static constexpr int64_t kShareOfTime = 200;         // a round's time is one over this of all
+  static constexpr Nanos kFirsts = Nanos::seconds(5);  // between looks at contexts nobody knows
   static constexpr Nanos kFirstSave = Nanos::seconds(10);
   static constexpr Nanos kSave = Nanos::seconds(60);
   static constexpr size_t kMostKept = Learner::kMostNodes / 2;
@@ -68,6 +69,7 @@ class LearningRun {
 
  private:
   enum class Part { saved, steady };
+  bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;
   bool collect(Part part, PageSource& scratch, NodeArray* out);
 
@@ -78,7 +80,9 @@ class LearningRun {
   Nanos next_round_{};
   bool changed_before_ = false;
   bool forked_ = false;  // since the last round
-  bool wrote_ = false;   // this run is counted in the file
+  uint64_t firsts_ = 0;  // Profiler::firsts when the cache was last cleared for them
+  Nanos looked_for_firsts_{};
+  bool wrote_ = false;  // this run is counted in the file
   bool has_file_ = false;
 };
 

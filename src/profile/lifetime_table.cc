@@ -10,7 +10,11 @@ bool LifetimeStats::add(MetadataArena& arena, const Death& death) {
   if (count == 0 || t < min) min = t;
   if (count == 0 || t > max) max = t;
   ++count;
-  ++deaths[static_cast<int>(class_of_lifetime(t))];
+  const int c = static_cast<int>(class_of_lifetime(t));
+  if (death.first)
+    firsts[c] = static_cast<uint16_t>(firsts[c] + (firsts[c] < UINT16_MAX));
+  else
+    ++deaths[c];
   weighted_count += death.weight;
   weighted_bytes += death.weight * static_cast<double>(death.size);
   sum += ns;

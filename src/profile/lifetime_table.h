@@ -28,6 +28,7 @@ struct Death {
   Nanos lifetime;
   bool same_thread;  // freed by the thread that allocated it
   bool same_cpu;
+  bool first = false;  // LiveSample::first
 };
 
 struct LifetimeStats {
@@ -45,7 +46,8 @@ struct LifetimeStats {
   uint64_t same_cpu = 0;
   uint32_t deaths[kTimedClasses] = {};   // by lifetime class; what LifetimeTable::fade left of them
   uint32_t earlier[kTimedClasses] = {};  // those of them that were there at its last call
-  uint32_t epoch = 0;                   // LifetimeTable::clear
+  uint16_t firsts[kTimedClasses] = {};   // deaths of firsts, which are not among the above
+  uint32_t epoch = 0;                    // LifetimeTable::clear
   LifetimeHistogram lifetimes;
 
   // False: the histogram has no memory for it; nothing was counted.
@@ -88,7 +90,8 @@ class LifetimeTable {
   // The row itself.
   const LifetimeStats& row(uint32_t context) REQUIRES(lock_) { return fresh(context); }
   Lock& lock() const RETURN_CAPABILITY(lock_) { return lock_; }
-  // A window of time is over: later deaths are new ones. halve: earlier ones count half from now on.
+  // A window of time is over: later deaths are new ones. halve: earlier ones count half from now
+  // on.
   void fade(uint32_t context, bool halve) REQUIRES(lock_);
   bool is_consistent();
 

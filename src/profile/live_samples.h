@@ -30,6 +30,7 @@ struct LiveSample {
   uint32_t thread;       // that allocated it
   uint32_t cpu;
   LifetimeClass predicted;
+  bool first = false;  // of its context: taken beside the countdown (Engine::is_first)
 };
 
 class LiveSamples {

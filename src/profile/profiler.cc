@@ -30,16 +30,17 @@ void Profiler::bound_contexts(uint32_t most, uint32_t freely) {
 
 bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
                         LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu,
-                        uint32_t tag) {
+                        uint32_t tag, bool first) {
   if (!on()) return false;
   const uint32_t stack = stacks_.intern(trace);
   const uint32_t context = stack == StackTable::kNone
                                ? LifetimeTable::kNone
                                : contexts_.intern(stack, size_bucket(size), tag);
-  const double weight = sample_weight(size, static_cast<double>(interval()));
+  const double weight = first ? 1 : sample_weight(size, static_cast<double>(interval()));
   const bool recorded = context != LifetimeTable::kNone &&
                         live_.insert({address_of(p), size, now, weight, context_key, context,
-                                      thread, cpu, predicted});
+                                      thread, cpu, predicted, first});
+  if (recorded && first) firsts_.fetch_add(1, std::memory_order_relaxed);
   (recorded ? samples_ : dropped_).fetch_add(1, std::memory_order_relaxed);
   return recorded;
 }
@@ -48,7 +49,7 @@ Profiler::Freed Profiler::on_free(const void* p, Nanos now, uint32_t thread, uin
   Freed freed{};
   live_.take(address_of(p), [&](const LiveSample& s) {
     const Nanos lifetime = now > s.born ? now - s.born : Nanos{0};
-    const Death death{s.size, s.weight, lifetime, s.thread == thread, s.cpu == cpu};
+    const Death death{s.size, s.weight, lifetime, s.thread == thread, s.cpu == cpu, s.first};
     if (!contexts_.record(s.context, death, now)) dropped_.fetch_add(1, std::memory_order_relaxed);
     freed = {true, lifetime, s.context_key, s.predicted};
   });

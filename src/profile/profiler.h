@@ -48,9 +48,10 @@ class Profiler {
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free
   // must be called when it is freed. thread, cpu: any numbers that tell them apart. tag: of tags().
+  // first: it was certain to be sampled, so it stands for itself alone.
   bool on_alloc(const void* p, size_t size, const StackTrace& trace, uint64_t context_key,
-                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu,
-                uint32_t tag = 0);
+                LifetimeClass predicted, Nanos now, uint32_t thread, uint32_t cpu, uint32_t tag = 0,
+                bool first = false);
 
   struct Freed {
     bool found;  // false: not sampled by this process; the rest is then 0
@@ -75,6 +76,7 @@ class Profiler {
     LifetimeClass predicted;
     uint32_t context;  // id in contexts()
     double weight;
+    bool first;
   };
   // Calls f(const Live&) for each sampled object alive, under a lock: f must not call back, malloc
   // or wait.
@@ -82,7 +84,7 @@ class Profiler {
   void for_each_live(Nanos now, F&& f) {
     live_.for_each([&](const LiveSample& s) {
       f(Live{reinterpret_cast<const void*>(s.address), s.size, contexts_.stack_of(s.context),
-             now - s.born, s.context_key, s.predicted, s.context, s.weight});
+             now - s.born, s.context_key, s.predicted, s.context, s.weight, s.first});
     });
   }
   const StackTable& stacks() const { return stacks_; }
@@ -137,6 +139,8 @@ class Profiler {
     f("profiler.on", &on_);
     f("profiler.interval", &interval_);
   }
+  // Those of samples() that were firsts.
+  uint64_t firsts() const { return firsts_.load(std::memory_order_relaxed); }
   uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
@@ -165,6 +169,7 @@ class Profiler {
   std::atomic<size_t> interval_{524288};
   std::atomic<int64_t> began_{kNever};  // ns: the first start
   std::atomic<uint64_t> samples_{0};
+  std::atomic<uint64_t> firsts_{0};
   std::atomic<uint64_t> dropped_{0};
 };
 

@@ -126,9 +126,9 @@ TEST(Profiler, DropsStacksThatAreMetOnceBeyondAFreeNumber) {
   for (uintptr_t i = 0; i < 500; ++i) EXPECT_EQ(w.allocate(16 + 16 * i, 100, 1 + i, {1}), i < 10);
   EXPECT_EQ(w.profiler.stacks().stacks(), 10);
   EXPECT_LE(w.profiler.stacks().frames(), 11);
-  EXPECT_TRUE(w.allocate(1 << 20, 100, 5, {2}));     // a known one
+  EXPECT_TRUE(w.allocate(1 << 20, 100, 5, {2}));      // a known one
   EXPECT_FALSE(w.allocate(2 << 20, 100, 7000, {2}));  // a new one
-  EXPECT_TRUE(w.allocate(3 << 20, 100, 7000, {2}));  // that comes again
+  EXPECT_TRUE(w.allocate(3 << 20, 100, 7000, {2}));   // that comes again
   EXPECT_EQ(w.profiler.stacks().stacks(), 11);
   EXPECT_TRUE(w.profiler.is_consistent());
 }

@@ -22,7 +22,7 @@ uint64_t hash_of(const StackTrace& trace) {
 }
 
 uint64_t frame_hash(uintptr_t address, uint32_t module) {
-  return address ^ uint64_t{module} << 48;
+  return address ^ uint64_t { module } << 48;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   exec MILLISECONDS      a forked child that becomes `work`
 //   threads N MILLISECONDS
 //   freed MILLISECONDS     frees all survivors, then ends
+//   pinner MILLISECONDS    large temporaries, and some 5 KiB a second that stay
 //   phases MILLISECONDS    frees all survivors, again and again
 //   mirror PLUGIN PLUGIN LOADS   survivors from the first plugin, temporaries from the second, at
 //                                the same address; until each load has seen them apart
@@ -197,6 +198,19 @@ int run_freed(char** words) {
   return 0;
 }
 
+// Large temporaries, and a few bytes a second that stay.
+int run_pinner(char** words) {
+  for (const auto end = in(words[0]); Clock::now() < end;) {
+    for (int i = 0; i < 20; ++i) free(wrap(60000));
+    void* p = malloc(48);
+    asm volatile("" ::"r"(p) : "memory");
+    one_load().kept[one_load().count++] = p;
+    std::this_thread::sleep_for(kPause);
+  }
+  puts("worked");
+  return 0;
+}
+
 int run_phases(char** words) {
   for (const auto end = in(words[0]); Clock::now() < end;) {
     work_until(one_load(), Clock::now() + std::chrono::milliseconds(300));
@@ -362,10 +376,10 @@ struct Mode {
   int (*run)(char** words);
 };
 constexpr Mode kModes[] = {
-    {"apart", 3, run_apart}, {"work", 1, run_work},     {"serve", 0, run_serve},
-    {"fork", 2, run_fork},   {"exec", 1, run_exec},     {"threads", 2, run_threads},
-    {"freed", 1, run_freed}, {"phases", 1, run_phases}, {"mirror", 3, run_mirror},
-    {"jit", 1, run_jit},     {"paths", 1, run_paths},
+    {"apart", 3, run_apart},   {"work", 1, run_work},     {"serve", 0, run_serve},
+    {"fork", 2, run_fork},     {"exec", 1, run_exec},     {"threads", 2, run_threads},
+    {"freed", 1, run_freed},   {"phases", 1, run_phases}, {"mirror", 3, run_mirror},
+    {"pinner", 1, run_pinner}, {"jit", 1, run_jit},       {"paths", 1, run_paths},
 };
 
 }  // namespace

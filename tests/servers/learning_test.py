@@ -160,6 +160,16 @@ def test_what_is_freed_at_the_end_did_not_live_shortly(load, tmp_path):
     assert sum(node.elders for node in old) > 32
 
 
+def test_what_allocates_little_and_stays_is_found(load, tmp_path):
+    """60 KiB, where one object in 512 KiB is sampled: one run in nine would see one of them."""
+    path = tmp_path / "state"
+    conf = f"learn:{path},segregate:always"
+    run([load, "pinner", "12000"], seconds=SECONDS, conf=conf)
+    sites = [node for node in learned_state.read(path).nodes if node.level == 1]
+    staying = [node for node in sites if evidence.verdict(node) == "never"]
+    assert any(sum(node.deaths) == 0 and node.elders >= 2 for node in staying), sites
+
+
 def test_a_killed_process_leaves_what_it_saved(served):
     """Every minute, and for the first time after ten seconds."""
     process, path = served
