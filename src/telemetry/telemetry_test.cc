@@ -50,6 +50,33 @@ class TelemetryOn : public testing::Test {
 using TelemetryTest = TelemetryOn<FakePages>;
 using TelemetryThreads = TelemetryOn<SystemPages>;
 
+// Without a walk, from counters that are kept anyway.
+TEST_F(TelemetryTest, TheQuickFiguresAreTheSame) {
+  void* slots[300];
+  for (const size_t size : {size_t{16}, size_t{1024}, size_t{9000}})
+    for (const PageGroup group : {PageGroup::brief, PageGroup::permanent})
+      ASSERT_GT(heap_.take(bin_of(group, size_class_of(size), false), slots, 300), 0u);
+  const Figures slots_slow = telemetry_.figures(3), slots_quick = telemetry_.quick_figures(3);
+  heap_.allocate(600'000, 1, PageGroup::session, false);  // in no slot
+  heap_.allocate(5 << 20, 1, PageGroup::unknown, false);
+  counters_.add(Stat::demotions, 7);
+  system_.time = system_.time + Nanos::seconds(31);  // metadata is asked for again
+  const Figures slow = telemetry_.figures(3), quick = telemetry_.quick_figures(3);
+  for (int i = 0; i < kStats; ++i) EXPECT_EQ(quick.stats[i], slow.stats[i]) << kStatRows[i].name;
+  EXPECT_GE(quick.stat(Stat::mapped), quick.stat(Stat::resident));
+  EXPECT_GE(quick.stat(Stat::resident), quick.stat(Stat::active));
+  size_t sums[4] = {};  // groups may share pages: the walk counts by page, the bins by span
+  for (int g = 0; g < kPageGroups; ++g) {
+    EXPECT_EQ(quick.groups[g].pages, slow.groups[g].pages);
+    sums[0] += slots_quick.groups[g].allocated;
+    sums[1] += slots_slow.groups[g].allocated;
+    sums[2] += slots_quick.groups[g].free_slots;
+    sums[3] += slots_slow.groups[g].free_slots;
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sums[2], sums[3]);
+}
+
 TEST_F(TelemetryTest, CountsWhatTheHeapHolds) {
   const Figures before = telemetry_.figures(3);
   EXPECT_EQ(before.allocated, 0u);
