@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from lab.versions import measure
@@ -33,15 +34,16 @@ def write(results: Results, path: Path) -> None:
 
 def _panel(axes, program: str, shares: dict[tuple[str, str, str], float]) -> None:
     relations = [r for r in RELATIONS if (program, r, measure.EXACT) in shares]
-    width = 0.8 / len(_COLOURS)
-    for number, (name, colour) in enumerate(_COLOURS.items()):
-        places = [at + (number - (len(_COLOURS) - 1) / 2) * width for at in range(len(relations))]
+    names = [name for name in _COLOURS if any(name == key[2] for key in shares)]
+    width = 0.8 / len(names)
+    for number, name in enumerate(names):
+        places = [at + (number - (len(names) - 1) / 2) * width for at in range(len(relations))]
         heights = [100 * shares.get((program, relation, name), 0) for relation in relations]
-        axes.bar(places, heights, width, color=colour, label=name)
+        axes.bar(places, heights, width, color=_COLOURS[name], label=name)
     for at, relation in enumerate(relations):
         goal = 100 * GOALS.get(relation, OTHER_GOAL)
         axes.plot([at - 0.45, at + 0.45], [goal, goal], color=pictures.INK, linewidth=1)
     axes.set_title(f"{program}: allocations in the right page group (line: goal)")
     axes.set_ylabel("%")
     axes.set_ylim(0, 101)
-    axes.set_xticks(range(len(relations)), [r.replace(", ", ",\n") for r in relations], fontsize=9)
+    axes.set_xticks(range(len(relations)), [textwrap.fill(r, 16) for r in relations], fontsize=9)

@@ -107,7 +107,7 @@ def test_silence_is_wrong_and_chance_is_allowed_for_shorter_classes_only():
     outliver = Lives(dead={80: 2000}, young={140: 1})
     tested = data(("a:1", 16, outliver, 3.0), ("b:2", 16, SHORT, 1.0))
     found = scores.scored(tested, np.array([0, SILENT])).weighted
-    assert (found.known, found.group, found.fair) == (0.75, 0.0, 0.75)
+    assert (found.known, found.near, found.group, found.fair) == (0.75, 0.0, 0.0, 0.75)
     longer = scores.scored(tested, np.array([SILENT, labels.NEVER])).weighted
     assert longer.fair == 0.0
 
@@ -130,9 +130,9 @@ def test_a_network_wins_only_if_it_beats_the_prior_both_ways_in_every_program():
 
     redis = Case((MIDDLE,), Run(Build("redis", "trixie", GCC_O2)))
     rocks = Case((Run(Build("rocksdb", "bookworm", GCC_O2)),), Run(Build("rocksdb", "x", GCC_O2)))
-    prior, better, half = some(0.5, 0.5), some(0.6, 0.6), some(0.6, 0.4)
-    both = [(redis, {measure.PRIOR: prior, "a": better, "b": half}),
-            (rocks, {measure.PRIOR: prior, "a": better, "b": better})]  # fmt: skip
+    prior, better, half, other = some(0.5, 0.5), some(0.6, 0.6), some(0.6, 0.4), some(0.4, 0.6)
+    both = [(redis, {measure.PRIOR: prior, "a": better, "b": half, "c": other}),
+            (rocks, {measure.PRIOR: prior, "a": better, "b": better, "c": better})]  # fmt: skip
     assert contest.winners(both) == ["a"]
     assert contest.winners([(redis, {measure.PRIOR: prior, "b": half})]) == []
 

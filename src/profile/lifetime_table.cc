@@ -29,7 +29,9 @@ void LifetimeStats::remove(const RecentDeath& death) {
   if (count == 0 || !lifetimes.remove(t)) return;
   const double ns = static_cast<double>(t.n);
   --count;
-  --deaths[static_cast<int>(class_of_lifetime(t))];
+  const int c = static_cast<int>(class_of_lifetime(t));
+  if (!death.first) --deaths[c];
+  if (death.first && firsts[c] != 0) --firsts[c];
   weighted_count -= death.weight;
   weighted_bytes -= death.bytes();
   sum -= ns;
@@ -119,7 +121,8 @@ bool LifetimeTable::record(uint32_t context, const Death& death, Nanos died) {
   LockGuard guard(lock_);
   if (!fresh(context).add(arena_, death)) return false;
   recent_.add(
-      {died, death.lifetime, death.weight, death.size, context, death.same_thread, death.same_cpu});
+      {died, death.lifetime, death.weight, death.size, context, death.same_thread, death.same_cpu,
+       death.first});
   return true;
 }
 

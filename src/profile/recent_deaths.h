@@ -24,6 +24,7 @@ struct RecentDeath {
   uint32_t context;
   bool same_thread;
   bool same_cpu;
+  bool first;  // Death::first
 
   Nanos born() const { return died - lifetime; }
   double bytes() const { return weight * static_cast<double>(size); }
