@@ -160,6 +160,7 @@ void Profiler::forget_all(Nanos now) {
   live_.clear();
   contexts_.clear();
   samples_.store(0, std::memory_order_relaxed);
+  firsts_.store(0, std::memory_order_relaxed);
   dropped_.store(0, std::memory_order_relaxed);
   began_.store(on() ? now.n : kNever, std::memory_order_relaxed);
 }

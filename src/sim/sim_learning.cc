@@ -66,7 +66,7 @@ bool SimLearning::write(const std::string& path, Nanos now, std::string* error) 
   run_.round(tables(), now);
   NodeArray merged;
   char text[512] = "no memory for the state";
-  const bool written = run_.add_to(&file_, input_.program().build, system_pages, &merged) &&
+  const bool written = run_.add_to(&file_, true, input_.program().build, system_pages, &merged) &&
                        write_learned_state(path.c_str(), file_.header, merged.view(), system_pages,
                                            text, sizeof(text));
   merged.give_back();
