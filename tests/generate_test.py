@@ -53,7 +53,7 @@ def test_a_trace_repeats_by_its_seed_and_reads_back(tmp_path):
         (["/no/sizes.csv", "--dry"], 1, "/no/sizes.csv: No such file"),
         ([SIZES, "--depth", "2", "--dry"], 2, "--depth needs a number from 0 to 1"),
         ([SIZES, "--events"], 2, "--events needs a number from 1"),
-        ([SIZES, "--wave", "square"], 2, "--wave needs none, sine or steps"),
+        ([SIZES, "--wave", "square"], 2, "--wave needs none, sine, steps, bursts or days"),
         ([SIZES, "--nosuch"], 2, "--nosuch: no such option"),
         ([SIZES, "--heavy", "0.7", "--sessions", "0.7", "--dry"], 2, "exceed 1"),
     ],
