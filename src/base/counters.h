@@ -33,6 +33,10 @@ class Counters {
   void add(Stat stat, uint64_t n = 1) {
     values_[static_cast<int>(stat)].fetch_add(n, std::memory_order_relaxed);
   }
+  // A gauge that one thread writes.
+  void set(Stat stat, uint64_t n) {
+    values_[static_cast<int>(stat)].store(n, std::memory_order_relaxed);
+  }
   uint64_t get(Stat stat) const {
     return values_[static_cast<int>(stat)].load(std::memory_order_relaxed);
   }

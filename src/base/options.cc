@@ -46,6 +46,7 @@ bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
 
 constexpr const char* kReactions[] = {"abort", "report"};
 constexpr const char* kSegregations[] = {"auto", "always", "never"};
+constexpr const char* kForecasts[] = {"auto", "peak", "trend", "none"};
 constexpr const char* kBadNumber = "not a number with a known unit";
 constexpr const char* kOutOfRange = "out of range";
 
@@ -96,6 +97,10 @@ bool set_segregation(Text text, uint64_t, uint64_t, Options::segregation* out, c
   *error = "expected auto, always or never";
   return set_choice(text, kSegregations, &out->value);
 }
+bool set_forecast(Text text, uint64_t, uint64_t, Options::forecast* out, const char** error) {
+  *error = "expected auto, peak, trend or none";
+  return set_choice(text, kForecasts, &out->value);
+}
 bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
   *error = "too long";
   if (text.length >= kOptionText) return false;
@@ -109,6 +114,10 @@ const char* name_of(const Options::reaction& choice) {
 }
 const char* name_of(const Options::segregation& choice) {
   return kSegregations[static_cast<int>(Options::current(choice.value))];
+}
+
+const char* name_of(const Options::forecast& choice) {
+  return kForecasts[static_cast<int>(Options::current(choice.value))];
 }
 
 void format(char* out, size_t room, uint64_t value) {

@@ -23,6 +23,7 @@ struct OptionText {
 // In the order of their words in an OPTION row.
 enum class OnMisuse : uint8_t { abort, report };
 enum class Segregate : uint8_t { automatic, always, never };
+enum class ReleaseForecast : uint8_t { automatic, peak, trend, none };
 
 struct Options {
   // An option that may change at run time, while threads read it.
@@ -50,6 +51,7 @@ struct Options {
   };
   using reaction = Choice<OnMisuse>;
   using segregation = Choice<Segregate>;
+  using forecast = Choice<ReleaseForecast>;
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 

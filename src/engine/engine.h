@@ -18,7 +18,9 @@
 #include "engine/world.h"
 #include "heap/heap.h"
 #include "os/arena.h"
+#include "policy/hold_time.h"
 #include "policy/placement.h"
+#include "policy/release_plan.h"
 #include "profile/profiler.h"
 
 namespace llamalloc {
@@ -100,6 +102,11 @@ class Engine {
   bool is_dozing() const { return dozing_.load(std::memory_order_relaxed); }
   // True for one caller only, which then wakes the worker.
   bool stop_dozing() { return is_dozing() && dozing_.exchange(false); }
+  // What is backed: huge pages, mappings, and our own tables.
+  size_t backed_bytes() const {
+    return heap.pages().demand().level().backed + heap.direct().bytes() +
+           heap.direct().kept_bytes() + arena.used_bytes();
+  }
 
  private:
   // What is due because the countdown of an allocation reached zero.
@@ -130,7 +137,10 @@ class Engine {
   void keep_house(Nanos now);
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
-  size_t break_pages(Nanos before);
+  void break_pages(Nanos now);
+  void count_plan();
+  void look_at_holds(Nanos now);
+  void look_at_limits(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
   bool may_claim();
@@ -138,7 +148,15 @@ class Engine {
   void leave_to_its_thread(ThreadCache* cache, Nanos now);
   Nanos next_sleep(Nanos now, bool busy, bool idle_threads) const;
 
+  ReleasePlan plan_;
+  HoldTime hold_empty_, hold_mappings_;
+  Nanos empty_for_{};  // how long empty pages and freed mappings are held; 0: not known yet
+  Nanos mappings_for_{};
+  Pressure pressure_;
+  size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
   Nanos last_house_{};
+  Nanos last_change_{};    // of the page heap's level, as seen by the steps
+  size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};
   Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;

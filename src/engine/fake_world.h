@@ -19,10 +19,12 @@ class FakeWorld : public World {
   bool issue_barrier() override { return barrier; }
   void want_worker() override { ++wanted; }
   void want_idle_caches_emptied() override {}
+  Pressure pressure(Nanos) override { return near_limit; }
   void report_misuse(const void*, const Span*, const char*) override { ++misuses; }
   void note_wrong_size(const void*, const Span*, size_t) override { ++misuses; }
 
   Placement::Choice choice;
+  Pressure near_limit;
   bool barrier = true;
   int misuses = 0;
   int wanted = 0;

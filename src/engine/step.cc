@@ -2,10 +2,13 @@
 // The work in the background, and its cadence.
 #include "engine/engine.h"
 
+#include <utility>
+
 namespace llamalloc {
 namespace {
 
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
+constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 
 }  // namespace
@@ -30,18 +33,63 @@ void Engine::look_at_outlivers(Nanos now, Nanos since) {
   });
 }
 
-size_t Engine::break_pages(Nanos before) {
-  const Breaking done = heap.pages().break_sparse({.before = before});
-  if (done.pages != 0) last_break_ = system.now();  // there may be more
+void Engine::count_plan() {
+  const SkipTracker& skips = plan_.skips();
+  counters.set(Stat::release_skipped, skips.skipped());
+  counters.set(Stat::release_skipped_right, skips.right());
+  counters.set(Stat::release_skipped_wrong, skips.wrong());
+  counters.set(Stat::broken_by_rate, plan_.broken_by_rate());
+}
+
+// Pages are broken later than empty ones go back: one in pieces is not as easily had again. Without
+// huge pages nothing is lost by it.
+void Engine::break_pages(Nanos now) {
+  PageHeap& pages = heap.pages();
+  const Nanos window{static_cast<int64_t>(Options::current(options.release_window))};
+  const bool forced = pressure_.level != Pressure::Level::none;
+  const bool at_limit = pressure_.level == Pressure::Level::at;
+  const size_t most = plan_.allow(now,
+                                  {.rate = Options::current(options.release_rate),
+                                   .window = window,
+                                   .forecast = Options::current(options.release_forecast.value),
+                                   .forced = forced},
+                                  pages.demand(), std::exchange(given_back_, 0));
+  const bool huge = pages.gets_huge_pages();
+  const Breaking done =
+      pages.break_sparse({.before = at_limit ? now : now - Nanos{2 * release_delay().n},
+                          .limit = huge ? most : SIZE_MAX,
+                          .now = now,
+                          .spared = forced ? now : now + window});
+  if (huge) plan_.note(done.given_back, done.left);
   counters.add(Stat::pages_broken, done.pages);
-  counters.add(Stat::pages_unbreakable, done.refused);
+  counters.add(Stat::bytes_broken, done.given_back);
+  counters.add(Stat::breaks_refused, done.refused);
   counters.add(Stat::pages_mended, done.mended);
   counters.add(Stat::break_nanos, static_cast<uint64_t>(done.break_time.n));
   counters.add(Stat::mend_nanos, static_cast<uint64_t>(done.mend_time.n));
-  return done.given_back;
+  if (done.pages != 0) last_break_ = now;  // there may be more
+  counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
+  count_plan();
 }
 
-// Pages are broken later than empty ones go back: one in pieces is not as easily had again.
+void Engine::look_at_holds(Nanos now) {
+  const Nanos delay = release_delay();
+  const Nanos soon = delay < kDirectDelay ? delay : kDirectDelay;
+  const size_t most_extra = backed_bytes() / kHeldPart;
+  empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra);
+  mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra);
+  counters.set(Stat::hold_empty, static_cast<uint64_t>(empty_for_.n));
+  counters.set(Stat::hold_mappings, static_cast<uint64_t>(mappings_for_.n));
+}
+
+void Engine::look_at_limits(Nanos now) {
+  heap.pages().limit_growth(Options::current(options.hard_limit));
+  pressure_ = world.pressure(now);
+  counters.set(Stat::limit_distance, pressure_.room == SIZE_MAX ? 0 : pressure_.room);
+  if (pressure_.level == Pressure::Level::none) return;
+  counters.add(Stat::limit_releases);
+}
+
 void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
   if (since < kHousekeeping) return;
@@ -49,22 +97,28 @@ void Engine::keep_house(Nanos now) {
   heap.begin_epoch();
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
-  break_pages(now - Nanos{2 * release_delay().n});
+  const size_t used = heap.pages().used_bytes();
+  if (std::exchange(level_then_, used) != used) last_change_ = now;
+  look_at_limits(now);
+  look_at_holds(now);
+  break_pages(now);
   if (placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
 }
 
 void Engine::give_memory_back(Nanos now) {
   heap.pages().collapse_first_pages();
-  const Nanos delay = release_delay();
-  heap.release(now - delay, Options::current(options.retain) / kHugePageSize);
-  heap.direct().release(now - (delay < kDirectDelay ? delay : kDirectDelay));
+  const bool hurry = pressure_.level != Pressure::Level::none;
+  const size_t retain = hurry ? 0 : Options::current(options.retain) / kHugePageSize;
+  const Nanos hold = hurry ? Nanos{} : empty_for_;
+  given_back_ += heap.release(now - hold, retain) * kHugePageSize;
+  heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
 }
 
 Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.direct().release(Nanos::max()), break_pages(now)};
+          heap.direct().release(Nanos::max()), heap.pages().break_idle(now)};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which
@@ -73,6 +127,8 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
   const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
   if (idle_threads && delay < kShortSleep) return delay;
   if (busy || now - last_busy_ < kStayAwake) return kShortSleep;
+  const bool changes = now - last_change_ < kStayAwake;
+  if (changes || pressure_.level != Pressure::Level::none) return kHousekeeping;
   return idle_threads && last_sleep_ == kLongSleep && delay < kLongSleep ? delay : kLongSleep;
 }
 

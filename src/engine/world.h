@@ -6,6 +6,7 @@
 #include "base/stack_trace.h"
 #include "engine/request.h"
 #include "engine/thread_cache.h"
+#include "policy/limit_watch.h"
 #include "policy/placement.h"
 
 namespace llamalloc {
@@ -28,6 +29,10 @@ class World {
   // idle, so the worker need not come at once.
   virtual void want_worker() = 0;
   virtual void want_idle_caches_emptied() = 0;
+
+  // How near a memory limit is. May take the time of a few system calls; the worker asks once a
+  // second at most.
+  virtual Pressure pressure(Nanos) { return {}; }
 
   // The program misuses the object; may abort the process. span: null if the object is not ours.
   virtual void report_misuse(const void* p, const Span* span, const char* what) = 0;

@@ -47,6 +47,7 @@ Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   if (span != nullptr) {
     --kept_count_;
     add(kept_bytes_, size_t{0} - span->bytes);
+    note_gap(span->freed, span->bytes);
   } else {
     span = take_fitting(&refused_, bytes, alignment);
   }
@@ -109,6 +110,8 @@ bool DirectMappings::move_to(Span* span, size_t bytes) {
 }
 
 Span* DirectMappings::make(size_t bytes, size_t alignment) {
+  if (!pages_.may_grow(bytes) && (release(Nanos::max()) == 0 || !pages_.may_grow(bytes)))
+    return nullptr;
   Span* span = new_record(bytes);
   if (span == nullptr) return nullptr;
   void* start = map(bytes, alignment);
@@ -144,7 +147,28 @@ Span* DirectMappings::new_record(size_t bytes) {
   else
     span = arena_.make_array<Span>(1);
   if (span != nullptr) count_in(bytes);
+  note_missed(bytes);
   return span;
+}
+
+// A mapping that a longer hold would have served again.
+void DirectMappings::note_missed(size_t bytes) {
+  for (Gone& gone : gone_) {
+    if (!fits(gone.bytes, bytes)) continue;
+    note_gap(gone.freed, bytes);
+    gone = {};
+    return;
+  }
+}
+
+void DirectMappings::note_gap(int64_t freed, size_t bytes) {
+  const int64_t now = system_.now_coarse().n;
+  if (freed <= now) gaps_.add(Nanos{now - freed}, bytes);
+}
+
+void DirectMappings::remember(const Span& span) {
+  if (span.bytes <= kKeptMappingMax)
+    gone_[next_gone_++ % kKeptMappings] = {.bytes = span.bytes, .freed = span.freed};
 }
 
 void DirectMappings::free_record(Span* span) {
@@ -195,6 +219,7 @@ void DirectMappings::keep(Span* span) {
   kept_ = span;
   ++kept_count_;
   add(kept_bytes_, span->bytes);
+  tell_pages();
 }
 
 // The oldest of the kept ones, if it was freed up to `before`; the caller holds the lock.
@@ -206,6 +231,7 @@ Span* DirectMappings::take_oldest(Nanos before) {
   *link = nullptr;
   --kept_count_;
   add(kept_bytes_, size_t{0} - span->bytes);
+  tell_pages();
   return span;
 }
 
@@ -259,6 +285,7 @@ void DirectMappings::unmap(Span* span) {
   const bool gone = system_.unmap(span->base, span->bytes);
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
+  if (gone) remember(*span);
   if (gone) return free_record(span);
   span->next_direct = refused_;
   refused_ = span;
@@ -269,6 +296,7 @@ void DirectMappings::unmap(Span* span) {
 void* DirectMappings::resize(Span* span, size_t bytes) {
   const size_t size = align_up(bytes, kSmallPage);
   if (size == span->bytes) return span->base;
+  if (size > span->bytes && !pages_.may_grow(size - span->bytes)) return nullptr;
   map_.set(span->base, {1}, nullptr);
   void* moved = system_.remap(span->base, span->bytes, size);
   if (moved != nullptr && !map_.cover(moved, 1, system_)) {
@@ -281,6 +309,7 @@ void* DirectMappings::resize(Span* span, size_t bytes) {
     span->base = static_cast<char*>(moved);
     LockGuard guard(lock_);
     add(bytes_, size - span->bytes);
+    tell_pages();
     span->bytes = size;
   }
   map_.set(span->base, {1}, span);

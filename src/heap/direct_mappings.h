@@ -74,6 +74,9 @@ class DirectMappings {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
   }
+  // How long freed mappings waited until one of their size was needed again. What was freed last
+  // and taken right away does not count.
+  const ReuseGaps& gaps() const { return gaps_; }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   bool is_consistent();
 
@@ -118,13 +121,29 @@ class DirectMappings {
   size_t unmap_oldest(Nanos before);
   bool retire_last_now();
   void unmap(Span* span);
+  struct Gone {
+    size_t bytes = 0;
+    int64_t freed = 0;
+  };
+  void remember(const Span& span) REQUIRES(lock_);
+  void note_missed(size_t bytes) REQUIRES(lock_);
+  void note_gap(int64_t freed, size_t bytes) REQUIRES(lock_);
   // The caller holds the lock, so these need no atomic read-modify-write.
   static void add(std::atomic<size_t>& counter, size_t change) {
     counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
-  void count_in(size_t bytes) REQUIRES(lock_) { add(bytes_, bytes), add(count_, 1); }
+  void count_in(size_t bytes) REQUIRES(lock_) {
+    add(bytes_, bytes), add(count_, 1);
+    tell_pages();
+  }
   void count_out(size_t bytes) REQUIRES(lock_) {
     add(bytes_, size_t{0} - bytes), add(count_, size_t{0} - 1);
+    tell_pages();
+  }
+  // For the limit that both have in common.
+  void tell_pages() {
+    pages_.set_mapped_elsewhere(bytes_.load(std::memory_order_relaxed) +
+                                kept_bytes_.load(std::memory_order_relaxed));
   }
 
   PageSource& system_;
@@ -140,6 +159,9 @@ class DirectMappings {
   Span* refused_ GUARDED_BY(lock_) = nullptr;  // freed, but the system would not unmap them
   Span* free_records_ GUARDED_BY(lock_) = nullptr;
   int kept_count_ GUARDED_BY(lock_) = 0;
+  Gone gone_[kKeptMappings] GUARDED_BY(lock_) = {};  // unmapped of late
+  uint32_t next_gone_ GUARDED_BY(lock_) = 0;
+  ReuseGaps gaps_;
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};

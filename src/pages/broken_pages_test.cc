@@ -82,6 +82,7 @@ TEST_F(BrokenPagesTest, HalfFullItBecomesHugeAgain) {
   EXPECT_EQ(take(kQuarter).page, page);
   break_pages();
   EXPECT_FALSE(page->broken);
+  EXPECT_TRUE(pages_.is_consistent()) << "all its blocks count as backed again";
   EXPECT_EQ(system_.huge_advice, advice + 1);
   EXPECT_EQ(system_.collapsed, kHugePageSize);
 }

@@ -46,6 +46,7 @@ bool PageHeap::is_small_with_holes() const {
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks) {
+  if (!has_empty() && !may_grow(kHugePageSize)) return {};
   HugePage* page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;

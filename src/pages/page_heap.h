@@ -124,9 +124,20 @@ class PageHeap {
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
+  // No more is taken from the system where that would pass `bytes`; 0: no limit.
+  void limit_growth(size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  // Bytes that the layer above has mapped beside the huge pages.
+  void set_mapped_elsewhere(size_t bytes) { elsewhere_.store(bytes, std::memory_order_relaxed); }
+  bool may_grow(size_t bytes) const {
+    const size_t limit = limit_.load(std::memory_order_relaxed);
+    const size_t have = demand_.level().backed + elsewhere_.load(std::memory_order_relaxed);
+    return limit == 0 || (have < limit && bytes <= limit - have);
+  }
+
   PoolCounts counts() { return pool_.counts(); }
   // What was backed and used of all huge pages, over time.
   const DemandSeries& demand() const { return demand_; }
+  const ReuseGaps& reuse_gaps() const { return pool_.gaps(); }
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
@@ -192,7 +203,9 @@ class PageHeap {
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
-  std::atomic<size_t> retain_{0};    // pages
+  std::atomic<size_t> retain_{0};  // pages
+  std::atomic<size_t> limit_{0};
+  std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_idle
   SplitWatch split_watch_;           // of the caller of break_sparse
 };

@@ -33,7 +33,7 @@ HugePage* PagePool::acquire() {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
   if (page)
-    remove_backed(page);
+    remove_backed(page), note_reuse(page);
   else
     page = back_another();
   if (page != nullptr) in_use_.store(in_use() + 1, std::memory_order_relaxed);
@@ -43,7 +43,7 @@ HugePage* PagePool::acquire() {
 HugePage* PagePool::back_another() {
   HugePage* page = given_back_.min();
   if (page)
-    remove_given_back(page);
+    remove_given_back(page), note_reuse(page), ++counts_.refetched;
   else
     page = take_new();
   if (page == nullptr) return nullptr;

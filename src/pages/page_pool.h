@@ -19,6 +19,7 @@
 #include "pages/demand_series.h"
 #include "pages/huge_page.h"
 #include "pages/page_tables.h"
+#include "pages/reuse_gaps.h"
 
 namespace llamalloc {
 
@@ -28,6 +29,7 @@ struct PoolCounts {
   size_t empty_backed = 0;  // pages
   size_t acquired = 0;      // pages taken from the system, counting every time
   size_t released = 0;      // pages given back
+  size_t refetched = 0;     // pages taken from the system again, part of acquired
 };
 
 class PagePool {
@@ -76,6 +78,8 @@ class PagePool {
   }
 
   PoolCounts counts();
+  // How long empty pages waited until they were taken again, given back or not.
+  const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
@@ -105,6 +109,9 @@ class PagePool {
   HugePage* take_neighbour(HugePage* page);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another() REQUIRES(lock_);
+  void note_reuse(const HugePage* page) {
+    gaps_.add(system_.now_coarse() - page->emptied, kHugePageSize);
+  }
   HugePage* take_new() REQUIRES(lock_);
   void meet_neighbour(HugePage* page) REQUIRES(lock_);
   HugePage* new_record() REQUIRES(lock_);
@@ -138,6 +145,7 @@ class PagePool {
   // The latest. Never shrinks; the release pairs with the acquire of who reads without the lock.
   std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};
   PoolCounts counts_ GUARDED_BY(lock_);
+  ReuseGaps gaps_;
   std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
   std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
   std::atomic<bool> grown_{false};

@@ -48,6 +48,7 @@ void start_hardening() {
   read_options();
   check_output_paths();
   process.heap.pages().use_huge_pages(process.options.hugepages);
+  process.heap.pages().limit_growth(process.options.hard_limit);
   process.heap.pages().share_pages_below(process.options.share_pages_below / kHugePageSize);
   process_world.start();
   look_at_huge_page_switch();

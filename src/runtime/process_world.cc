@@ -10,6 +10,7 @@
 #include "os/unwind.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
+#include "runtime/limits.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
 
@@ -102,6 +103,9 @@ const char* ProcessWorld::idle_caches_state() const {
   return "on";
 }
 
+Pressure ProcessWorld::pressure(Nanos now) {
+  return memory_pressure(now);
+}
 void ProcessWorld::want_worker() {
   llamalloc::want_worker();
 }

@@ -32,6 +32,7 @@ class ProcessWorld final : public World {
   bool issue_barrier() override;
   void want_worker() override;
   void want_idle_caches_emptied() override;
+  Pressure pressure(Nanos now) override;
   void report_misuse(const void* p, const Span* span, const char* what) override;
   void note_wrong_size(const void* p, const Span* span, size_t given) override;
 

@@ -67,6 +67,7 @@ int change_option(const char* name, const char* value) {
   const char* error = nullptr;
   if (!process.options.set(name, strlen(name), value, strlen(value), false, &error)) return EINVAL;
   if (process.profiler.on()) start_sampling();
+  process.heap.pages().limit_growth(Options::current(process.options.hard_limit));
   return 0;
 }
 

@@ -106,6 +106,23 @@ void write_totals(JsonWriter& json, const Survey& survey, const Outcome& outcome
   json.close('}');
 }
 
+void write_releases(JsonWriter& json, const ReleaseReport& releases) {
+  json.open("releases", '{');
+  json.number("realized_fragmentation", releases.realized);
+  json.number("average_fragmentation", releases.average);
+  json.number("pages_broken", releases.pages_broken);
+  json.number("bytes_broken", releases.bytes_broken);
+  json.number("pages_mended", releases.mended);
+  json.number("huge_pages_refetched", releases.refetched);
+  json.number("skipped", releases.skipped);
+  json.number("skipped_right", releases.right);
+  json.number("skipped_wrong", releases.wrong);
+  json.number("broken_by_rate", releases.broken_by_rate);
+  json.number("hold_empty_ns", releases.hold_empty);
+  json.number("hold_mappings_ns", releases.hold_mappings);
+  json.close('}');
+}
+
 }  // namespace
 
 Totals totals(const Survey& survey, const Outcome& outcome) {
@@ -148,6 +165,7 @@ std::string to_json(const RunNames& names, const Survey& survey, const Predictio
   json.number("known_contexts", prediction.known_contexts);
   write_trace(json, names.trace, survey);
   write_totals(json, survey, outcome);
+  write_releases(json, outcome.releases);
   write_classes(json, prediction, outcome);
   write_lifetimes(json, survey);
   json.open("moments", '[');

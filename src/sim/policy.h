@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/lifetime_class.h"
@@ -42,6 +43,15 @@ struct Losses {
   }
 };
 
+// What releasing did, as far as the policy tells. Bytes and pages.
+struct ReleaseReport {
+  uint64_t realized = 0;  // fragmentation over 5 minutes: the mean over the samples
+  uint64_t average = 0;   // free memory of huge pages: the same
+  uint64_t pages_broken = 0, bytes_broken = 0, mended = 0, refetched = 0;
+  uint64_t skipped = 0, right = 0, wrong = 0, broken_by_rate = 0;
+  uint64_t hold_empty = 0, hold_mappings = 0;  // nanoseconds, at the end
+};
+
 struct Footprint {
   uint64_t huge = 0;      // bytes in pages of 2 MiB, direct mappings and metadata included
   uint64_t small = 0;     // the same in 4 KiB pages touched
@@ -72,6 +82,14 @@ class Policy {
   // earlier.
   virtual Nanos next_work(Nanos last) const { return last + Nanos::millis(100); }
   virtual Losses losses() = 0;
+  // At this moment; counts from the start.
+  virtual ReleaseReport releases() { return {}; }
+  // Options of the allocator, as in LLAMALLOC_CONF. False, with `error`: there are none of that
+  // kind.
+  virtual bool configure(const std::string&, std::string* error) {
+    *error = "only the policy llamalloc has options";
+    return false;
+  }
   virtual bool is_consistent() { return ledger().is_consistent(); }
 
   virtual PageLedger& ledger() = 0;

@@ -148,4 +148,37 @@ Losses ProductPolicy::losses() {
   return losses;
 }
 
+ReleaseReport ProductPolicy::releases() {
+  const Counters& counters = engine_.counters;
+  PageHeap& pages = engine_.heap.pages();
+  const auto range = pages.demand().range(pages_.time, DemandSeries::kFragmentationWindow);
+  return {.realized = range.least_free,
+          .average = range.average_free,
+          .pages_broken = counters.get(Stat::pages_broken),
+          .bytes_broken = counters.get(Stat::bytes_broken),
+          .mended = counters.get(Stat::pages_mended),
+          .refetched = pages.counts().refetched,
+          .skipped = counters.get(Stat::release_skipped),
+          .right = counters.get(Stat::release_skipped_right),
+          .wrong = counters.get(Stat::release_skipped_wrong),
+          .broken_by_rate = counters.get(Stat::broken_by_rate),
+          .hold_empty = counters.get(Stat::hold_empty),
+          .hold_mappings = counters.get(Stat::hold_mappings)};
+}
+
+// As read_options() of the runtime, where a fault is no reason to stop.
+bool ProductPolicy::configure(const std::string& options, std::string* error) {
+  static std::string faults;
+  faults.clear();
+  engine_.options.parse(options.c_str(), false, [](const char* fault) {
+    faults += faults.empty() ? "" : "; ";
+    faults += fault;
+  });
+  *error = faults;
+  engine_.heap.pages().use_huge_pages(engine_.options.hugepages);
+  engine_.heap.pages().share_pages_below(engine_.options.share_pages_below / kHugePageSize);
+  engine_.heap.pages().limit_growth(engine_.options.hard_limit);
+  return faults.empty();
+}
+
 }  // namespace llamalloc::sim

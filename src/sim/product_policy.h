@@ -67,6 +67,8 @@ class ProductPolicy final : public Policy {
   void advance(Nanos now) override;
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
+  ReleaseReport releases() override;
+  bool configure(const std::string& options, std::string* error) override;
   bool is_consistent() override {
     return engine_.heap.is_consistent() && pages_.ledger.is_consistent();
   }

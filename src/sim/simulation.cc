@@ -62,6 +62,7 @@ class Simulation {
     }
     is_over_ = true;
     while (next_moment_ < outcome_.moments.size()) reach(survey_.duration + 1);
+    end_releases(options.samples);
     outcome_.acquired = policy_.ledger().acquired() + policy_.direct().acquired();
     return true;
   }
@@ -137,6 +138,20 @@ class Simulation {
     }
   }
 
+  // Counts are those of the end, levels the means over the samples.
+  void end_releases(size_t samples) {
+    const uint64_t realized = outcome_.releases.realized, average = outcome_.releases.average;
+    outcome_.releases = policy_.releases();
+    outcome_.releases.realized = realized / samples;
+    outcome_.releases.average = average / samples;
+  }
+
+  void note_releases() {
+    const ReleaseReport now = policy_.releases();
+    outcome_.releases.realized += now.realized;
+    outcome_.releases.average += now.average;
+  }
+
   void note_peak() {
     const uint64_t bytes =
         policy_.ledger().backed_pages() * kHugePageSize + policy_.direct().bytes();
@@ -203,7 +218,10 @@ class Simulation {
     moment.losses = policy_.losses();
     moment.footprint = policy_.footprint(moment.losses.metadata);
     note_peak();
-    if (moment.kind != MomentKind::sample) walk(moment);
+    if (moment.kind != MomentKind::sample)
+      walk(moment);
+    else
+      note_releases();
   }
 
   struct PageView {

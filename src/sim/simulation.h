@@ -50,6 +50,7 @@ struct Outcome {
   uint64_t acquired = 0;        // huge pages, counting every time
   uint64_t events = 0;
   ClassCount classes[kLifetimeClasses];
+  ReleaseReport releases;
 };
 
 struct RunOptions {

@@ -55,6 +55,11 @@ void Telemetry::fill_stats(Figures* figures, const PoolCounts& pool, size_t thre
   set(Stat::huge_pages_empty, pool.empty_backed);
   set(Stat::huge_pages_acquired, pool.acquired);
   set(Stat::huge_pages_released, pool.released);
+  set(Stat::huge_pages_refetched, pool.refetched);
+  const Nanos now = from_.system.now();
+  const auto demand = from_.heap.pages().demand().range(now, DemandSeries::kFragmentationWindow);
+  set(Stat::realized_fragmentation, demand.least_free);
+  set(Stat::average_fragmentation, demand.average_free);
   set(Stat::mapped_directly, direct);
   set(Stat::thread_caches, thread_caches);
   set(Stat::samples, from_.profiler.samples());

@@ -30,10 +30,12 @@ give the same trace.
     --events N        number of events to write (10000000)
     --live MIB        mean live heap in MiB; the rates scale with it (default: as measured)
     --largest BYTES   leave out larger sizes (16777216)
+    --smallest BYTES  leave out smaller sizes (1): fewer events an hour for the same heap
     --cold            start with an empty heap (default: with the average number of objects)
   load over time
-    --wave SHAPE      none, sine or steps (sine); the allocation rates follow it
-    --period SECONDS  length of a wave (8)
+    --wave SHAPE      none, sine, steps, bursts or days (sine); the allocation rates follow it
+    --period SECONDS  length of a wave (8); with days, of a day
+    --slow FACTOR     everything takes so many times as long, from rates to lifetimes (1)
     --depth D         0: no wave; 1: from nothing to twice the mean (0.9)
   calling contexts
     --contexts N      about this many; a frequent size gets up to 12 (400)
@@ -59,7 +61,9 @@ Examples:
 struct Arguments {
   std::string sizes, output;
   double live_mib = 0;
+  double slow = 1;
   uint64_t largest = 16 << 20;
+  uint64_t smallest = 1;
   int level = 1;
   bool dry = false;
   generator::MixOptions mix;
@@ -89,11 +93,11 @@ double number_of(const std::string& option, const char* text, double least, doub
 }
 
 WaveShape shape_of(const char* text) {
-  const char* const names[] = {"none", "sine", "steps"};
-  for (int i = 0; i < 3; ++i) {
+  const char* const names[] = {"none", "sine", "steps", "bursts", "days"};
+  for (int i = 0; i < 5; ++i) {
     if (text && !strcmp(text, names[i])) return static_cast<WaveShape>(i);
   }
-  misuse("--wave needs none, sine or steps");
+  misuse("--wave needs none, sine, steps, bursts or days");
 }
 
 // What an option with a number sets, and the bounds of it.
@@ -106,6 +110,8 @@ struct Setting {
 constexpr Setting kSettings[] = {
     {"--events", 1, 1e12, [](Arguments& a, double x) { a.load.events = static_cast<uint64_t>(x); }},
     {"--live", 0.01, 1e6, [](Arguments& a, double x) { a.live_mib = x; }},
+    {"--smallest", 1, 1e12, [](Arguments& a, double x) { a.smallest = static_cast<uint64_t>(x); }},
+    {"--slow", 1, 1e9, [](Arguments& a, double x) { a.slow = x; }},
     {"--largest", 16, 1e12, [](Arguments& a, double x) { a.largest = static_cast<uint64_t>(x); }},
     {"--period", 0.001, 1e6, [](Arguments& a, double x) { a.load.wave.period = x; }},
     {"--depth", 0, 1, [](Arguments& a, double x) { a.load.wave.depth = x; }},
@@ -169,11 +175,15 @@ std::vector<generator::SizeRate> scaled_rows(const Arguments& arguments) {
   std::string error;
   std::vector<generator::SizeRate> rows = generator::read_size_rates(arguments.sizes, &error);
   if (rows.empty()) fail(error);
-  std::erase_if(rows, [&](const auto& row) { return row.size > arguments.largest; });
+  std::erase_if(rows, [&](const auto& row) {
+    return row.size > arguments.largest || row.size < arguments.smallest;
+  });
   const double live = live_bytes(rows);
-  if (!(live > 0)) fail(arguments.sizes + ": no size is left over; increase --largest");
+  if (!(live > 0))
+    fail(arguments.sizes + ": no size is left over; increase --largest, or decrease --smallest");
   const double factor = arguments.live_mib > 0 ? arguments.live_mib * (1 << 20) / live : 1;
-  for (auto& row : rows) row.rate *= factor, row.live *= factor;
+  // Lifetimes are live / rate.
+  for (auto& row : rows) row.rate *= factor / arguments.slow, row.live *= factor;
   return rows;
 }
 

@@ -24,6 +24,7 @@ struct Arguments {
   std::string learn;
   std::string pace;
   std::string steps;
+  std::string conf;
   std::string policy = "llamalloc";
   std::string predictor = "oracle";
   PredictorSpec spec;
@@ -52,6 +53,8 @@ void print_help() {
       "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
       "                     count before them, of `ticks` and `worker`; without it, as recorded\n"
       "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
+      "  --conf OPTIONS     options of llamalloc, as in LLAMALLOC_CONF, such as "
+      "release_rate:10MiB\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
       "example: llamalloc-simulate synthetic:waves --policy paper-k2 --predictor site:0.95\n");
@@ -76,13 +79,19 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 
 // 0: go on; else the exit status plus one.
 int parse(int argc, char** argv, Arguments* arguments) {
-  static const option kOptions[] = {
-      {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
-      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
-      {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
-      {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
-      {"help", 0, nullptr, 'h'},     {}};
+  static const option kOptions[] = {{"policy", 1, nullptr, 'p'},
+                                    {"predictor", 1, nullptr, 'w'},
+                                    {"pace", 1, nullptr, 'c'},
+                                    {"steps", 1, nullptr, 't'},
+                                    {"learn", 1, nullptr, 'l'},
+                                    {"error", 1, nullptr, 'e'},
+                                    {"conf", 1, nullptr, 'f'},
+                                    {"seed", 1, nullptr, 's'},
+                                    {"samples", 1, nullptr, 'n'},
+                                    {"progress", 0, nullptr, 'g'},
+                                    {"error-objects", 0, nullptr, 'o'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {}};
   uint64_t count = 0;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case 'p':
@@ -99,6 +108,9 @@ int parse(int argc, char** argv, Arguments* arguments) {
         break;
       case 't':
         arguments->steps = optarg;
+        break;
+      case 'f':
+        arguments->conf = optarg;
         break;
       case 'g':
         arguments->progress = true;
@@ -194,6 +206,8 @@ int run(const Arguments& arguments) {
   const auto policy = make_policy(arguments.policy);
   if (policy == nullptr)
     return failed(arguments.policy, "cannot reserve 9 TiB of address space; raise `ulimit -v`");
+  if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
+    return failed("--conf " + arguments.conf, error);
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
   if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the background steps give memory back, in virtual time.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/fake_world.h"
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kSize = 2000;
+constexpr size_t kObjects = 40 << 10;  // 80 MiB
+constexpr size_t kStays = 512;         // one in so many
+
+class ReleaseTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    engine_.heap.pages().share_pages_below(0);
+    objects_.resize(kObjects);
+  }
+  void fill() {
+    for (void*& p : objects_)
+      if (p == nullptr) p = engine_.allocate(nullptr, {.size = kSize});
+  }
+  void give(size_t stays) {
+    for (size_t i = 0; i < objects_.size(); ++i) {
+      if (objects_[i] == nullptr || (stays != 0 && i % stays == 0)) continue;
+      engine_.deallocate(nullptr, objects_[i], engine_.heap.find(objects_[i]), kUnknownSize);
+      objects_[i] = nullptr;
+    }
+  }
+  void run(int tenths) {
+    for (int i = 0; i < tenths; ++i) {
+      pages_.time = pages_.time + Nanos::millis(100);
+      engine_.step(pages_.time, false);
+    }
+  }
+  void set(const char* name, const char* value) {
+    const char* error = nullptr;
+    ASSERT_TRUE(engine_.options.set(name, strlen(name), value, strlen(value), false, &error));
+  }
+  uint64_t get(Stat stat) const { return engine_.counters.get(stat); }
+  size_t backed() { return engine_.heap.pages().demand().level().backed; }
+
+  FakePages pages_;
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
+  std::unique_ptr<ThreadCache> empty_ = std::make_unique<ThreadCache>();
+  FakeWorld world_;
+  std::unique_ptr<Engine> made_ =
+      std::make_unique<Engine>(pages_, *tables_, *predictions_, *empty_, world_);
+  Engine& engine_ = *made_;
+  std::vector<void*> objects_;
+};
+
+TEST_F(ReleaseTest, SparsePagesAreBrokenAtRest) {
+  fill(), give(kStays), run(60);
+  EXPECT_GT(get(Stat::bytes_broken), 40u << 20);
+  EXPECT_LT(backed(), 20u << 20);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+TEST_F(ReleaseTest, NotBelowTheDemandThatIsForecast) {
+  set("release_forecast", "peak");
+  fill(), run(20), give(kStays), run(100);
+  EXPECT_EQ(get(Stat::bytes_broken), 0u);
+  EXPECT_GT(get(Stat::release_skipped), 40u << 20);
+  EXPECT_GT(get(Stat::broken_by_rate), 40u << 20);
+  run(700);
+  EXPECT_LT(backed(), 20u << 20) << "once the window is over";
+  run(700);
+  EXPECT_EQ(get(Stat::release_skipped_right) + get(Stat::release_skipped_wrong),
+            get(Stat::release_skipped));
+}
+
+TEST_F(ReleaseTest, ASwingingLoadIsRecognised) {
+  for (int swing = 0; swing < 8; ++swing) {
+    fill(), run(50), give(kStays), run(50);
+  }
+  const uint64_t broken = get(Stat::bytes_broken);
+  fill(), run(50), give(kStays), run(50);
+  EXPECT_EQ(get(Stat::bytes_broken), broken);
+}
+
+TEST_F(ReleaseTest, NearALimitNothingIsKept) {
+  set("release_forecast", "peak");
+  fill(), run(20), give(kStays), run(50);
+  ASSERT_EQ(get(Stat::bytes_broken), 0u);
+  world_.near_limit = {Pressure::Level::near, 1 << 20};
+  run(60);
+  EXPECT_LT(backed(), 20u << 20);
+  EXPECT_GT(get(Stat::limit_releases), 0u);
+}
+
+TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
+  set("release_delay", "1h");
+  fill(), run(20), give(kStays);
+  world_.near_limit = {Pressure::Level::at, 0};
+  run(60);
+  EXPECT_LT(backed(), 20u << 20);
+}
+
+TEST_F(ReleaseTest, TheRateBoundsIt) {
+  set("release_rate", "2MiB");
+  fill(), run(20), give(kStays), run(100);
+  EXPECT_LE(get(Stat::bytes_broken), 22u << 20);
+  EXPECT_GE(get(Stat::bytes_broken), 8u << 20);
+}
+
+// Whole pages are needed again 1.5 s after they were freed.
+TEST_F(ReleaseTest, EmptyPagesAreHeldAsLongAsTheyAreMissed) {
+  for (int swing = 0; swing < 10; ++swing) {
+    fill(), run(5), give(0), run(15);
+  }
+  EXPECT_EQ(get(Stat::hold_empty), 2'000'000'000u);
+  const size_t before = engine_.heap.pages().counts().refetched;
+  EXPECT_GT(before, 0u);
+  fill(), run(5), give(0), run(15);
+  fill();
+  EXPECT_EQ(engine_.heap.pages().counts().refetched, before);
+  give(0), run(150);
+  EXPECT_LT(backed(), 4u << 20) << "and then they go back all the same";
+}
+
+TEST_F(ReleaseTest, AHardLimitIsNotPassed) {
+  engine_.heap.pages().limit_growth(64 << 20);
+  fill();
+  EXPECT_EQ(objects_.back(), nullptr);
+  EXPECT_LE(backed(), 64u << 20);
+  EXPECT_GT(backed(), 60u << 20);
+  EXPECT_EQ(engine_.allocate(nullptr, {.size = 8 << 20}), nullptr) << "mappings count, too";
+  give(0), run(100);
+  EXPECT_NE(engine_.allocate(nullptr, {.size = 8 << 20}), nullptr);
+}
+
+TEST_F(ReleaseTest, WhatTheSystemRefusesIsCountedAndLosesNothing) {
+  fill(), give(kStays), run(1);
+  pages_.calls_left = 0;
+  run(60);
+  EXPECT_GT(get(Stat::breaks_refused), 0u);
+  EXPECT_EQ(get(Stat::bytes_broken), 0u);
+  pages_.calls_left = INT64_MAX;
+  for (size_t i = 0; i < objects_.size(); i += kStays) EXPECT_NE(objects_[i], nullptr);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+}  // namespace
+}  // namespace llamalloc

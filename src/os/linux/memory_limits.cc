@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/memory_limits.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/errno_keeper.h"
+#include "os/descriptor.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kPath = 1024;
+constexpr size_t kText = 4096;
+constexpr size_t kLine = 2048;                // what is longer is no line that we look for
+constexpr size_t kNoLimit = size_t{1} << 62;  // version 1 says so, or nearly, where there is none
+constexpr int kMostLevels = 64;
+
+struct Path {
+  char text[kPath];
+  // False: too long.
+  bool set(const char* a, const char* b, const char* c = "", const char* d = "") {
+    const int n = snprintf(text, sizeof(text), "%s%s%s%s", a, b, c, d);
+    return n >= 0 && static_cast<size_t>(n) < sizeof(text);
+  }
+};
+
+int open_file(const char* path) {
+  return off_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+ssize_t read_some(int fd, char* out, size_t room) {
+  ssize_t n;
+  do n = read(fd, out, room);
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+enum class Read { ok, absent, fault };
+
+// The start of a small file, with a 0 behind it.
+Read read_text(const char* path, char (&out)[kText]) {
+  const int fd = open_file(path);
+  if (fd < 0)
+    return errno == ENOENT || errno == ENOTDIR || errno == ENODEV ? Read::absent : Read::fault;
+  const ssize_t n = read_some(fd, out, kText - 1);
+  const int error = errno;
+  close(fd);
+  out[n < 0 ? 0 : n] = 0;
+  if (n < 0) return error == ENODEV || error == EOPNOTSUPP ? Read::absent : Read::fault;
+  return Read::ok;
+}
+
+// f(line) for each line, without its newline, until it returns true.
+template <typename F>
+bool find_line(const char* path, F&& f) {
+  const int fd = open_file(path);
+  if (fd < 0) return false;
+  char buffer[kLine + 1];
+  size_t have = 0;
+  bool found = false, skips = false;
+  for (ssize_t n; !found && (n = read_some(fd, buffer + have, kLine - have)) > 0;) {
+    have += static_cast<size_t>(n);
+    char* line = buffer;
+    while (char* end =
+               static_cast<char*>(memchr(line, '\n', have - static_cast<size_t>(line - buffer)))) {
+      *end = 0;
+      if (!skips && !found) found = f(line);
+      skips = false;
+      line = end + 1;
+    }
+    have -= static_cast<size_t>(line - buffer);
+    memmove(buffer, line, have);
+    if (have == kLine) have = 0, skips = true;
+  }
+  close(fd);
+  return found;
+}
+
+// Whether the word is in a list with commas.
+bool has_word(const char* list, const char* end, const char* word) {
+  const size_t length = strlen(word);
+  for (const char* p = list; p < end;) {
+    const char* comma = static_cast<const char*>(memchr(p, ',', static_cast<size_t>(end - p)));
+    const char* stop = comma ? comma : end;
+    if (static_cast<size_t>(stop - p) == length && memcmp(p, word, length) == 0) return true;
+    p = stop + 1;
+  }
+  return false;
+}
+
+// 12:memory:/a/b, or 0::/a/b
+bool find_group(const char* root, bool second, Path* out) {
+  Path file;
+  if (!file.set(root, "/proc/self/cgroup")) return false;
+  return find_line(file.text, [&](const char* line) {
+    const char* names = strchr(line, ':');
+    const char* path = names ? strchr(names + 1, ':') : nullptr;
+    if (path == nullptr) return false;
+    const bool is = second ? strncmp(line, "0::", 3) == 0 : has_word(names + 1, path, "memory");
+    return is && out->set(path + 1, "");
+  });
+}
+
+// The n-th field, from 0, of words between spaces; null: there are fewer.
+const char* field(const char* line, int n) {
+  for (; n > 0 && line != nullptr; --n) line = strchr(line, ' '), line = line ? line + 1 : nullptr;
+  return line;
+}
+
+size_t word_length(const char* word) {
+  const char* end = strchr(word, ' ');
+  return end ? static_cast<size_t>(end - word) : strlen(word);
+}
+
+// 30 23 0:26 ROOT MOUNT options [tags] - TYPE source options
+bool find_mount(const char* root, bool second, Path* group, Path* mount) {
+  Path file;
+  if (!file.set(root, "/proc/self/mountinfo")) return false;
+  return find_line(file.text, [&](const char* line) {
+    const char* from = field(line, 3);
+    const char* at = field(line, 4);
+    const char* type = strstr(line, " - ");
+    if (at == nullptr || type == nullptr) return false;
+    type += 3;
+    const size_t length = word_length(type);
+    const char* options = field(type, 2);
+    if (second ? !(length == 7 && memcmp(type, "cgroup2", 7) == 0)
+               : !(length == 6 && memcmp(type, "cgroup", 6) == 0 && options != nullptr &&
+                   has_word(options, options + strlen(options), "memory")))
+      return false;
+    if (word_length(at) >= kPath || word_length(from) >= kPath) return false;
+    memcpy(mount->text, at, word_length(at));
+    mount->text[word_length(at)] = 0;
+    memcpy(group->text, from, word_length(from));
+    group->text[word_length(from)] = 0;
+    return true;
+  });
+}
+
+// False: not a number, and not `max`. *out: SIZE_MAX for no limit.
+bool parse_bytes(const char* text, size_t* out) {
+  *out = SIZE_MAX;
+  if (strncmp(text, "max", 3) == 0) return text[3] == 0 || text[3] == '\n';
+  size_t value = 0, digits = 0;
+  for (; text[digits] >= '0' && text[digits] <= '9'; ++digits)
+    if (__builtin_mul_overflow(value, size_t{10}, &value) ||
+        __builtin_add_overflow(value, static_cast<size_t>(text[digits] - '0'), &value))
+      return false;
+  if (digits == 0 || (text[digits] != 0 && text[digits] != '\n')) return false;
+  if (value < kNoLimit) *out = value;
+  return true;
+}
+
+struct Names {
+  const char* limits[2];
+  const char* usage;
+  const char* files;
+};
+constexpr Names kSecond = {{"/memory.max", "/memory.high"}, "/memory.current", "\ninactive_file "};
+constexpr Names kFirst = {
+    {"/memory.limit_in_bytes", nullptr}, "/memory.usage_in_bytes", "\ntotal_inactive_file "};
+
+// SIZE_MAX: no such file, or no limit.
+size_t read_bytes(const char* folder, const char* name, MemoryLimits* out) {
+  Path file;
+  char text[kText];
+  size_t value = SIZE_MAX;
+  if (!file.set(folder, name)) return ++out->unreadable, SIZE_MAX;
+  const Read read = read_text(file.text, text);
+  if (read == Read::fault || (read == Read::ok && !parse_bytes(text, &value)))
+    return ++out->unreadable, SIZE_MAX;
+  return value;
+}
+
+// Of files that can be dropped.
+size_t droppable(const char* folder, const char* row) {
+  Path file;
+  char text[kText];
+  if (!file.set(folder, "/memory.stat") || read_text(file.text, text) != Read::ok) return 0;
+  const char* found = strstr(text, row);
+  if (found == nullptr) return 0;
+  size_t value = 0;
+  for (const char* p = found + strlen(row); *p >= '0' && *p <= '9'; ++p)
+    value = value * 10 + static_cast<size_t>(*p - '0');
+  return value;
+}
+
+void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
+  size_t limit = SIZE_MAX;
+  for (const char* name : names.limits) {
+    const size_t one = name ? read_bytes(folder, name, out) : SIZE_MAX;
+    if (one < limit) limit = one;
+  }
+  if (limit == SIZE_MAX) return;
+  size_t used = read_bytes(folder, names.usage, out);
+  if (used == SIZE_MAX) return;
+  if (used > limit - limit / 4) {
+    const size_t files = droppable(folder, names.files);
+    used = used > files ? used - files : 0;
+  }
+  const size_t room = limit > used ? limit - used : 0;
+  if (room < out->room) out->room = room, out->limit = limit;
+}
+
+// The part of the group's path below what is mounted; null: it is not below.
+const char* below(const char* group, const char* mounted) {
+  const size_t length = strcmp(mounted, "/") == 0 ? 0 : strlen(mounted);
+  if (strncmp(group, mounted, length) != 0) return nullptr;
+  return group[length] == 0 || group[length] == '/' ? group + length : nullptr;
+}
+
+// The group and those above it, as far as they can be seen. Null: there is no such hierarchy.
+bool look_at_groups(const char* root, bool second, MemoryLimits* out, Path* own) {
+  Path group, mounted, mount;
+  if (!find_group(root, second, &group) || !find_mount(root, second, &mounted, &mount))
+    return false;
+  const char* rest = below(group.text, mounted.text);
+  if (!own->set(root, mount.text, rest ? rest : "")) return false;
+  const size_t shortest = strlen(root) + strlen(mount.text);
+  Path folder = *own;
+  for (int level = 0; level < kMostLevels; ++level) {
+    look_at_group(folder.text, second ? kSecond : kFirst, out);
+    char* slash = strrchr(folder.text, '/');
+    if (slash == nullptr || static_cast<size_t>(slash - folder.text) < shortest) break;
+    *slash = 0;
+  }
+  return true;
+}
+
+// some avg10=12.34 avg60=...
+bool read_pressure(const char* folder, const char* name, MemoryLimits* out) {
+  Path file;
+  char text[kText];
+  if (!file.set(folder, name) || read_text(file.text, text) != Read::ok) return false;
+  constexpr char kStart[] = "some avg10=";
+  if (strncmp(text, kStart, sizeof(kStart) - 1) != 0) return false;
+  uint32_t hundredths = 0;
+  for (const char* p = text + sizeof(kStart) - 1; (*p >= '0' && *p <= '9') || *p == '.'; ++p)
+    if (*p != '.') hundredths = hundredths * 10 + static_cast<uint32_t>(*p - '0');
+  out->pressure = hundredths;
+  return true;
+}
+
+}  // namespace
+
+MemoryLimits read_memory_limits(const char* root) {
+  const ErrnoKeeper keep;
+  MemoryLimits out;
+  Path own;
+  look_at_groups(root, false, &out, &own);
+  const bool second = look_at_groups(root, true, &out, &own);
+  if (!second || !read_pressure(own.text, "/memory.pressure", &out))
+    read_pressure(root, "/proc/pressure/memory", &out);
+  return out;
+}
+
+}  // namespace llamalloc

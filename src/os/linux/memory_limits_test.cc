@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/memory_limits.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kMiB = 1 << 20;
+
+// A folder that stands for /.
+class MemoryLimitsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "limits_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  void second(const std::string& group = "/a/b", const std::string& mounted = "/") {
+    write("/proc/self/cgroup", "0::" + group + "\n");
+    write("/proc/self/mountinfo",
+          "21 1 0:20 / /proc rw - proc proc rw\n"
+          "30 23 0:26 " +
+              mounted + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+  }
+  void first(const std::string& group = "/a/b", const std::string& mounted = "/") {
+    write("/proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:" + group + "\n0::/\n");
+    write("/proc/self/mountinfo",
+          "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+          "32 23 0:28 " +
+              mounted + " /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+  }
+  void group(const std::string& path, const std::string& max, const std::string& current) {
+    write("/sys/fs/cgroup" + path + "/memory.max", max);
+    write("/sys/fs/cgroup" + path + "/memory.current", current);
+  }
+  MemoryLimits read() { return read_memory_limits(root_.c_str()); }
+  std::string mib(size_t n) { return std::to_string(n * kMiB) + "\n"; }
+
+  std::string root_;
+};
+
+TEST_F(MemoryLimitsTest, NoGroupNoLimit) {
+  const MemoryLimits limits = read();
+  EXPECT_EQ(limits.room, SIZE_MAX);
+  EXPECT_EQ(limits.limit, SIZE_MAX);
+  EXPECT_EQ(limits.unreadable, 0u);
+}
+
+TEST_F(MemoryLimitsTest, TheGroupAndAllAboveItCount) {
+  second();
+  group("/a/b", "max\n", mib(100));
+  group("/a", mib(300), mib(150));
+  EXPECT_EQ(read().room, 150 * kMiB);
+  EXPECT_EQ(read().limit, 300 * kMiB);
+  group("/a/b", mib(120), mib(100));
+  EXPECT_EQ(read().room, 20 * kMiB);
+  write("/sys/fs/cgroup/a/memory.high", mib(155));
+  EXPECT_EQ(read().room, 5 * kMiB);
+  write("/sys/fs/cgroup/memory.max", mib(151));
+  write("/sys/fs/cgroup/memory.current", mib(150));
+  EXPECT_EQ(read().room, 1 * kMiB) << "also the mount itself, in a container";
+}
+
+TEST_F(MemoryLimitsTest, VersionOne) {
+  first();
+  write("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  write("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", mib(90));
+  EXPECT_EQ(read().room, SIZE_MAX);
+  write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", mib(100));
+  write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", mib(90));
+  EXPECT_EQ(read().room, 10 * kMiB);
+  write("/sys/fs/cgroup/memory/a/memory.stat",
+        "inactive_file 7\ntotal_inactive_file " + mib(30) + "total_rss 5\n");
+  EXPECT_EQ(read().room, 40 * kMiB) << "the kernel drops files first";
+}
+
+// A container sees only its part of the tree, mounted from its own group on.
+TEST_F(MemoryLimitsTest, AMountFromTheGroupOn) {
+  first("/docker/c1/inner", "/docker/c1");
+  write("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", mib(50));
+  write("/sys/fs/cgroup/memory/inner/memory.usage_in_bytes", mib(20));
+  EXPECT_EQ(read().room, 30 * kMiB);
+  second("/../elsewhere", "/docker/c1");
+  group("", mib(60), mib(20));
+  EXPECT_EQ(read().room, 40 * kMiB) << "not below: what is mounted counts";
+}
+
+TEST_F(MemoryLimitsTest, ALimitOfZeroLeavesNoRoom) {
+  second();
+  group("/a/b", "0\n", mib(5));
+  EXPECT_EQ(read().room, 0u);
+  EXPECT_EQ(read().limit, 0u);
+}
+
+TEST_F(MemoryLimitsTest, GarbageIsCountedAndIgnored) {
+  second();
+  for (const char* text :
+       {"", "lots\n", "-5\n", "12x\n", "maximum\n", "99999999999999999999999\n"}) {
+    group("/a/b", text, mib(5));
+    EXPECT_EQ(read().room, SIZE_MAX) << text;
+    EXPECT_EQ(read().unreadable, 1u) << text;
+  }
+  group("/a/b", mib(10), "?\n");
+  EXPECT_EQ(read().room, SIZE_MAX);
+  EXPECT_EQ(read().unreadable, 1u);
+}
+
+TEST_F(MemoryLimitsTest, FilesThatVanishAreNoLimit) {
+  second();
+  group("/a/b", mib(10), mib(9));
+  EXPECT_EQ(read().room, 1 * kMiB);
+  std::filesystem::remove(root_ + "/sys/fs/cgroup/a/b/memory.current");
+  EXPECT_EQ(read().room, SIZE_MAX);
+  std::filesystem::remove_all(root_ + "/sys");
+  EXPECT_EQ(read().room, SIZE_MAX);
+  EXPECT_EQ(read().unreadable, 0u);
+}
+
+TEST_F(MemoryLimitsTest, AProcessThatMovesIsFollowed) {
+  second();
+  group("/a/b", mib(10), mib(9));
+  group("/c", mib(100), mib(9));
+  EXPECT_EQ(read().room, 1 * kMiB);
+  second("/c");
+  EXPECT_EQ(read().room, 91 * kMiB);
+}
+
+TEST_F(MemoryLimitsTest, FoldersAndPipesInPlaceOfFilesDoNotStall) {
+  second();
+  std::filesystem::create_directories(root_ + "/sys/fs/cgroup/a/b/memory.max");
+  EXPECT_EQ(read().unreadable, 1u);
+  std::filesystem::remove_all(root_ + "/sys/fs/cgroup/a/b/memory.max");
+  ASSERT_EQ(mkfifo((root_ + "/sys/fs/cgroup/a/b/memory.max").c_str(), 0600), 0);
+  EXPECT_EQ(read().room, SIZE_MAX);
+}
+
+TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {
+  second(std::string("/") + std::string(3000, 'x'));
+  group("/a/b", mib(10), mib(9));
+  EXPECT_EQ(read().room, SIZE_MAX);
+  second();
+  const std::string text(5000, 'y');
+  write("/proc/self/mountinfo", text + "\n30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  EXPECT_EQ(read().room, 1 * kMiB) << "the line after it counts";
+}
+
+TEST_F(MemoryLimitsTest, PressureOfTheGroupOrElseOfTheSystem) {
+  write("/proc/pressure/memory",
+        "some avg10=3.07 avg60=1.00 avg300=0.00 total=5\nfull avg10=9.0\n");
+  EXPECT_EQ(read().pressure, 307u);
+  second();
+  write("/sys/fs/cgroup/a/b/memory.pressure", "some avg10=42.50 avg60=0.00 avg300=0.00 total=1\n");
+  EXPECT_EQ(read().pressure, 4250u);
+  write("/sys/fs/cgroup/a/b/memory.pressure", "nothing\n");
+  EXPECT_EQ(read().pressure, 307u);
+}
+
+TEST(MemoryLimits, OfThisSystemCanBeRead) {
+  errno = 77;
+  const MemoryLimits limits = read_memory_limits();
+  EXPECT_EQ(errno, 77);
+  EXPECT_EQ(limits.room == SIZE_MAX, limits.limit == SIZE_MAX);
+}
+
+}  // namespace
+}  // namespace llamalloc

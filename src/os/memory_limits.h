@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much memory the system still lets the process take: limits of its control group and of every
+// group above it, and the system's own account of pressure.
+//
+//   /proc/self/cgroup      which group, of version 2 (0::PATH) and 1 (N:memory:PATH)
+//   /proc/self/mountinfo   where groups are mounted, and from which group on
+//   MOUNT/PATH/..          version 2: memory.max, memory.high, memory.current
+//                          version 1: memory.limit_in_bytes, memory.usage_in_bytes
+//   memory.pressure        of the group, or else /proc/pressure/memory
+//
+// Memory of files that the kernel can drop (inactive_file) does not count as used. No descriptor
+// stays open. errno stays as it was.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace llamalloc {
+
+struct MemoryLimits {
+  size_t limit = SIZE_MAX;  // the one with the least room; SIZE_MAX: none
+  size_t room = SIZE_MAX;   // bytes below it
+  uint32_t pressure = 0;    // share of the last 10 s in which somebody waited for memory, 1/100 %
+  uint32_t unreadable = 0;  // files that are there, but cannot be read or hold no number
+};
+
+// root: a folder that stands for /, for tests.
+MemoryLimits read_memory_limits(const char* root = "");
+
+}  // namespace llamalloc

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long empty huge pages, or freed mappings, are held before they go back to the system.
+//
+// Holding is rent, fetching again what went back is the price to buy (ski rental). The rent that is
+// paid at least is the option's time: who comes back within it never pays. It is doubled, up to
+// 4 times, where the observed gaps say that this brings the time spent in fetching below kShare:
+//
+//   fetched again a second at a hold of T = bytes whose gap was longer than T
+//   hold = the least of { least, 2 x, 4 x } at which fetching takes at most kShare of the
+//   time;
+//          if none does, the least of those at which it takes least
+//
+// A hold that would keep more than `most_extra` bytes on average, beyond what the least one keeps,
+// is not taken: what is fetched again so often that it must be held is then too much to hold.
+//
+// So memory that nobody needs again, or much later, is not held longer. Old gaps fade.
+#pragma once
+
+#include "pages/reuse_gaps.h"
+
+namespace llamalloc {
+
+class HoldTime {
+ public:
+  static constexpr double kShare = 1.0 / 1000;     // of the time
+  static constexpr double kFetchSeconds = 250e-6;  // of 2 MiB: discard, fault, zeroes
+  static constexpr double kFade = 20;              // seconds until a gap counts 1/e
+  static constexpr int kMostDoublings = 2;
+
+  // The hold from now on.
+  Nanos step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra = SIZE_MAX);
+  // Share of the time that fetching takes at such a hold, by the gaps of late.
+  double share_at(Nanos hold) const;
+  // Bytes that such a hold keeps on average, of what was needed again.
+  double kept_at(Nanos hold) const;
+
+ private:
+  void look(Nanos now, const ReuseGaps& gaps);
+
+  Nanos last_{};
+  uint64_t seen_[ReuseGaps::kBuckets] = {};
+  double rates_[ReuseGaps::kBuckets] = {};  // bytes a second
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/hold_time.h"
+
+#include <gtest/gtest.h>
+
+namespace llamalloc {
+namespace {
+
+constexpr Nanos kLeast = Nanos::seconds(1);
+
+class HoldTimeTest : public testing::Test {
+ protected:
+  // Each second so many huge pages are needed again, so long after they were freed.
+  Nanos run(int seconds, int pages, Nanos gap) {
+    Nanos hold = kLeast;
+    for (int s = 0; s < seconds; ++s) {
+      now_ = now_ + Nanos::seconds(1);
+      gaps_.add(gap, static_cast<size_t>(pages) * kHugePageSize);
+      hold = hold_.step(now_, gaps_, kLeast);
+    }
+    return hold;
+  }
+  ReuseGaps gaps_;
+  HoldTime hold_;
+  Nanos now_ = Nanos::seconds(1000);
+};
+
+TEST_F(HoldTimeTest, WithoutGapsTheLeast) {
+  EXPECT_EQ(run(100, 0, Nanos{0}), kLeast);
+}
+
+TEST_F(HoldTimeTest, LongerWhereMuchIsNeededAgainSoonAfter) {
+  EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
+  EXPECT_EQ(run(200, 50, Nanos::millis(3500)), Nanos::seconds(4));
+}
+
+TEST_F(HoldTimeTest, NotForALittle) {
+  EXPECT_EQ(run(60, 3, Nanos::millis(1500)), kLeast) << "0.75 ms in a second";
+}
+
+TEST_F(HoldTimeTest, NotForWhatComesBackMuchLater) {
+  EXPECT_EQ(run(60, 500, Nanos::seconds(20)), kLeast) << "no hold that is allowed would do";
+}
+
+TEST_F(HoldTimeTest, NotWhereItKeepsTooMuch) {
+  run(60, 50, Nanos::millis(1500));
+  EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 60 * kHugePageSize), Nanos::seconds(2));
+  EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 30 * kHugePageSize), kLeast);
+}
+
+TEST_F(HoldTimeTest, OldGapsFade) {
+  EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
+  EXPECT_EQ(run(120, 0, Nanos{0}), kLeast);
+}
+
+TEST_F(HoldTimeTest, AClockThatStandsOrGoesBackChangesNothing) {
+  run(60, 50, Nanos::millis(1500));
+  gaps_.add(Nanos::seconds(3), size_t{1} << 40);
+  EXPECT_EQ(hold_.step(now_, gaps_, kLeast), Nanos::seconds(2));
+  EXPECT_EQ(hold_.step(Nanos::seconds(1), gaps_, kLeast), Nanos::seconds(2));
+}
+
+TEST(ReuseGaps, CountsByPowersOfTwo) {
+  EXPECT_EQ(ReuseGaps::bucket_of(Nanos{-5}), 0);
+  for (int b = 0; b < ReuseGaps::kBuckets - 1; ++b) {
+    EXPECT_EQ(ReuseGaps::bucket_of(ReuseGaps::end_of(b) - Nanos{1}), b);
+    EXPECT_EQ(ReuseGaps::bucket_of(ReuseGaps::end_of(b)), b + 1);
+  }
+  EXPECT_EQ(ReuseGaps::bucket_of(Nanos::max()), ReuseGaps::kBuckets - 1);
+}
+
+}  // namespace
+}  // namespace llamalloc

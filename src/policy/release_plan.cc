@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/release_plan.h"
+
+#include <cmath>
+
+namespace llamalloc {
+namespace {
+
+constexpr int64_t kLongestStep = 60;    // seconds: a worker that slept longer saves up no more
+constexpr double kWindowsToHalve = 10;  // evidence counts half after so many windows
+constexpr int64_t kSlack = 3;           // seconds: from the drop until pages are at rest
+constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what one saves
+
+size_t smaller(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+size_t less(size_t a, size_t b) {
+  return a > b ? a - b : 0;
+}
+
+}  // namespace
+
+void ReleasePlan::Evidence::update(const SkipTracker& tracker, double kept) {
+  right = right * kept + static_cast<double>(tracker.right() - seen_right);
+  wrong = wrong * kept + static_cast<double>(tracker.wrong() - seen_wrong);
+  seen_right = tracker.right();
+  seen_wrong = tracker.wrong();
+}
+
+void ReleasePlan::expect(Nanos now, Nanos window, const DemandSeries& series,
+                         size_t (&out)[kForecasts]) {
+  out[0] = out[1] = 0;
+  if (window.n <= 0) return;
+  const Nanos longest = DemandSeries::kLongestWindow;
+  const auto windows = [&](int64_t n) {
+    return window.n > longest.n / n ? longest : Nanos{window.n * n};
+  };
+  const DemandSeries::Range recent = series.range(now, window);
+  out[0] = recent.most_used;
+  out[1] = smaller(series.range(now, windows(10)).most_used,
+                   recent.most_rise + series.range(now, windows(5)).highest_low);
+}
+
+// How long `auto` waits for what came back before.
+Nanos ReleasePlan::patience(Nanos window) const {
+  const double wait = would_[in_force_ == ReleaseForecast::trend].longest_wait();
+  const Nanos most = Nanos::seconds(static_cast<int64_t>(2 * wait) + kSlack);
+  return most < window ? most : window;
+}
+
+// Seconds before this one are over.
+void ReleasePlan::judge(Nanos now, Nanos window, const DemandSeries& series) {
+  const uint32_t epoch = DemandSeries::epoch_of(now);
+  window_ = DemandSeries::epochs_of(window);
+  if (epoch == 0 || epoch <= epoch_) return;
+  const double kept = std::exp2(-double(epoch - epoch_) / (kWindowsToHalve * window_));
+  own_.judge(series, epoch - 1, window_);
+  for (int f = 0; f < kForecasts; ++f) {
+    would_[f].judge(series, epoch - 1, window_);
+    evidence_[f].update(would_[f], kept);
+  }
+  epoch_ = epoch;
+}
+
+void ReleasePlan::add_credit(Nanos now, uint64_t rate, size_t whole) {
+  const int64_t elapsed = last_.n == 0 || now.n < last_.n ? 0 : now.n - last_.n;
+  const double seconds = static_cast<double>(elapsed) * 1e-9;
+  const double most = seconds < kLongestStep ? seconds : static_cast<double>(kLongestStep);
+  const double bytes = static_cast<double>(rate) * most;
+  last_ = now;
+  rate_now_ = less(bytes < 0x1p62 ? static_cast<size_t>(bytes) : size_t{1} << 62, whole);
+  const size_t most_kept = rate_now_ > kHugePageSize ? rate_now_ : kHugePageSize;
+  credit_ = rate == 0 ? 0 : smaller(credit_ + rate_now_, most_kept);
+}
+
+ReleaseForecast ReleasePlan::choose(ReleaseForecast option) const {
+  if (option != ReleaseForecast::automatic) return option;
+  const Evidence &peak = evidence_[0], &trend = evidence_[1];
+  const double of_peak = peak.knows() ? peak.accuracy() : 0;
+  const double of_trend = trend.knows() ? trend.accuracy() : 0;
+  if (of_peak < kRightEnough && of_trend < kRightEnough) return ReleaseForecast::none;
+  return of_peak >= of_trend ? ReleaseForecast::peak : ReleaseForecast::trend;
+}
+
+size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeries& series,
+                          size_t whole) {
+  judge(now, rules.window, series);
+  expect(now, rules.window, series, expected_);
+  add_credit(now, rules.rate, whole);
+  mapped_ = series.level().backed;
+  forced_ = rules.forced;
+  in_force_ = choose(rules.forecast);
+  size_t demand[kForecasts] = {expected_[0], expected_[1]};
+  if (rules.forecast == ReleaseForecast::automatic)
+    expect(now, patience(rules.window), series, demand);
+  demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
+  if (forced_) return SIZE_MAX;
+  return smaller(less(mapped_, demand_), credit_);
+}
+
+// The static rate would have broken `held_` of these pages before, and breaks some more now.
+void ReleasePlan::note(size_t broken, size_t left) {
+  const size_t held = smaller(held_, broken + left);
+  const size_t more = smaller(forced_ ? broken : credit_, broken + left - held);
+  credit_ = less(credit_, broken > more ? broken : more);
+  broken_by_rate_ += more;
+  const size_t still_held = less(held, broken);
+  held_ = forced_ ? 0 : smaller(less(held + more, broken), left);
+  if (forced_) return;
+  const size_t top = less(mapped_ - smaller(mapped_, broken), still_held);
+  const size_t skipped = less(held_, still_held);
+  own_.skip(epoch_, less(top, skipped), smaller(top, demand_), window_);
+  const size_t by_rate = less(mapped_, held);
+  for (int f = 0; f < kForecasts; ++f)
+    would_[f].skip(epoch_, less(by_rate, more), smaller(by_rate, expected_[f]), window_);
+}
+
+}  // namespace llamalloc

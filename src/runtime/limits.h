@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory limits of this process: of its control groups, of the system, of its options. Their
+// files are read by the worker only, and not under a filter of system calls that the program
+// installed itself.
+#pragma once
+
+#include "engine/world.h"
+
+namespace llamalloc {
+
+// For the worker.
+Pressure memory_pressure(Nanos now);
+
+}  // namespace llamalloc
