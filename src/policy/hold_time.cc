@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/hold_time.h"
 
-#include <cmath>
-
 namespace llamalloc {
 
 void HoldTime::look(Nanos now, const ReuseGaps& gaps) {
@@ -10,7 +8,7 @@ void HoldTime::look(Nanos now, const ReuseGaps& gaps) {
   const bool first = last_.n == 0;
   if (!first && seconds <= 0) return;
   last_ = now;
-  const double kept = first ? 0 : std::exp(-seconds / kFade);
+  const double kept = first ? 0 : kFade / (kFade + seconds);
   for (int b = 0; b < ReuseGaps::kBuckets; ++b) {
     const uint64_t bytes = gaps.bytes(b);
     const double rate = first ? 0 : static_cast<double>(bytes - seen_[b]) / seconds;

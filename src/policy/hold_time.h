@@ -24,7 +24,7 @@ class HoldTime {
  public:
   static constexpr double kShare = 1.0 / 1000;     // of the time
   static constexpr double kFetchSeconds = 250e-6;  // of 2 MiB: discard, fault, zeroes
-  static constexpr double kFade = 20;              // seconds until a gap counts 1/e
+  static constexpr double kFade = 20;              // seconds over which gaps count
   static constexpr int kMostDoublings = 2;
 
   // The hold from now on.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/release_plan.h"
 
-#include <cmath>
-
 namespace llamalloc {
 namespace {
 
@@ -53,7 +51,8 @@ void ReleasePlan::judge(Nanos now, Nanos window, const DemandSeries& series) {
   const uint32_t epoch = DemandSeries::epoch_of(now);
   window_ = DemandSeries::epochs_of(window);
   if (epoch == 0 || epoch <= epoch_) return;
-  const double kept = std::exp2(-double(epoch - epoch_) / (kWindowsToHalve * window_));
+  const double halves = double(epoch - epoch_) / (kWindowsToHalve * window_);
+  const double kept = 1 / (1 + halves);
   own_.judge(series, epoch - 1, window_);
   for (int f = 0; f < kForecasts; ++f) {
     would_[f].judge(series, epoch - 1, window_);
