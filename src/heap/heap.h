@@ -10,9 +10,9 @@
 //
 // No system call happens under a bin's lock, except for new pages.
 //
-// Need comes first: when the heap grows beyond its recent peak, what is empty elsewhere goes back to
-// the system at once, before the new memory is touched. So what one kind of objects has left does
-// not add to what the next one takes.
+// Need comes first: when the heap grows beyond its recent peak, what is empty elsewhere goes back
+// to the system at once, before the new memory is touched. So what one kind of objects has left
+// does not add to what the next one takes.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -561,86 +560,6 @@ TEST_F(HeapTest, GivesBackWithoutALock) {
   EXPECT_GT(heap_.direct().release(Nanos::max()), 0u);
   EXPECT_GT(watch.calls, 20);
   EXPECT_EQ(watch.locked, 0);
-}
-
-constexpr size_t kTurn = size_t{90} << 20;
-constexpr size_t kMapped = size_t{9} << 20;
-
-class TurnsTest : public HeapTest {
- protected:
-  TurnsTest() {
-    system_.on_release_argument = this;
-    system_.on_release = [](void* argument) {
-      auto* test = static_cast<TurnsTest*>(argument);
-      test->heap_.for_each_lock([&](Lock& lock) { test->locked_ += lock.is_held(); });
-    };
-  }
-  void note() { peak_ = std::max(peak_, heap_.backed_bytes()); }
-  // 200 B objects, then 9 MiB ones: each turn is freed before the next.
-  void small_turn() {
-    std::vector<char*> slots;
-    for (size_t bytes = 0; bytes < kTurn; bytes += 208)
-      slots.push_back(one(PageGroup::unknown, 200)), note();
-    for (char* slot : slots) heap_.give_one(slot);
-  }
-  void large_turn() {
-    std::vector<Span*> spans;
-    for (size_t bytes = 0; bytes < kTurn; bytes += kMapped)
-      spans.push_back(heap_.allocate(kMapped, 1, PageGroup::unknown, false)), note();
-    for (Span* span : spans) heap_.deallocate(span);
-  }
-
-  size_t peak_ = 0;
-  int locked_ = 0;
-};
-
-TEST_F(TurnsTest, WhatOneKindFreedDoesNotAddToTheNext) {
-  for (int turn = 0; turn < 3; ++turn) small_turn(), large_turn();
-  EXPECT_LE(peak_, kTurn + kTurn / 20 + kMapped);
-  EXPECT_EQ(locked_, 0) << "no lock is held while memory goes back";
-  EXPECT_TRUE(heap_.is_consistent());
-}
-
-TEST_F(TurnsTest, WhatAMappingLeftMakesRoomForPages) {
-  Span* span = heap_.allocate(kTurn, 1, PageGroup::unknown, false);
-  heap_.deallocate(span);
-  ASSERT_EQ(heap_.direct().kept_bytes(), kTurn);
-  ASSERT_NE(one(PageGroup::unknown, 200), nullptr);
-  EXPECT_EQ(heap_.direct().kept_bytes(), 0u);
-  EXPECT_LE(heap_.backed_bytes(), kTurn);
-}
-
-TEST_F(TurnsTest, ParkedRunsDoNotKeepPagesFromMakingRoom) {
-  heap_.deallocate(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
-  ASSERT_FALSE(heap_.pages().has_empty());
-  heap_.allocate(kMapped, 1, PageGroup::unknown, false);
-  EXPECT_LE(heap_.backed_bytes(), kMapped);
-}
-
-TEST_F(TurnsTest, BelowTheRecentPeakNothingGoesBackEarly) {
-  Span* large = heap_.allocate(kTurn, 1, PageGroup::unknown, false);
-  char* slots[3000];
-  for (char*& slot : slots) slot = one(PageGroup::unknown, 4096);
-  heap_.deallocate(large);
-  heap_.direct().release(Nanos::max());
-  for (char* slot : slots) heap_.give_one(slot);
-  const size_t empty = heap_.pages().counts().empty_backed;
-  ASSERT_GT(empty, 4u);
-  large = heap_.allocate(kTurn / 2, 1, PageGroup::unknown, false);
-  EXPECT_EQ(heap_.pages().counts().empty_backed, empty);
-  heap_.begin_epoch();
-  heap_.begin_epoch();
-  heap_.allocate(kMapped, 1, PageGroup::unknown, false);
-  EXPECT_LT(heap_.pages().counts().empty_backed, empty) << "the peak is long past";
-}
-
-TEST_F(TurnsTest, WhatIsRetainedStays) {
-  char* slots[3000];
-  for (char*& slot : slots) slot = one(PageGroup::unknown, 4096);
-  for (char* slot : slots) heap_.give_one(slot);
-  heap_.release({}, 3);
-  heap_.allocate(kTurn, 1, PageGroup::unknown, false);
-  EXPECT_EQ(heap_.pages().counts().empty_backed, 3u);
 }
 
 TEST_F(HeapTest, EmptyPagesMakeRoomForALargeObjectWhenAddressSpaceIsScarce) {

@@ -42,8 +42,8 @@ class PageSource {
   // A new readable and writable mapping; unmap returns its address space and memory.
   virtual void* map(size_t bytes, size_t alignment) = 0;
   virtual bool unmap(void* address, size_t bytes) = 0;
-  // Resizes a mapping made by map(), moving it if necessary; null: unchanged. One that is aligned to
-  // a huge page stays so, unless address space is scarce.
+  // Resizes a mapping made by map(), moving it if necessary; null: unchanged. One that is aligned
+  // to a huge page stays so, unless address space is scarce.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }

@@ -105,13 +105,5 @@ TEST_F(ProfileViewTest, PinnedSharesThePagesAmongTheirObjects) {
   EXPECT_EQ(found.at("direct"), (Values{1, kMiB, kMiB}));
 }
 
-TEST(LifetimeBuckets, HaveALowerEnd) {
-  for (int b : {0, 4, 40, 119, 120, 121, 160, 200, 240}) {
-    const Nanos t = shortest_lifetime(b);
-    EXPECT_LE(lifetime_bucket(t), b);
-    EXPECT_GE(lifetime_bucket({t.n + t.n / 500 + 2}), b);
-  }
-}
-
 }  // namespace
 }  // namespace llamalloc

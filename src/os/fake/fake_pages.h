@@ -61,10 +61,10 @@ class FakePages final : public PageSource {
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
-  int64_t calls_left = INT64_MAX;       // after these every call that can fail does
-  size_t mapped = 0;                    // bytes reserved and mapped
-  size_t most_mapped = SIZE_MAX;        // a limit on address space
-  bool refuse_unmap = false;            // as a filter of system calls may
+  int64_t calls_left = INT64_MAX;  // after these every call that can fail does
+  size_t mapped = 0;               // bytes reserved and mapped
+  size_t most_mapped = SIZE_MAX;   // a limit on address space
+  bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
   void (*on_release)(void*) = nullptr;  // called in each discard and unmap
   void* on_release_argument = nullptr;
