@@ -18,7 +18,16 @@ from pathlib import Path
 
 ROOMS = ("os", "pages", "heap", "profile", "engine", "runtime", "recorder", "telemetry")
 COMPILER = "clang++-19"
-FLAGS = ("-std=c++20", "-fsyntax-only", "-Wthread-safety", "-Werror", "-Isrc", "-Iinclude", "-I.")
+FLAGS = (
+    "-std=c++20",
+    "-fsyntax-only",
+    "-Wthread-safety",
+    "-Werror",
+    "-Isrc",
+    "-Iinclude",
+    "-I.",
+    '-DLLAMALLOC_VERSION="0"',
+)
 TWIN = re.compile(r"_(test|bench|fuzz)\.cc$")
 LOCK_FIELD = re.compile(r"^\s*(?:mutable )?Lock \w+\{LockRank::", re.MULTILINE)
 SAYS_WHAT = re.compile(r"(GUARDED_BY|WRITTEN_UNDER)\(")

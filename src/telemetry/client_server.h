@@ -84,7 +84,7 @@ class ClientServer {
   // The place of one client. Callers provide the memory.
   struct Client {
     enum class Waits : uint8_t { for_line, for_reader, for_time };
-    OwnSocket socket;  // written under the server's lock by the thread that serves
+    OwnSocket socket WRITTEN_UNDER(lock_);  // by the thread that serves, which reads it without
     Waits waits = Waits::for_line;
     bool has_more = false;  // the responder does
     Nanos deadline{};
@@ -119,7 +119,7 @@ class ClientServer {
 
  private:
   struct Service {
-    OwnSocket listener;  // written under lock_
+    OwnSocket listener WRITTEN_UNDER(lock_);
     Responder* responder = nullptr;
     Client* clients = nullptr;
     int count = 0;
@@ -153,7 +153,7 @@ class ClientServer {
   PageSource& clock_;
   Lock lock_{LockRank::control};
   Service services_[kServices];
-  int service_count_ = 0;
+  int service_count_ = 0;  // before there is a thread
 };
 
 }  // namespace llamalloc
