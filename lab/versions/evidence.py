@@ -9,19 +9,15 @@ by strip. Libraries of the system keep both.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from llamalloc.formats import frame_names, profile
 from llamalloc.formats.profile import Context, Profile
-from llamalloc.learning import dataset, labels
+from llamalloc.learning import dataset
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.dataset import Dataset
-from llamalloc.learning.survival import Lives
 
 _JOIN = "\t"
 
@@ -29,27 +25,6 @@ _JOIN = "\t"
 def read(paths: Sequence[Path], rule: str) -> Dataset:
     """The pooled contexts of some profiles, labelled by `tail` or `p95`. Raises ProfileError."""
     return dataset.build([_placed(path) for path in paths], rule)
-
-
-def steady(data: Dataset, rule: str) -> np.ndarray:
-    """Whether the page group of a context stays if its longest-lived sample had not been seen."""
-    groups = labels.GROUP_OF_CLASS
-    without = [_without_longest(one) for one in data.lives]
-    found = [
-        one.total > 0 and groups[labels.label(one, rule)] == groups[known]
-        for one, known in zip(without, data.classes, strict=True)
-    ]
-    return np.array(found, dtype=bool)
-
-
-def _without_longest(lives: Lives) -> Lives:
-    if lives.immortal:
-        return replace(lives, immortal=lives.immortal - 1)
-    last = max((*lives.young, *lives.dead))
-    name = "young" if last in lives.young else "dead"
-    left = Counter(getattr(lives, name)) - Counter({last: 1})
-    elders = max(lives.elders - 1, 0) if name == "young" else lives.elders
-    return replace(lives, **{name: dict(left)}, elders=elders)
 
 
 def names(frames: Iterable[str]) -> tuple[str, ...]:
