@@ -39,7 +39,7 @@ help:
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
-	@echo "  make paper     the tables and figures of the ASPLOS 2020 paper (up to an hour); docs/paper.md"
+	@echo "  make paper     the tables and figures of ASPLOS 2020, docs/paper.md (up to an hour)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
 	@echo "  make clean     remove build products;  make distclean  and .venv, out/"

@@ -13,12 +13,14 @@ Say = Callable[[str], None]
 PICTURES = "img"
 _INTRODUCTION = """# The paper's tables and figures
 
-[*Learning-based Memory Allocation for C++ Server Workloads*](https://doi.org/10.1145/3373376.3378525)
-(ASPLOS 2020) is where llamalloc comes from. This page shows its tables and figures, measured with
+llamalloc comes from
+[*Learning-based Memory Allocation for C++ Server Workloads*][paper] (ASPLOS 2020). This page shows its tables and figures, measured with
 llamalloc. One command measures everything, in up to an hour, and writes the page:
 ```
 make paper
 ```
+
+[paper]: https://doi.org/10.1145/3373376.3378525
 """
 
 

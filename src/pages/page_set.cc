@@ -132,6 +132,7 @@ bool PageSet::is_consistent() {
     for (auto& bucket : buckets) {
       good &= bucket.is_consistent();
       bucket.for_each([&](HugePage* page) {
+        lock_.assert_held();
         ++pages;
         good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
                 &bucket_with(page) == &bucket;

@@ -120,9 +120,8 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
 bool LifetimeTable::record(uint32_t context, const Death& death, Nanos died) {
   LockGuard guard(lock_);
   if (!fresh(context).add(arena_, death)) return false;
-  recent_.add(
-      {died, death.lifetime, death.weight, death.size, context, death.same_thread, death.same_cpu,
-       death.first});
+  recent_.add({died, death.lifetime, death.weight, death.size, context, death.same_thread,
+               death.same_cpu, death.first});
   return true;
 }
 

@@ -38,7 +38,8 @@ void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
     const RecentDeath& death = recent[i];
     if (!fell(death)) continue;
     contexts[death.context].remove(death);
-    survivors[survivor_count++] = {death.context, death.size, death.weight, start - death.born(), 0};
+    survivors[survivor_count++] = {death.context, death.size, death.weight, start - death.born(),
+                                   0};
   }
 }
 
