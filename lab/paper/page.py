@@ -13,9 +13,9 @@ Say = Callable[[str], None]
 PICTURES = "img"
 _INTRODUCTION = """# The paper's tables and figures
 
-llamalloc comes from
-[*Learning-based Memory Allocation for C++ Server Workloads*][paper] (ASPLOS 2020). This page shows its tables and figures, measured with
-llamalloc. One command measures everything, in up to an hour, and writes the page:
+llamalloc comes from [*Learning-based Memory Allocation for C++ Server Workloads*][paper]
+(ASPLOS 2020). This page shows the tables and figures of that paper, measured with llamalloc. One
+command measures everything, in up to an hour, and writes the page:
 ```
 make paper
 ```
