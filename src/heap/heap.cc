@@ -380,7 +380,7 @@ GroupCounts Heap::quick_count(PageGroup group) const {
     if (group_of_bin(b) != group) continue;
     const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
     const size_t in_spans =
-        bins_[b].spans.load(std::memory_order_relaxed) * shape.blocks * kBlockSize;
+        bins_[b].spans.load(std::memory_order_relaxed) * shape_of_bin(b).blocks * kBlockSize;
     const size_t taken = bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
     counts.allocated += taken;
     counts.free_slots += less(in_spans, taken);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/published.h"
 
+#include <array>
 #include <cstring>
 
 #include "runtime/control.h"
@@ -24,7 +25,7 @@ struct PublishedRow {
 };
 static_assert(sizeof(PublishedRow) == 56);
 
-constexpr uint32_t kMostRows = 96;
+constexpr uint32_t kMostRows = 128;
 
 struct PublishedBlock {
   char magic[8];     // "llamaps" and 0, written last
@@ -81,6 +82,13 @@ void add_counters() {
   }
 }
 
+// Blocks of a span of samples, by size class.
+constexpr std::array<uint16_t, kSizeClasses> kSampleBlocks = [] {
+  std::array<uint16_t, kSizeClasses> blocks{};
+  for (int c = 0; c < kSizeClasses; ++c) blocks[c] = shape_of_bin(kLocalBins + c).blocks;
+  return blocks;
+}();
+
 void add_bins() {
   const auto add = [](const char* name, const auto& first, size_t count, size_t stride) {
     add_row(name, PublishedRow::number, &first, sizeof(first), count, stride);
@@ -89,6 +97,7 @@ void add_bins() {
   add("bins.spans", heap_tables.bins[0].spans, kBins, sizeof(Bin));
   add("classes.size", kSizeClassRows[0].size, kSizeClasses, sizeof(SizeClassRow));
   add("classes.blocks", kSizeClassRows[0].blocks, kSizeClasses, sizeof(SizeClassRow));
+  add("samples.blocks", kSampleBlocks[0], kSizeClasses, sizeof(kSampleBlocks[0]));
   const auto* pages = heap_tables.sets.of[0][0].pages_counter();
   add("groups.pages", *pages, kPageGroups * kPageKinds, sizeof(PageSet));
 }

@@ -125,7 +125,8 @@ def groups(at: Published) -> list[dict[str, int | str]]:
             zip(at.numbers.get("bins.taken", []), at.numbers.get("bins.spans", []), strict=False)
         ):
             if b // classes % len(names) == g:
-                whole = spans * at.numbers["classes.blocks"][b % classes] * BLOCK
+                kind = "classes" if b < classes * len(names) else "samples"
+                whole = spans * at.numbers[f"{kind}.blocks"][b % classes] * BLOCK
                 slots += taken * sizes[b % classes]
                 free += max(whole - taken * sizes[b % classes], 0)
         in_use = sum(pages[2 * g : 2 * g + 2])
