@@ -90,12 +90,13 @@ class Engine {
     const int size_class = key_class_of(request.size);
     Placement::Choice choice = placement.choose(request.site, cache.own_stack, size_class);
     if (!choice.miss || !known_contexts.is_open()) return choice;
-    counters.add(Stat::predict_misses);
     cache.busy = 1;
     const ContextResolver::Answer answer =
         known_contexts.resolve(code(), request.size, placement.cache().sites, unwind);
     cache.busy = 0;
-    if (answer.known) settle(cache, request.site, size_class, answer, &choice);
+    if (!answer.known) return choice;
+    counters.add(Stat::predict_misses);
+    settle(cache, request.site, size_class, answer, &choice);
     return choice;
   }
 

@@ -37,7 +37,7 @@ bool is_to_mend(const HugePage* page, bool huge) {
 // All its objects should be dead by then.
 bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   const int64_t deadline = row(page->group.load(std::memory_order_relaxed)).deadline.n;
-  if (deadline == 0) return false;
+  if (deadline == 0 || deadline == Nanos::max().n) return false;
   const int64_t due = page->last_taken.load(std::memory_order_relaxed) + deadline;
   return due > rules.now.n && due <= rules.spared.n;
 }

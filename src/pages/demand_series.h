@@ -76,7 +76,7 @@ class DemandSeries {
     return now.n < 0 ? 0 : static_cast<uint32_t>(now.n / kEpoch.n);
   }
   static uint32_t epochs_of(Nanos window) {
-    const int64_t n = (window.n + kEpoch.n - 1) / kEpoch.n;
+    const int64_t n = window.n / kEpoch.n + (window.n % kEpoch.n > 0);
     constexpr int64_t kMost = kLongestWindow.n / kEpoch.n;
     return static_cast<uint32_t>(n < 1 ? 1 : n > kMost ? kMost : n);
   }

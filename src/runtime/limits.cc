@@ -11,8 +11,12 @@ namespace {
 constinit LimitWatch watch;  // used by the worker only
 constinit bool said_soft = false;
 
+// A process that backs less has nothing to give that would help, and no descriptor of ours comes
+// and goes beside those of a shell, or of a server that is just starting.
+constexpr size_t kWorthReading = size_t{32} << 20;
+
 void read_if_due(Nanos now, size_t own) {
-  if (!watch.is_due(now)) return;
+  if (own < kWorthReading || !watch.is_due(now)) return;
   if (!process.options.follow_limits || process_world.program_filters_calls())
     return watch.forget(now);
   const MemoryLimits limits = read_memory_limits();

@@ -34,6 +34,8 @@ void ProcessWorld::start() {
     hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),
                    request.size, site, !choice.miss);
     cache.busy = 0;
+  } else if (choice.miss) {
+    process.counters.add(Stat::predict_misses);
   }
   return choice;
 }

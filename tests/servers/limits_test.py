@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from preload import assert_quiet, compile_program, environment
 
-from lab.memory_group import MemoryGroup
+from lab.memory_group import MemoryGroup, prefix
 from llamalloc.running import control
 
 MIB = 1 << 20
@@ -23,7 +23,7 @@ def statistics(conf: str, path: Path, group: MemoryGroup | None = None) -> dict[
     words = [str(compile_program("limits_load")), str(LOAD), str(SWINGS), "6"]
     env = environment(f"{conf},stats:{path}")
     if group is not None:
-        words = [*group.prefix({"LD_PRELOAD": env.pop("LD_PRELOAD")}), *words]
+        words = [*prefix(group, {"LD_PRELOAD": env.pop("LD_PRELOAD")}), *words]
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-1000:]}"
     if "soft_limit" not in conf:
@@ -50,7 +50,7 @@ def test_near_the_limit_of_a_group_nothing_is_skipped(tmp_path: Path):
         limit.write_text(str((LOAD + 24) * MIB))
         stats = statistics(KEEPS, tmp_path / "stats", group)
     assert stats["limit_releases"] > 0
-    assert stats["bytes_broken"] > LOAD * MIB // 4
+    assert stats["bytes_broken"] > LOAD * MIB // 16  # until the limit is far again
 
 
 def test_a_soft_limit_is_kept_and_named_once(tmp_path: Path):
