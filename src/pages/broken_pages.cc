@@ -37,9 +37,8 @@ bool is_to_mend(const HugePage* page, bool huge) {
 // All its objects should be dead by then.
 bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   const int64_t deadline = row(page->group.load(std::memory_order_relaxed)).deadline.n;
-  if (deadline == 0 || deadline == Nanos::max().n) return false;
-  const int64_t due = page->last_taken.load(std::memory_order_relaxed) + deadline;
-  return due > rules.now.n && due <= rules.spared.n;
+  const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
+  return deadline > rules.now.n - taken && deadline <= rules.spared.n - taken;
 }
 
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
@@ -60,7 +59,7 @@ void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
   Broken broken{.page = page, .score = 0, .rest = {}, .backed = page->backed_blocks(), .gain = 0};
   broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
   const int64_t rest = rules.before.n - page->last_taken.load(std::memory_order_relaxed);
-  broken.score = static_cast<double>(broken.gain) * static_cast<double>(rest + 1);
+  broken.score = static_cast<double>(broken.gain) * (static_cast<double>(rest) + 1);
   chosen->candidates += broken.gain;
   size_t at = chosen->broken_count;
   if (at == kAtOnce && chosen->broken[--at].score >= broken.score) return;

@@ -125,13 +125,13 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
   return true;
 }
 
-bool PageSet::is_consistent() NO_THREAD_SAFETY_ANALYSIS {
+bool PageSet::is_consistent() {
   bool good = true;
   uint32_t pages = 0;
   for (auto& buckets : buckets_)
     for (auto& bucket : buckets) {
       good &= bucket.is_consistent();
-      bucket.for_each([&](HugePage* page) {
+      bucket.for_each([&](HugePage* page) NO_THREAD_SAFETY_ANALYSIS {
         ++pages;
         good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
                 &bucket_with(page) == &bucket;
