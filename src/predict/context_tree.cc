@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/context_tree.h"
 
+#include <algorithm>
 #include <bit>
+
+#include "base/check.h"
 
 namespace llamalloc {
 
@@ -32,7 +35,9 @@ void ContextTree::begin(size_t nodes) {
   const uint64_t before = next_[0].load(std::memory_order_relaxed);
   for (uint64_t i = 0; i <= before; ++i) next_[1 + i].store(0, std::memory_order_relaxed);
   const size_t most = nodes < kMostNodes ? nodes : kMostNodes;
-  next_[0].store(std::bit_ceil(most + most / 3 + 2) - 1, std::memory_order_relaxed);
+  const size_t slots = std::min(std::bit_ceil(most + most / 3 + 1), kMostSlots);
+  DCHECK(most < slots);
+  next_[0].store(slots - 1, std::memory_order_relaxed);
   filled_ = 0;
   room_ = most;
 }
