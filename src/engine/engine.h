@@ -122,7 +122,8 @@ class Engine {
   // Asks every thread to return its cache at its next housekeeping, and empties the depots.
   void collect_caches(Nanos now);
   // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages.
-  Released release(size_t keep);
+  // may_break: no other thread breaks pages meanwhile, so sparse ones are broken, too.
+  Released release(size_t keep, bool may_break);
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.
   Nanos step(Nanos now, bool busy);

@@ -119,12 +119,12 @@ void Engine::give_memory_back(Nanos now) {
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
 }
 
-Released Engine::release(size_t keep) {
+Released Engine::release(size_t keep, bool may_break) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
           heap.direct().release(Nanos::max()),
-          count_breaking(heap.pages().break_sparse({.before = now}))};
+          may_break ? count_breaking(heap.pages().break_sparse({.before = now})) : 0};
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

@@ -60,7 +60,10 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   if (bytes < kHugePageSize || alignment > kHugePageSize) return nullptr;
   Span* span = take_nearest(bytes);
   if (span == nullptr) return nullptr;
-  if (!fit_to(span, bytes)) {
+  const bool may_grow = bytes <= span->bytes || pages_.may_grow(bytes - span->bytes);
+  // Where address space is scarce, the system may move it to a place that is not aligned.
+  if (!may_grow || !fit_to(span, bytes) ||
+      reinterpret_cast<uintptr_t>(span->base) % alignment != 0) {
     unmap(span);
     return nullptr;
   }
@@ -109,9 +112,16 @@ bool DirectMappings::move_to(Span* span, size_t bytes) {
   return map_.cover(moved, 1, system_);
 }
 
+// Within hard_limit: what is empty goes back first.
+bool DirectMappings::makes_room(size_t bytes) {
+  if (pages_.may_grow(bytes)) return true;
+  release(Nanos::max());
+  if (!pages_.may_grow(bytes)) pages_.release_now(bytes);
+  return pages_.may_grow(bytes);
+}
+
 Span* DirectMappings::make(size_t bytes, size_t alignment) {
-  if (!pages_.may_grow(bytes) && (release(Nanos::max()) == 0 || !pages_.may_grow(bytes)))
-    return nullptr;
+  if (!makes_room(bytes)) return nullptr;
   Span* span = new_record(bytes);
   if (span == nullptr) return nullptr;
   void* start = map(bytes, alignment);
@@ -201,7 +211,7 @@ void DirectMappings::keep_older(Span* span) {
     span->freed = now.n;
     keep(span);
     const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
-    while (kept_ != nullptr && (kept_count_ == kKeptMappings || kept_bytes() > in_use / 16)) {
+    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > in_use / 16)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
@@ -296,7 +306,7 @@ void DirectMappings::unmap(Span* span) {
 void* DirectMappings::resize(Span* span, size_t bytes) {
   const size_t size = align_up(bytes, kSmallPage);
   if (size == span->bytes) return span->base;
-  if (size > span->bytes && !pages_.may_grow(size - span->bytes)) return nullptr;
+  if (size > span->bytes && !makes_room(size - span->bytes)) return nullptr;
   map_.set(span->base, {1}, nullptr);
   void* moved = system_.remap(span->base, span->bytes, size);
   if (moved != nullptr && !map_.cover(moved, 1, system_)) {

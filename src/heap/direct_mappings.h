@@ -119,6 +119,7 @@ class DirectMappings {
   Span* take_nearest(size_t bytes);
   bool fit_to(Span* span, size_t bytes);
   bool move_to(Span* span, size_t bytes);
+  bool makes_room(size_t bytes);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);

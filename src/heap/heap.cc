@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/heap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -218,13 +219,16 @@ PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t align
   return place;
 }
 
-// Empty pages first: a mapping that is kept would have served, had it fitted.
+// Empty pages first: a mapping that is kept would have served, had it fitted. The thread that grows
+// gives back so much at once; the worker does the rest.
+constexpr size_t kMostForGrowth = size_t{128} << 20;
+
 void Heap::give_back_for_growth() {
   const size_t backed = backed_bytes(), peak = peak_.value();
   if (backed > peak) {
-    const size_t need = backed - peak;
+    const size_t need = std::min(backed - peak, kMostForGrowth);
     if (pages_.has_empty() || drain_parked() != 0) pages_.release_now(need);
-    const size_t left = less(backed_bytes(), peak);
+    const size_t left = std::min(less(backed_bytes(), peak), need);
     if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left);
   }
   peak_.raise(backed_bytes());

@@ -27,6 +27,7 @@ struct Chosen {
   HugePage* mended[kAtOnce];
   size_t broken_count = 0, mended_count = 0;
   size_t candidates = 0;  // bytes
+  int64_t filled = 0;     // blocks that the mended ones had given back
   size_t unbacked = 0;    // bytes that other broken pages, and these before now, had given back
 };
 
@@ -97,17 +98,15 @@ Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, 
     if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
   keep_within(&chosen, huge, room, in_pieces);
-  for (size_t i = 0; i < chosen.mended_count; ++i) set.mark_broken(chosen.mended[i], false);
+  for (size_t i = 0; i < chosen.mended_count; ++i) {
+    chosen.filled += int64_t{kBlocksPerHugePage} - chosen.mended[i]->dirty.count();
+    set.mark_broken(chosen.mended[i], false);
+  }
   for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;
 }
 
 }  // namespace
-
-// A mended page has all its blocks again.
-void PageHeap::count_mended(const HugePage* page) {
-  demand_.change(int64_t{kBlocksPerHugePage} - page->dirty.count(), 0, system_.now_coarse());
-}
 
 Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
@@ -123,7 +122,7 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
       done.left += chosen.candidates;
       done.mended += chosen.mended_count;
       in_pieces -= chosen.mended_count;
-      for (size_t i = 0; i < chosen.mended_count; ++i) count_mended(chosen.mended[i]);
+      if (chosen.filled != 0) demand_.change(chosen.filled, 0, system_.now_coarse());
       const Nanos started = system_.now();
       for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
       const Nanos mended = chosen.mended_count != 0 ? system_.now() : started;

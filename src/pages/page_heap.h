@@ -206,7 +206,6 @@ class PageHeap {
   bool part(HugePage* page, const BlockBits& rest);
   void leave_whole(HugePage* page, const BlockBits& rest);
   bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
-  void count_mended(const HugePage* page);
   // Calls f(set) for the set that the page is in, under the set's lock. The page may be promoted to
   // another set while we wait for the lock.
   template <typename F>

@@ -9,6 +9,7 @@
 #include "base/errno_keeper.h"
 #include "policy/hint.h"
 #include "runtime/background.h"
+#include "runtime/background_state.h"
 #include "runtime/foreign.h"
 #include "runtime/misuse.h"
 #include "runtime/thread_exit.h"
@@ -189,7 +190,13 @@ Released release_memory(size_t keep) {
     ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
     if (cache != &empty_cache) process.flush_cache(cache);
   }
-  return process.release(keep);
+  // Pages are broken by one thread at a time; the worker may be at it.
+  if (background.work_lock.try_lock()) {
+    const Released all = process.release(keep, true);
+    background.work_lock.unlock();
+    return all;
+  }
+  return process.release(keep, false);
 }
 
 }  // namespace llamalloc

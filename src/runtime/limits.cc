@@ -16,6 +16,7 @@ constinit bool said_soft = false;
 constexpr size_t kWorthReading = size_t{32} << 20;
 
 void read_if_due(Nanos now, size_t own) {
+  if (own < kWorthReading) watch = {};  // what was read may be old when it grows again
   if (own < kWorthReading || !watch.is_due(now)) return;
   if (!process.options.follow_limits || process_world.program_filters_calls())
     return watch.forget(now);

@@ -86,7 +86,8 @@ void SystemPages::collapse(void* address, size_t bytes) {
 bool SystemPages::split(void* address) {
   constexpr int kCold = 20;  // MADV_COLD, Linux 5.4; older ones say EINVAL
   const ErrnoKeeper keep;
-  return madvise(address, kSmallPage, kCold) == 0;
+  if (madvise(address, kSmallPage, kCold) == 0) return true;
+  return errno == EINVAL && madvise(address, kSmallPage, MADV_FREE) == 0;
 }
 
 Splits SystemPages::splits() {
