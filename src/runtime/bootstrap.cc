@@ -72,8 +72,10 @@ void start_hardening() {
   open_sockets(process.options.control.text, process.options.http.text);
   const bool observed = http_address[0] != 0;
   if (profile) process.profiler.tell_teardown();
+  // Without learning, a profile over HTTP shows each stack from its first sample on.
   if ((learn || observed) && !profile)
-    process.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
+    process.profiler.bound_contexts(Learner::kMostContexts,
+                                    learn ? Learner::kContextsFreely : Learner::kMostContexts);
   if (predict || profile || learn || observed ||
       process.hardening.is_on()) {  // hardened: so that a report can name a stack
     process.profiler.start(process.options.sample_interval, process.system.now());

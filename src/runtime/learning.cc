@@ -112,7 +112,7 @@ void merge_into_file() {
 }
 
 bool saw_enough() {
-  return process.profiler.samples() - process.profiler.firsts() >= kEnoughShort;
+  return process.profiler.samples() >= process.profiler.firsts() + kEnoughShort;
 }
 
 // False: another process writes just now. Nothing is written where nothing was learned since, nor

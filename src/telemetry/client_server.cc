@@ -156,7 +156,8 @@ int ClientServer::milliseconds_to_deadline(int at_most) {
   for (int s = 0; s < service_count_; ++s) {
     const Service& service = services_[s];
     if (now < service.rest_until) look_at(service.rest_until);
-    if (service.impatient && !accepts(service, now)) look_at(now + kGrace);
+    if (service.impatient && service.listener.fd >= 0 && !accepts(service, now))
+      look_at(now + kGrace);
   }
   if (first == Nanos::max()) return at_most;
   const Nanos left = first - now;
@@ -171,7 +172,7 @@ bool ClientServer::wait(int patience_ms, Poll* polled) {
     const bool reads = client->waits == Client::Waits::for_line;
     const bool idle = client->waits == Client::Waits::for_time;
     polled->add(client->socket.fd,
-                static_cast<short>(idle    ? 0
+                static_cast<short>(idle    ? POLLRDHUP  // all that TCP tells when the peer closes
                                    : reads ? POLLIN
                                            : POLLOUT),
                 service, client);
@@ -202,8 +203,18 @@ void ClientServer::accept_waiting(Service* service) {
   }
 }
 
-// The lock is for the descriptor alone: nothing here waits.
+// Parts with the client that was silent longest, if another one is there to take its place.
+bool ClientServer::make_place(Service* service) {
+  pollfd listener = {service->listener.fd, POLLIN, 0};
+  Client* client = silent_longest(*service, clock_.now());
+  if (client == nullptr || poll(&listener, 1, 0) != 1) return false;
+  finish(service, client);
+  return true;
+}
+
+// The lock is for the descriptor alone: nothing waits under it.
 bool ClientServer::accept_one(Service* service) {
+  if (free_place(*service) == nullptr && !make_place(service)) return false;
   LockGuard guard(lock_);
   const int fd =
       move_high(accept4(service->listener.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -212,12 +223,6 @@ bool ClientServer::accept_one(Service* service) {
     return false;
   }
   Client* client = free_place(*service);
-  if (client == nullptr) {
-    client = silent_longest(*service, clock_.now());
-    client->socket.shut();
-    client->socket.close();
-    service->responder->end(static_cast<int>(client - service->clients));
-  }
   client->used = client->sent = 0;
   client->out.clear();
   client->has_more = false;

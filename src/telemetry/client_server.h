@@ -138,7 +138,7 @@ class ClientServer {
   bool wait(int patience_ms, Poll* polled);
   void accept_waiting(Service* service);
   bool accept_one(Service* service);
-  Client* make_place(Service* service);
+  bool make_place(Service* service);
   void go_on(Service* service, Client* client);
   enum class Line : uint8_t { partial, whole, lost };
   Line read_line(const Service& service, Client* client);

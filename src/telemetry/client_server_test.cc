@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -268,6 +269,31 @@ TEST_F(ClientServerTest, AReplyMayComeLater) {
   pass_here(Nanos::seconds(2));
   EXPECT_EQ(all(fd), "now\n");
   EXPECT_EQ(patient.ended, 2);
+  const int half = connected("wait\n");  // its end is all that TCP tells of a peer that closed
+  pass_here({});
+  EXPECT_EQ(patient.ended, 2);
+  shutdown(half, SHUT_WR);
+  pass_here({});
+  EXPECT_EQ(patient.ended, 3);
+  close(half);
+  server.close_all_in_child();
+}
+
+TEST_F(ClientServerTest, AClosedListenerWakesNobody) {
+  Patient patient(system_);
+  ClientServer server(system_);
+  const auto places = std::make_unique<ClientServer::Client[]>(2);
+  const int listener = dup(listener_);
+  ASSERT_TRUE(server.listen_on(listener, {patient, places.get(), 2, true, true}));
+  const int fd = connected("wait\n");
+  for (int i = 0; i < 4; ++i) server.serve(0);
+  close(listener);
+  server.serve(0);
+  ASSERT_EQ(server.listener().fd, -1);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(server.serve(200));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(150));
+  close(fd);
   server.close_all_in_child();
 }
 

@@ -222,6 +222,18 @@ def test_profiles_of_the_next_seconds(program: Program):
         assert sites.get("_Z5churnm", {space: 0})[space] == 0
 
 
+def test_a_profile_over_time_ends_with_its_client(program: Program):
+    path = "/debug/pprof/allocs?seconds=60"
+    with program.connect() as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        deadline = time.monotonic() + 20
+        while program.status("/debug/pprof/heap") != 503:  # until it has begun
+            assert time.monotonic() < deadline
+    deadline = time.monotonic() + 10
+    while program.status("/debug/pprof/heap") != 200:
+        assert time.monotonic() < deadline
+
+
 def test_pinned_is_the_whole_heap(program: Program):
     program.do("keep 2000 20000")
     sites = by_site(program.profile("pinned"))["_Z4keepm"]

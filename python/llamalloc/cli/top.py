@@ -78,7 +78,12 @@ def _watch(target: str, interval: float, once: bool, as_json: bool) -> None:
     wait = 1.0 if once else interval
     while True:
         time.sleep(wait)
-        after = live.look(target)
+        try:
+            after = live.look(target)
+        except live.BusyError:
+            if once:
+                raise
+            continue
         if as_json:
             print(json.dumps(_document(before, after)), flush=True)
         else:

@@ -7,11 +7,13 @@ where it serves HTTP (docs/http.md). Call sites are known only with HTTP, which 
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
 import socket
 import time
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,17 @@ RATES = (*_OWN, "samples", "promotions", "demotions", "outlivers")
 
 class LiveError(RuntimeError):
     """The process cannot be looked at; the message says why and what to do."""
+
+
+class BusyError(LiveError):
+    """It serves too many others just now; the next look may succeed."""
+
+
+# What the answers of a wrong or broken server may raise.
+_UNREADABLE = (
+    ArithmeticError, EOFError, LookupError, OSError, TypeError, ValueError, zlib.error,
+    http.client.HTTPException,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,13 @@ class Look:
 
 def look(target: str) -> Look:
     """One look at a process by its PID or the address of its HTTP server. Raises LiveError."""
-    return _by_pid(int(target)) if target.isdigit() else _by_address(target)
+    try:
+        return _by_pid(int(target)) if target.isdecimal() else _by_address(target)
+    except _UNREADABLE as error:
+        raise LiveError(
+            f"{target}: its answer cannot be read ({type(error).__name__}: {error}); "
+            "is it a process under llamalloc?"
+        ) from None
 
 
 def rates(before: Look, after: Look) -> dict[str, float]:
@@ -78,11 +97,20 @@ def _by_pid(pid: int) -> Look:
         at = published.read(pid)
     except published.PublishedError as error:
         raise LiveError(str(error)) from None
+    address = at.text("http")
     return Look(
         pid, published.command_of(pid), time.monotonic(), published.figures(at),
-        published.groups(at), at.gate, bool(at.number("placement_on")), at.text("http"),
-        **_of_system(pid), sites=_sites(at.text("http")) if at.text("http") else {},
+        published.groups(at), at.gate, bool(at.number("placement_on")), address,
+        **_of_system(pid), sites=_sites(address) if address and _shares_network(pid) else {},
     )  # fmt: skip
+
+
+def _shares_network(pid: int) -> bool:
+    """Whether an address of the process means the same here; in a container it may not."""
+    try:
+        return (PROC / str(pid) / "ns/net").samefile(PROC / "self/ns/net")
+    except OSError:
+        return False
 
 
 def _by_address(address: str) -> Look:
@@ -119,6 +147,8 @@ def _charge(pid: int) -> int | None:
 
 def _sites(address: str) -> dict[str, int]:
     """Bytes in use by call site: the innermost frame that is no library function for memory."""
+    from google.protobuf.message import DecodeError
+
     from llamalloc.formats.pprof_proto import ProfileMessage
 
     try:
@@ -126,7 +156,10 @@ def _sites(address: str) -> dict[str, int]:
     except LiveError:
         return {}  # somebody else's profile is being made
     profile = ProfileMessage()
-    profile.ParseFromString(data)
+    try:
+        profile.ParseFromString(data)
+    except DecodeError as error:
+        raise ValueError(f"no profile: {error}") from None
     texts = [bytes(text).decode("utf-8", "replace") for text in profile.string_table]
     names = {f.id: texts[f.name] for f in profile.function}
     functions = {place.id: names[place.line[0].function_id] for place in profile.location}
@@ -156,21 +189,22 @@ class _LocalConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def _connection(address: str, timeout: float) -> http.client.HTTPConnection:
+    if address.startswith("unix:"):
+        return _LocalConnection(address.removeprefix("unix:"), timeout)
+    return http.client.HTTPConnection(address, timeout=timeout)
+
+
 def _get(address: str, path: str, timeout: float = 30.0) -> bytes:
-    connection = (
-        _LocalConnection(address.removeprefix("unix:"), timeout)
-        if address.startswith("unix:")
-        else http.client.HTTPConnection(address, timeout=timeout)
-    )
     try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException) as error:
+        with contextlib.closing(_connection(address, timeout)) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+    except (OSError, OverflowError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or error
         raise LiveError(f"{address}: {reason}; expected a PID or an address of http:") from None
-    finally:
-        connection.close()
     if response.status != 200:
-        raise LiveError(f"{address}{path}: {body.decode('utf-8', 'replace').strip()}")
+        kind = BusyError if response.status == http.client.SERVICE_UNAVAILABLE else LiveError
+        raise kind(f"{address}{path}: {body.decode('utf-8', 'replace').strip()}")
     return body

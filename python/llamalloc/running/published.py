@@ -71,6 +71,8 @@ def read(pid: int) -> Published:
         raise PublishedError(f"{pid}: no such process") from None
     except OSError as error:
         raise PublishedError(f"{pid}: cannot be read: {error.strerror}") from None
+    except (OverflowError, ValueError) as error:
+        raise PublishedError(f"{pid}: its counters make no sense: {error}") from None
 
 
 def processes() -> Iterator[Published | PublishedError]:
@@ -187,7 +189,7 @@ def _at(memory: int, address: int, size: int, least: int | None = None) -> bytes
 
 def _candidates(pid: int) -> list[tuple[int, str]]:
     """(start, path) of the files that may hold the library: those named so, then the program."""
-    lines = (PROC / str(pid) / "maps").read_text().splitlines()
+    lines = (PROC / str(pid) / "maps").read_text(errors="surrogateescape").splitlines()
     columns = [line.split(maxsplit=5) for line in lines]
     starts = [
         (int(c[0].split("-")[0], 16), c[5])
@@ -202,7 +204,7 @@ def _find_block(pid: int, memory: int) -> int:
     for start, _ in _candidates(pid):
         try:
             address = _block_of(memory, start)
-        except (OSError, struct.error):
+        except (OSError, OverflowError, ValueError, struct.error):
             continue
         if address is not None:
             return address

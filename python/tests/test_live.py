@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers and processes that are not what they should be: one clear error, and no traceback."""
+
+import gzip
+import http.server
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from llamalloc.running import live, published
+
+STATS = json.dumps({"pid": 0, "command": "x", "stats": {}, "groups": [], "segregation": ""})
+
+
+@contextmanager
+def serving(answers: dict[str, bytes], status: int = 200) -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(answers.get(self.path, b""))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("stats", "heap"),
+    [
+        (b"<html>", b""),
+        (b"{}", b""),
+        (b"[]", b""),
+        (b"\xff", b""),
+        (STATS.encode(), b"no gzip"),
+        (STATS.encode(), gzip.compress(b"cut")[:-4]),
+        (STATS.encode(), gzip.compress(b"\xff")),
+    ],
+)
+def test_a_wrong_answer_is_one_error(stats: bytes, heap: bytes) -> None:
+    pages = {"/stats.json": stats, "/debug/pprof/heap": heap}
+    with serving(pages) as address, pytest.raises(live.LiveError, match="cannot be read"):
+        live.look(address)
+
+
+@pytest.mark.parametrize("address", ["localhost:x", "127.0.0.1:99999", "a b", "." * 80, "²"])
+def test_a_wrong_address_is_one_error(address: str) -> None:
+    with pytest.raises(live.LiveError):
+        live.look(address)
+
+
+def test_a_busy_server_is_told_from_a_wrong_one() -> None:
+    with serving({}, 503) as address, pytest.raises(live.BusyError):
+        live.look(address)
+
+
+def test_an_address_counts_only_in_our_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert live._shares_network(os.getpid())
+    for name in ("self", "1"):
+        (tmp_path / name / "ns").mkdir(parents=True)
+        (tmp_path / name / "ns/net").touch()
+    monkeypatch.setattr(live, "PROC", tmp_path)
+    assert not live._shares_network(1) and not live._shares_network(2)
+
+
+def test_a_mapped_path_may_be_no_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "1").mkdir()
+    line = b"00001000-00002000 r--p 00000000 08:01 7   /x/\xff/libllamalloc.so\n"
+    (tmp_path / "1/maps").write_bytes(line)
+    monkeypatch.setattr(published, "PROC", tmp_path)
+    assert published._candidates(1)[0] == (0x1000, "/x/\udcff/libllamalloc.so")
+
+
+@pytest.mark.parametrize("error", [OverflowError("too big"), ValueError("negative")])
+def test_senseless_counters_are_one_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(published, "_find_block", fail)
+    with pytest.raises(published.PublishedError, match=str(error)):
+        published.read(os.getpid())
