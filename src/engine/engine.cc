@@ -44,10 +44,12 @@ void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
   LifetimeClass lifetime = answer.lifetime;
   const bool stays_blind = late.load(std::memory_order_relaxed) || !answer.whole;
   if (stays_blind && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
+  // What a model says is corrected by its key alone (Placement::observe).
+  const bool for_site = answer.by_site && answer.learned;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key =
-      answer.by_site ? 0 : placement.cache().context_key(site, cache.own_stack, size_class);
-  if (answer.by_site)
+      for_site ? 0 : placement.cache().context_key(site, cache.own_stack, size_class);
+  if (for_site)
     placement.settle_site(site, size_class, lifetime);
   else
     placement.settle(key, lifetime);

@@ -27,7 +27,7 @@ void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& s
 
 ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,
                                                        SiteTable& sites) {
-  ContextTree::Node node{.found = true, .deeper = true};
+  Found node{{.found = true, .deeper = true}};
   int passed = 0;
   while (node.found && node.deeper) {
     passed = path.next_frame();
@@ -39,7 +39,7 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
   bool whole = passed <= SiteTable::kDepth;
   for (int i = 0; i < passed; ++i)
     whole = whole && sites.frame_bytes(trace.frames[i]) == trace.sizes[i];
-  return {node.found, false, whole, node.lifetime};
+  return {node.found, false, node.learned, whole, node.lifetime};
 }
 
 }  // namespace llamalloc

@@ -29,6 +29,7 @@ class ContextResolver {
   struct Answer {
     bool known = false;
     bool by_site = false;  // callers do not matter
+    bool learned = false;  // the tree says so, which the learner corrects
     bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
   };
@@ -37,13 +38,13 @@ class ContextResolver {
   template <typename Trace>
   Answer resolve(uint64_t code, size_t size, SiteTable& sites, Trace&& trace) {
     ContextPath path(code, size_bucket(size));
-    ContextTree::Node node = find(path.key());
+    Found node = find(path.key());
     if (node.found && node.deeper) {
       path.descend(0);
       node = find(path.key());
     }
     if (!node.found) return {};
-    if (!node.deeper) return {true, true, true, node.lifetime};
+    if (!node.deeper) return {true, true, node.learned, true, node.lifetime};
     StackTrace stack;
     trace(&stack);
     return look_up_stack(path, stack, sites);
@@ -56,9 +57,13 @@ class ContextResolver {
   }
 
  private:
-  ContextTree::Node find(uint64_t key) const {
+  struct Found : ContextTree::Node {
+    bool learned = false;
+  };
+  Found find(uint64_t key) const {
     const ContextTree::Node node = tree_.find(key);
-    return node.found || exact_ == nullptr ? node : exact_->find(key);
+    if (node.found || exact_ == nullptr) return {node, node.found};
+    return {exact_->find(key), false};
   }
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
   void look_past(const StackTrace& trace, int frame, SiteTable& sites);

@@ -243,12 +243,14 @@ TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) 
   };
   EXPECT_TRUE(ask_it(one, 100).known);
   EXPECT_EQ(ask_it(one, 100).lifetime, LifetimeClass::le_1s);
+  EXPECT_FALSE(ask_it(one, 100).learned);
   EXPECT_FALSE(ask_it(two, 100).known);
   EXPECT_FALSE(ask_it(one, 1000).known);
 
   ASSERT_TRUE(resolver_.use(exact, arena_));
   teach({{{kSite}, 0, false, LifetimeClass::never}});
   EXPECT_EQ(ask(one).lifetime, LifetimeClass::never);  // what is learned here comes first
+  EXPECT_TRUE(ask(one).learned);
 }
 
 }  // namespace

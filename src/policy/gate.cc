@@ -75,8 +75,13 @@ bool GateKept::is_valid() const {
 
 void GateKept::age() {
   reversals /= 2;
-  if (verdict == GateVerdict::helps) verdict = GateVerdict::on_trial;
-  if (verdict == GateVerdict::fails) verdict = GateVerdict::untried;
+  if (verdict == GateVerdict::helps) {
+    verdict = GateVerdict::on_trial;
+    return;
+  }
+  verdict = GateVerdict::untried;
+  blind = placed = {};
+  peak = 0;
 }
 
 Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
@@ -143,11 +148,25 @@ bool Gate::is_alike() const {
   return cycle_.peak() >= kAlike * static_cast<double>(kept_.peak) * kMiB;
 }
 
+// What was seen under a load that does not come back is forgotten. But not that placement helped:
+// until that is old (GateKept::age), it waits for the load.
+void Gate::note_load() {
+  other_rounds_ = is_alike() ? 0 : other_rounds_ + 1;
+  if (other_rounds_ < kOtherRounds || kept_.verdict == GateVerdict::helps) return;
+  other_rounds_ = 0;
+  kept_.blind = kept_.placed = {};
+  kept_.peak = 0;
+  if (kept_.verdict != GateVerdict::on_trial) return;
+  kept_.verdict = GateVerdict::untried;
+  on_ = was_large_ = false;
+  proofs_ = points_ = 0;
+}
+
 // What was seen under a much lower load is forgotten when the load grows.
 void Gate::take_in_blind() {
   if (!is_alike()) return;
   const double peak = cycle_.peak() / kMiB;
-  const bool grew = kAlike * peak > static_cast<double>(kept_.peak);
+  const bool grew = kept_.peak < UINT16_MAX && kAlike * peak > static_cast<double>(kept_.peak);
   if (grew && kept_.peak != 0) kept_.blind = {};
   take_in(&kept_.blind, waste_of_round());
   const auto most = static_cast<double>(UINT16_MAX);
@@ -165,8 +184,10 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
     proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
-  if (may && (proofs_ >= kProofs || known)) return engage();
+  const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
+  if (may && measured && (proofs_ >= kProofs || known)) return engage();
   if (!round_is_over()) return;
+  note_load();
   take_in_blind();
   start_round(cycle_.is_low());
 }
@@ -191,7 +212,8 @@ void Gate::verify(Nanos now) {
   if (!round_is_over() && !waited) return;
   GateWaste placed = waste_of_round();
   if (round_.low.count < kProofs) placed.depth = kNoFigure;
-  if (is_alike()) {
+  note_load();
+  if (on_ && is_alike()) {
     judge(now, points_of(placed));
     if (placed.depth != kNoFigure) take_in(&kept_.placed, placed);
   }

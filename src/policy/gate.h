@@ -58,7 +58,7 @@ struct GateKept {
   uint16_t peak = 0;  // MiB: live bytes of the loads that this was measured under; 0: not known
 
   bool is_valid() const;  // a file may say anything
-  // What was decided long ago is tried again.
+  // What was decided long ago is tried again. Unless it helped, all is measured anew.
   void age();
   friend bool operator==(const GateKept&, const GateKept&) = default;
 };
@@ -74,6 +74,7 @@ class Gate {
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
   static constexpr uint32_t kPoints = 4;
+  static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
   static constexpr uint8_t kMostReversals = 5;
   static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for peaks
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
@@ -117,6 +118,7 @@ class Gate {
   bool round_is_over() const;
   GateWaste waste_of_round() const;
   bool is_alike() const;
+  void note_load();
   void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
@@ -137,7 +139,8 @@ class Gate {
   bool was_large_ = false;  // the peak was worth it in this run
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;
-  GateFigures trough_;  // the last one
+  uint32_t other_rounds_ = 0;  // in a row, not alike
+  GateFigures trough_;         // the last one
   Nanos last_{};
   Nanos retry_{};  // not before
   Nanos round_start_{};

@@ -19,14 +19,19 @@ uint32_t mean(uint32_t a, uint32_t weight_a, uint32_t b, uint32_t weight_b) {
 }
 
 GateWaste merge(const GateWaste& base, const GateWaste& mine, const GateWaste& theirs) {
-  if (mine == base || mine == theirs) return theirs;
-  if (theirs == base) return mine;
+  if (mine == base || mine == theirs || mine.rounds == 0) return theirs;
+  if (theirs == base || theirs.rounds == 0) return mine;
   const uint32_t a = since(base, mine), b = since(base, theirs);
   return {.rounds = std::min(theirs.rounds + a, kManyRounds),
           .high = mean(mine.high, a, theirs.high, b),
           .low = mean(mine.low, a, theirs.low, b),
           .depth = mean(mine.depth, a, theirs.depth, b),
           .ratio = mean(mine.ratio, a, theirs.ratio, b)};
+}
+
+// The load that it was measured under did not come back (Gate::note_load).
+bool forgot(const GateKept& base, const GateKept& now) {
+  return now.peak < base.peak;
 }
 
 static_assert(GateVerdict::untried < GateVerdict::on_trial &&
@@ -41,6 +46,12 @@ GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept&
   merged.placed = merge(base.placed, mine.placed, theirs.placed);
   if (mine.peak != base.peak)
     merged.peak = theirs.peak != base.peak ? std::max(mine.peak, theirs.peak) : mine.peak;
+  if (forgot(base, mine) != forgot(base, theirs)) {
+    const GateKept& anew = forgot(base, mine) ? mine : theirs;
+    merged.blind = anew.blind;
+    merged.placed = anew.placed;
+    merged.peak = anew.peak;
+  }
   const bool i_decided = mine.verdict != base.verdict || mine.reversals != base.reversals;
   const bool they_decided = theirs.verdict != base.verdict || theirs.reversals != base.reversals;
   if (i_decided && they_decided) merged.verdict = std::max(mine.verdict, theirs.verdict);

@@ -49,6 +49,18 @@ TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
   EXPECT_EQ(merged.blind.high, 60u);
 }
 
+TEST(GateMergeTest, WhatOneForgotStaysForgotten) {
+  GateKept base = kept(GateVerdict::on_trial), anew = kept(GateVerdict::on_trial), old = base;
+  base.peak = old.peak = 10240;
+  old.blind.rounds += 2;
+  anew.peak = 5120;
+  anew.blind = {.rounds = 1, .high = 10, .low = 20, .depth = 30, .ratio = 1100};
+  for (const GateKept& merged : {merge_gates(base, anew, old), merge_gates(base, old, anew)}) {
+    EXPECT_EQ(merged.peak, 5120);
+    EXPECT_EQ(merged.blind, anew.blind) << "not mixed with that of other loads";
+  }
+}
+
 TEST(GateMergeTest, WhatIsMergedIsValid) {
   const GateVerdict all[] = {GateVerdict::untried, GateVerdict::on_trial, GateVerdict::helps,
                              GateVerdict::fails};

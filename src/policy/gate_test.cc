@@ -250,6 +250,58 @@ TEST(GateTest, WhatALowLoadLeftIsForgottenWhenItGrows) {
   EXPECT_NEAR(server.gate.kept().blind.low, 200, 20) << "400 of the low load";
 }
 
+TEST(GateTest, WhatALargestLoadLeftIsForgottenAfterManyOthers) {
+  Load once;
+  once.peak = 10 * 1024 * kMiB;
+  Load usual = useless();
+  usual.peak = 5 * 1024 * kMiB;
+  Server server = next_run(once);
+  const int peak = server.gate.kept().peak;
+  ASSERT_NEAR(peak, 10 * 1024, 200);
+  server.run(usual, (Gate::kOtherRounds - 1) * 20);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().peak, peak) << "it may come back";
+  server.run(usual, 60);
+  EXPECT_NEAR(server.gate.kept().peak, 5 * 1024, 200);
+  EXPECT_TRUE(server.gate.kept().is_valid());
+  Server next(server.gate.kept());
+  next.run(usual, 60);
+  EXPECT_EQ(next.gate.kept().verdict, GateVerdict::fails) << "judged again";
+}
+
+TEST(GateTest, OtherLoadsBetweenDoNotMakeItForget) {
+  Load small;
+  small.peak = 256 * kMiB;
+  Server server = next_run({});
+  for (int i = 0; i < 5; ++i) {
+    server.run(small, (Gate::kOtherRounds - 2) * 20);
+    server.run({}, 40);
+  }
+  EXPECT_NEAR(server.gate.kept().peak, 1024, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateTest, ForgetsWhileOffToo) {
+  GateKept state = kept(GateVerdict::fails, Gate::kMostReversals);
+  state.peak = 10 * 1024;
+  Server server(state);
+  server.run({.blind = {0.05, 0.2}}, (Gate::kOtherRounds + 2) * 20);
+  EXPECT_EQ(server.gate.kept().peak, 1024);
+  EXPECT_NEAR(server.gate.kept().blind.low, 200, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+// More than the kept peak can say.
+TEST(GateTest, TheLargestLoadsAreRememberedToo) {
+  Load huge;
+  huge.peak = 200 * 1024 * kMiB;
+  huge.short_share = 0.1;
+  Server server;
+  server.run(huge, 100);
+  EXPECT_EQ(server.gate.kept().peak, UINT16_MAX);
+  EXPECT_GE(server.gate.kept().blind.rounds, 4u);
+}
+
 TEST(GateTest, GoesOffWithTheLoadAndComesBackWithIt) {
   Server server;
   server.run({}, kHour);
@@ -324,14 +376,24 @@ TEST(GateTest, WhatFailedStaysOff) {
 
 TEST(GateTest, AgedStateIsTriedAgain) {
   GateKept state = kept(GateVerdict::fails, Gate::kMostReversals);
+  state.peak = 10 * 1024;
   state.age();
   EXPECT_TRUE(state.is_valid());
+  EXPECT_EQ(state.peak, 0) << "measured long ago";
   Server server(state);
   server.run({}, 20);
   EXPECT_TRUE(server.gate.is_on());
   GateKept good = kept(GateVerdict::helps);
   good.age();
   EXPECT_TRUE(Gate(good).is_on());
+}
+
+// As in short runs, none of which has many rounds.
+TEST(GateTest, ATrialThatNeverEndsIsForgottenWithAge) {
+  GateKept state = kept(GateVerdict::on_trial);
+  state.peak = 10 * 1024;
+  state.age();
+  EXPECT_EQ(state, GateKept{});
 }
 
 TEST(GateTest, WhatAFileMayNotSayCountsAsNothing) {

@@ -26,13 +26,15 @@ void ProcessWorld::start() {
   const CallSite site = request.site;
   if (!cache.own_stack.contains(site.stack_pointer))
     cache.own_stack = own_stack_down_to(site.stack_pointer);
-  const Placement::Choice choice = process.choose_known(
+  Placement::Choice choice = process.choose_known(
       cache, request, [&] { return code_of(site.return_address); },
       [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
-  if ((choice.miss || recheck) && background.contexts.loaded()) {
+  const bool asks = choice.key != 0 && (choice.miss || recheck);
+  if (asks && background.contexts.loaded()) {
     cache.busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),
                    request.size, site, !choice.miss);
+    choice.miss = false;  // the model knows it: no first object (Engine::is_first)
     cache.busy = 0;
   } else if (choice.miss) {
     process.counters.add(Stat::predict_misses);

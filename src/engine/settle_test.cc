@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the engine keeps the answer to a miss: of what the learner corrects, for the site; of a
+// model, for the context, so that outlivers can correct it.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "engine/engine.h"
+#include "engine/fake_world.h"
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr uint64_t kCode = 77;
+constexpr size_t kSize = 100;
+
+class SettleTest : public testing::Test {
+ protected:
+  Placement::Choice choose() {
+    return engine_->choose_known(
+        *cache_, {.size = kSize, .site = {0x1000, reinterpret_cast<uintptr_t>(stack_)}},
+        [] { return kCode; }, [](StackTrace*) { FAIL() << "the site decides"; });
+  }
+
+  FakePages pages_;
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
+  std::unique_ptr<ThreadCache> cache_ = std::make_unique<ThreadCache>();
+  FakeWorld world_;
+  std::unique_ptr<Engine> engine_ =
+      std::make_unique<Engine>(pages_, *tables_, *predictions_, *cache_, world_);
+  uintptr_t stack_[16] = {};
+  const uint64_t key_ = ContextPath(kCode, size_bucket(kSize)).key();
+};
+
+TEST_F(SettleTest, WhatIsLearnedIsKeptForTheSite) {
+  ContextTree& tree = engine_->known_contexts.tree();
+  ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
+  tree.begin();
+  ASSERT_TRUE(tree.add(key_, false, LifetimeClass::le_10ms));
+  tree.publish();
+  for (int i = 0; i < 2; ++i) {
+    const Placement::Choice choice = choose();
+    EXPECT_TRUE(choice.known);
+    EXPECT_EQ(choice.key, 0u) << "the learner corrects it";
+    EXPECT_EQ(choice.lifetime, LifetimeClass::le_10ms);
+  }
+}
+
+TEST_F(SettleTest, OutliversCorrectWhatAModelSays) {
+  const uint8_t answer = static_cast<uint8_t>(LifetimeClass::le_10ms);
+  const NodeTable exact(&key_, &answer, 1, 1);
+  ASSERT_TRUE(engine_->known_contexts.use(exact, engine_->arena));
+  Placement::Choice choice = choose();
+  EXPECT_TRUE(choice.known);
+  EXPECT_EQ(choice.lifetime, LifetimeClass::le_10ms);
+  ASSERT_NE(choice.key, 0u);
+  EXPECT_EQ(choose().key, choice.key);
+  EXPECT_TRUE(engine_->placement.observe(choice.key, choice.lifetime, Nanos::seconds(1000)));
+  choice = choose();
+  EXPECT_TRUE(choice.known);
+  EXPECT_GT(choice.lifetime, LifetimeClass::le_10ms);
+}
+
+}  // namespace
+}  // namespace llamalloc
