@@ -150,11 +150,12 @@ def _check_mapped(server: RedisServer, row: Row) -> None:
 def _check_in_charge(server: RedisServer, row: Row) -> None:
     """Raises ServerError if jemalloc still serves malloc where it should not, or the reverse.
 
-    Redis reports what its jemalloc handed out (allocator_allocated) beside what it holds itself.
+    Redis reports what the library with `mallctl` handed out (allocator_allocated) beside what it
+    holds itself. That is its own jemalloc, or ours; the others have none.
     """
     info = server.client.info()
-    by_jemalloc = int(info.get("allocator_allocated", 0)) > int(info["used_memory"]) // 2
-    if by_jemalloc != (row.name == "jemalloc"):
+    told = int(info.get("allocator_allocated", 0)) > int(info["used_memory"]) // 2
+    if told != (row.ours or row.name == "jemalloc"):
         raise ServerError(f"{row.title}: another allocator serves malloc in redis-server")
 
 
