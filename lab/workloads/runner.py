@@ -23,6 +23,7 @@ from lab.memory_watch import peak_charge
 from lab.server import Server, ServerError, free_port, program_pid
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 from llamalloc.running import procmem
+from llamalloc.running.charge import ChargeError
 
 _START = 120.0  # seconds that a server may take to start, under a tracer too
 _STOP = 120.0
@@ -176,11 +177,11 @@ class _Watch:
                 pid = program_pid(self._process.pid)
                 memory = procmem.read_memory(pid)
                 used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-            except (OSError, IndexError):
+                if memory.rss and self._is_program(pid):
+                    self._note(memory, used)
+                    self._note_charge()
+            except (OSError, IndexError, ChargeError):
                 continue  # between two programs, or gone
-            if memory.rss and self._is_program(pid):
-                self._note(memory, used)
-                self._note_charge()
 
     def _is_program(self, pid: int) -> bool:
         is_child = pid != self._process.pid
