@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 extern const char* const kProgram;
 
@@ -29,6 +30,50 @@ inline size_t number(const char* option, const char* text) {
   const unsigned long long value = text ? std::strtoull(text, &end, 10) : 0;
   if (!text || *end || value == 0) misused(option);
   return value;
+}
+
+// The place of `text` among `names`; else ends the program.
+template <class Choice, size_t kNames>
+Choice choice(const char* option, const char* text, const char* const (&names)[kNames]) {
+  for (size_t i = 0; i < kNames; ++i) {
+    if (text && !std::strcmp(text, names[i])) return static_cast<Choice>(i);
+  }
+  misused(option);
+}
+
+// The words of a command line. --help prints the text and ends the program.
+class Words {
+ public:
+  Words(char** argv, const char* help) : at_(argv), help_(help) {}
+
+  // False: that was all.
+  bool next() {
+    if (!*++at_) return false;
+    option_ = *at_;
+    if (!is("--help")) return true;
+    std::fputs(help_, stdout);
+    std::exit(0);
+  }
+  bool is(const char* option) const { return !std::strcmp(option_, option); }
+  char* word() const { return *at_; }
+  // The word after the option; null: there is none.
+  const char* value() { return *++at_; }
+  size_t number() { return ::number(option_, value()); }
+  size_t mebibytes() { return number() << 20; }
+
+ private:
+  char** at_;
+  const char* help_;
+  const char* option_ = nullptr;
+};
+
+// An object whose bytes are all written.
+template <class T>
+T* filled(size_t size) {
+  void* memory = std::malloc(size);
+  if (!memory) out_of_memory();
+  std::memset(memory, 1, size);
+  return static_cast<T*>(memory);
 }
 
 // Flushes stdout, and stays until standard input ends, to be measured.

@@ -44,6 +44,10 @@ struct Nanos {
   static constexpr Nanos max() { return {INT64_MAX}; }
 };
 
+// a - b, but not below 0.
+constexpr size_t less(size_t a, size_t b) {
+  return a > b ? a - b : 0;
+}
 constexpr size_t align_up(size_t value, size_t power_of_two) {
   return (value + power_of_two - 1) & ~(power_of_two - 1);
 }

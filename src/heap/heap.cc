@@ -29,10 +29,6 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   return taken;
 }
 
-size_t less(size_t all, size_t part) {
-  return all > part ? all - part : 0;
-}
-
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/atomic_extreme.h"
+
 namespace llamalloc {
 
 class RecentPeak {
@@ -17,11 +19,7 @@ class RecentPeak {
     const size_t now = now_.load(std::memory_order_relaxed);
     return before > now ? before : now;
   }
-  void raise(size_t level) {
-    size_t now = now_.load(std::memory_order_relaxed);
-    while (now < level && !now_.compare_exchange_weak(now, level, std::memory_order_relaxed)) {
-    }
-  }
+  void raise(size_t level) { llamalloc::raise(now_, level); }
   // A new epoch begins, at this level. One caller at a time.
   void next(size_t level) {
     before_.store(now_.exchange(level, std::memory_order_relaxed), std::memory_order_relaxed);

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/atomic_extreme.h"
 #include "base/units.h"
 
 namespace llamalloc {
@@ -37,7 +38,7 @@ class DemandSeries {
   struct Level {
     size_t backed = 0;
     size_t used = 0;
-    size_t free() const { return backed > used ? backed - used : 0; }
+    size_t free() const { return less(backed, used); }
   };
   struct Range {
     size_t least_used = 0, most_used = 0;
@@ -106,18 +107,6 @@ class DemandSeries {
     lower(entry.least_used, used_of(word));
     raise(entry.most_free, free_of(word));
     lower(entry.least_free, free_of(word));
-  }
-  static void raise(std::atomic<uint32_t>& most, uint32_t value) {
-    uint32_t before = most.load(std::memory_order_relaxed);
-    while (before < value &&
-           !most.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
-    }
-  }
-  static void lower(std::atomic<uint32_t>& least, uint32_t value) {
-    uint32_t before = least.load(std::memory_order_relaxed);
-    while (before > value &&
-           !least.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
-    }
   }
   void open(uint32_t epoch, uint64_t word);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/limit_watch.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
@@ -13,7 +15,7 @@ Level level_of(size_t limit, size_t room) {
 
 // The nearer of two.
 void meet(Pressure* nearest, size_t limit, size_t used) {
-  const size_t room = limit > used ? limit - used : 0;
+  const size_t room = less(limit, used);
   const Level level = level_of(limit, room);
   if (room < nearest->room) nearest->room = room;
   if (level > nearest->level) nearest->level = level;
@@ -40,14 +42,12 @@ void LimitWatch::take(Nanos now, size_t limit, size_t room, uint32_t pressure, s
 Pressure LimitWatch::pressure(size_t own, size_t soft, size_t hard) const {
   Pressure nearest;
   if (limit_ != SIZE_MAX) {
-    const size_t more = own > own_then_ ? own - own_then_ : 0;
-    meet(&nearest, limit_, limit_ - (room_ < limit_ ? room_ : limit_) + more);
+    meet(&nearest, limit_, less(limit_, room_) + less(own, own_then_));
   }
   if (hard != 0) meet(&nearest, hard, own);
   // The soft limit is met when it is reached, not before.
   if (soft != 0 && own >= soft) nearest.level = Level::at;
-  if (soft != 0 && nearest.room > (soft > own ? soft - own : 0))
-    nearest.room = soft > own ? soft - own : 0;
+  if (soft != 0) nearest.room = std::min(nearest.room, less(soft, own));
   if (short_of_memory_ && nearest.level == Level::none) nearest.level = Level::near;
   return nearest;
 }

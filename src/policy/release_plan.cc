@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/release_plan.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
@@ -8,13 +10,6 @@ constexpr int64_t kLongestStep = 60;    // seconds: a worker that slept longer s
 constexpr double kWindowsToHalve = 10;  // evidence counts half after so many windows
 constexpr int64_t kSlack = 3;           // seconds: from the drop until pages are at rest
 constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what one saves
-
-size_t smaller(size_t a, size_t b) {
-  return a < b ? a : b;
-}
-size_t less(size_t a, size_t b) {
-  return a > b ? a - b : 0;
-}
 
 }  // namespace
 
@@ -35,8 +30,8 @@ void ReleasePlan::expect(Nanos now, Nanos window, const DemandSeries& series,
   };
   const DemandSeries::Range recent = series.range(now, window);
   out[0] = recent.most_used;
-  out[1] = smaller(series.range(now, windows(10)).most_used,
-                   recent.most_rise + series.range(now, windows(5)).highest_low);
+  out[1] = std::min(series.range(now, windows(10)).most_used,
+                    recent.most_rise + series.range(now, windows(5)).highest_low);
 }
 
 // How long `auto` waits for what came back before.
@@ -69,7 +64,7 @@ void ReleasePlan::add_credit(Nanos now, uint64_t rate, size_t whole) {
   last_ = now;
   rate_now_ = less(bytes < 0x1p62 ? static_cast<size_t>(bytes) : size_t{1} << 62, whole);
   const size_t most_kept = rate_now_ > kHugePageSize ? rate_now_ : kHugePageSize;
-  credit_ = rate == 0 ? 0 : smaller(credit_ + rate_now_, most_kept);
+  credit_ = rate == 0 ? 0 : std::min(credit_ + rate_now_, most_kept);
 }
 
 ReleaseForecast ReleasePlan::choose(ReleaseForecast option) const {
@@ -94,24 +89,24 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
     expect(now, patience(rules.window), series, demand);
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
-  return smaller(less(mapped_, demand_), credit_);
+  return std::min(less(mapped_, demand_), credit_);
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.
 void ReleasePlan::note(size_t broken, size_t left) {
-  const size_t held = smaller(held_, broken + left);
-  const size_t more = smaller(forced_ ? broken : credit_, broken + left - held);
+  const size_t held = std::min(held_, broken + left);
+  const size_t more = std::min(forced_ ? broken : credit_, broken + left - held);
   credit_ = less(credit_, broken > more ? broken : more);
   broken_by_rate_ += more;
   const size_t still_held = less(held, broken);
-  held_ = forced_ ? 0 : smaller(less(held + more, broken), left);
+  held_ = forced_ ? 0 : std::min(less(held + more, broken), left);
   if (forced_) return;
-  const size_t top = less(mapped_ - smaller(mapped_, broken), still_held);
+  const size_t top = less(mapped_ - std::min(mapped_, broken), still_held);
   const size_t skipped = less(held_, still_held);
-  own_.skip(epoch_, less(top, skipped), smaller(top, demand_), window_);
+  own_.skip(epoch_, less(top, skipped), std::min(top, demand_), window_);
   const size_t by_rate = less(mapped_, held);
   for (int f = 0; f < kForecasts; ++f)
-    would_[f].skip(epoch_, less(by_rate, more), smaller(by_rate, expected_[f]), window_);
+    would_[f].skip(epoch_, less(by_rate, more), std::min(by_rate, expected_[f]), window_);
 }
 
 }  // namespace llamalloc

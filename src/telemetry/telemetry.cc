@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "telemetry/telemetry.h"
 
+#include "base/atomic_extreme.h"
+
 namespace llamalloc {
 
 Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
@@ -79,7 +81,7 @@ void Telemetry::add_totals(Figures* figures, const PoolCounts& pool) {
   }
   for (const size_t free : figures->free_slots_of) figures->free_slots += free;
   figures->pages_backed = pages * kHugePageSize - unbacked;
-  figures->peak_backed = raise_peak(figures->pages_backed);
+  figures->peak_backed = raise(peak_, figures->pages_backed);
   figures->direct_bytes = from_.heap.direct().bytes();
   figures->direct_count = from_.heap.direct().count();
   figures->releasable = pool.empty_backed * kHugePageSize + from_.heap.direct().kept_bytes();
@@ -115,13 +117,6 @@ void Telemetry::fill_stats(Figures* figures, const PoolCounts& pool, size_t thre
   set(Stat::thread_caches, thread_caches);
   set(Stat::samples, from_.profiler.samples());
   set(Stat::samples_dropped, from_.profiler.dropped());
-}
-
-size_t Telemetry::raise_peak(size_t now) {
-  size_t before = peak_.load(std::memory_order_relaxed);
-  while (before < now && !peak_.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
-  }
-  return before < now ? now : before;
 }
 
 // Names of tags beyond those known when this began have no sample yet.

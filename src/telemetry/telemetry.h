@@ -61,7 +61,6 @@ class Telemetry {
   void fill_sums(Figures* figures);
   void add_totals(Figures* figures, const PoolCounts& pool);
   void fill_stats(Figures* figures, const PoolCounts& pool, size_t thread_caches);
-  size_t raise_peak(size_t now);
   ProcessSnapshot* take_free();
   ProcessSnapshot* make();
 

@@ -37,20 +37,13 @@ struct Object {
   Object* next;
 };
 
-Object* filled(size_t size) {
-  void* memory = std::malloc(size);
-  if (!memory) out_of_memory();
-  std::memset(memory, 1, size);
-  return static_cast<Object*>(memory);
-}
-
 // Objects of one kind, oldest first.
 class Queue {
  public:
   void fill(const Kind& kind, size_t bytes) {
     for (size_t i = 0, added = 0; added < bytes; ++i) {
       const size_t size = kind.sizes[i % kind.count];
-      push(filled(size));
+      push(filled<Object>(size));
       added += size;
       bytes_ += size;
     }
@@ -111,25 +104,19 @@ Kind kind_of(char* text) {
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--wait"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--wait"))
       s.wait = true;
-    else if (is("--turns"))
-      s.turns = number(word, *++at);
-    else if (is("--turn"))
-      s.turn = number(word, *++at) << 20;
-    else if (is("--base"))
-      s.base = number(word, *++at) << 20;
-    else if (word[0] == '-' || s.kind_count == kMost)
-      misused(word);
+    else if (words.is("--turns"))
+      s.turns = words.number();
+    else if (words.is("--turn"))
+      s.turn = words.mebibytes();
+    else if (words.is("--base"))
+      s.base = words.mebibytes();
+    else if (words.word()[0] == '-' || s.kind_count == kMost)
+      misused(words.word());
     else
-      s.kinds[s.kind_count++] = kind_of(*at);
+      s.kinds[s.kind_count++] = kind_of(words.word());
   }
   if (s.kind_count == 0) misused("no kind");
   return s;

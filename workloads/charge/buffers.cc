@@ -69,25 +69,19 @@ const char kHelp[] =
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--wait"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--wait"))
       s.wait = true;
-    else if (is("--count"))
-      s.count = number(word, *++at);
-    else if (is("--least"))
-      s.least = number(word, *++at);
-    else if (is("--most"))
-      s.most = number(word, *++at);
-    else if (is("--steps"))
-      s.steps = number(word, *++at);
+    else if (words.is("--count"))
+      s.count = words.number();
+    else if (words.is("--least"))
+      s.least = words.number();
+    else if (words.is("--most"))
+      s.most = words.number();
+    else if (words.is("--steps"))
+      s.steps = words.number();
     else
-      misused(word);
+      misused(words.word());
   }
   if (s.least > s.most) misused("--least above --most");
   return s;

@@ -38,14 +38,12 @@ struct Object {
 };
 
 // Objects of `bytes` in all, filled; they hold the list themselves.
-Object* filled(Sizes sizes, size_t bytes) {
+Object* burst_of(Sizes sizes, size_t bytes) {
   Random random;
   Object* first = nullptr;
   for (size_t live = 0, size; live < bytes; live += size) {
     size = std::min(pick(sizes, random), std::max<size_t>(bytes - live, 16));
-    auto* object = static_cast<Object*>(std::malloc(size));
-    if (!object) out_of_memory();
-    std::memset(object, 1, size);
+    auto* const object = filled<Object>(size);
     object->next = first;
     first = object;
   }
@@ -82,7 +80,7 @@ class Burst {
     std::free(std::malloc(100));
     turn_.arrive_and_wait();
     turn_.arrive_and_wait();
-    Object* const first = filled(settings_.sizes, settings_.bytes / settings_.threads);
+    Object* const first = burst_of(settings_.sizes, settings_.bytes / settings_.threads);
     turn_.arrive_and_wait();
     free_all(first);
     turn_.arrive_and_wait();
@@ -100,33 +98,21 @@ const char kHelp[] =
     "--burst (160) MiB together, fill and free them; it says {\"live\": ...} and stays idle until\n"
     "standard input ends. --end: the threads end after the burst.\n";
 
-Sizes sizes_of(const char* text) {
-  const char* const names[] = {"small", "mixed", "large"};
-  for (int i = 0; i < 3; ++i) {
-    if (text && !std::strcmp(text, names[i])) return static_cast<Sizes>(i);
-  }
-  misused("--sizes");
-}
+constexpr const char* kSizes[] = {"small", "mixed", "large"};
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--end"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--end"))
       s.end = true;
-    else if (is("--sizes"))
-      s.sizes = sizes_of(*++at);
-    else if (is("--burst"))
-      s.bytes = number(word, *++at) << 20;
-    else if (is("--threads"))
-      s.threads = number(word, *++at);
+    else if (words.is("--sizes"))
+      s.sizes = choice<Sizes>("--sizes", words.value(), kSizes);
+    else if (words.is("--burst"))
+      s.bytes = words.mebibytes();
+    else if (words.is("--threads"))
+      s.threads = words.number();
     else
-      misused(word);
+      misused(words.word());
   }
   return s;
 }

@@ -183,25 +183,19 @@ const char kHelp[] =
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--wait"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--wait"))
       s.wait = true;
-    else if (is("--live"))
-      s.live = number(word, *++at) << 20;
-    else if (is("--bursts"))
-      s.bursts = number(word, *++at);
-    else if (is("--churn"))
-      s.churn = number(word, *++at);
-    else if (is("--pause"))
-      s.pause_ms = number(word, *++at);
+    else if (words.is("--live"))
+      s.live = words.mebibytes();
+    else if (words.is("--bursts"))
+      s.bursts = words.number();
+    else if (words.is("--churn"))
+      s.churn = words.number();
+    else if (words.is("--pause"))
+      s.pause_ms = words.number();
     else
-      misused(word);
+      misused(words.word());
   }
   return s;
 }

@@ -149,31 +149,25 @@ const char kHelp[] =
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--wait"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--wait"))
       s.wait = true;
-    else if (is("--evict"))
+    else if (words.is("--evict"))
       s.evict = true;
-    else if (is("--peak"))
-      s.peak = number(word, *++at) << 20;
-    else if (is("--survivors"))
-      s.survivors = number(word, *++at) << 10;
-    else if (is("--waves"))
-      s.waves = number(word, *++at);
-    else if (is("--warm"))
-      s.warm = number(word, *++at) << 20;
-    else if (is("--pace"))
-      s.pace = number(word, *++at) << 20;
-    else if (is("--churn"))
-      s.churn = number(word, *++at);
+    else if (words.is("--peak"))
+      s.peak = words.mebibytes();
+    else if (words.is("--survivors"))
+      s.survivors = words.number() << 10;
+    else if (words.is("--waves"))
+      s.waves = words.number();
+    else if (words.is("--warm"))
+      s.warm = words.mebibytes();
+    else if (words.is("--pace"))
+      s.pace = words.mebibytes();
+    else if (words.is("--churn"))
+      s.churn = words.number();
     else
-      misused(word);
+      misused(words.word());
   }
   if (s.survivors > s.peak) misused("--survivors above --peak");
   if (s.warm > s.peak) misused("--warm above --peak");

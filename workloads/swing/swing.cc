@@ -140,39 +140,27 @@ const char kHelp[] =
     "kinds are allocated by one shared function, so that only its caller tells them apart.\n"
     "--wait: stay until standard input ends, to be measured.\n";
 
-Order order_of(const char* text) {
-  const char* const names[] = {"fifo", "lifo", "random"};
-  for (int i = 0; i < 3; ++i) {
-    if (text && !std::strcmp(text, names[i])) return static_cast<Order>(i);
-  }
-  misused("--order");
-}
+constexpr const char* kOrders[] = {"fifo", "lifo", "random"};
 
 Settings parse(char** argv) {
   Settings s;
-  for (char** at = argv + 1; *at; ++at) {
-    const char* const word = *at;
-    const auto is = [&](const char* option) { return !std::strcmp(word, option); };
-    if (is("--help")) {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (is("--wait"))
+  for (Words words(argv, kHelp); words.next();) {
+    if (words.is("--wait"))
       s.wait = true;
-    else if (is("--wrapper"))
+    else if (words.is("--wrapper"))
       s.wrapper = true;
-    else if (is("--order"))
-      s.order = order_of(*++at);
-    else if (is("--peak"))
-      s.peak = number(word, *++at) << 20;
-    else if (is("--low"))
-      s.low = number(word, *++at) << 20;
-    else if (is("--survivors"))
-      s.survivors = number(word, *++at) << 10;
-    else if (is("--every"))
-      s.every = number(word, *++at);
+    else if (words.is("--order"))
+      s.order = choice<Order>("--order", words.value(), kOrders);
+    else if (words.is("--peak"))
+      s.peak = words.mebibytes();
+    else if (words.is("--low"))
+      s.low = words.mebibytes();
+    else if (words.is("--survivors"))
+      s.survivors = words.number() << 10;
+    else if (words.is("--every"))
+      s.every = words.number();
     else
-      misused(word);
+      misused(words.word());
   }
   if (s.low >= s.peak) misused("--low at or above --peak");
   return s;
