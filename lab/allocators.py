@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.peers import PEERS
+from lab.peers import find as find_peer
 
 OURS = "llamalloc"
 _SYSTEM = Path("/usr/lib/x86_64-linux-gnu")
@@ -142,7 +142,7 @@ def _debian(entry: Entry) -> Allocator | str:
 
 
 def _built(entry: Entry, failed: dict[str, str]) -> Allocator | str:
-    peer = next(peer for peer in PEERS if peer.name == entry.peer)
+    peer = find_peer(entry.peer)
     if peer.name in failed:
         return failed[peer.name]
     if not peer.library.exists() or not peer.note.exists():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab import allocators
+from lab import allocators, peers
 
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli"]
 
@@ -36,13 +36,24 @@ def with_preload(environment: Mapping[str, str], library: str) -> dict[str, str]
             raise LauncherError(f"--preload {library}: no such file")
         return {**environment, "LD_PRELOAD": str(Path(library).absolute())}
     if entry and entry.peer:
-        raise LauncherError(f"--preload {library}: Debian has none; give the path of its library")
+        return {**environment, **_built_peer(entry)}
     entry = entry or allocators.Entry(library, library, soname=library)
     if not entry.is_installed():
         raise LauncherError(
             f"--preload {entry.soname}: not installed; scripts/setup.sh packages demo"
         )
     return {**environment, "LD_PRELOAD": entry.soname}
+
+
+def _built_peer(entry: allocators.Entry) -> dict[str, str]:
+    """With what the peer needs of glibc."""
+    library = peers.find(entry.peer).library
+    if not library.is_file():
+        raise LauncherError(
+            f"--preload {entry.name}: Debian has none; give the path of its library"
+        )
+    tunables = {"GLIBC_TUNABLES": entry.tunables} if entry.tunables else {}
+    return {"LD_PRELOAD": str(library), **tunables}
 
 
 def under(words: str) -> list[str]:

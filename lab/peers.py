@@ -167,6 +167,11 @@ def ready(peer: Peer, pin: str) -> bool:
     return json.loads(peer.note.read_text()).get("pinned") == pin
 
 
+def find(name: str) -> Peer:
+    """A row of PEERS. Raises KeyError."""
+    return {peer.name: peer for peer in PEERS}[name]
+
+
 def ensure(names: set[str], say: Callable[[str], None]) -> dict[str, str]:
     """Builds what of `names` is not there yet; {name: why not} for those that cannot be built."""
     failed = {}

@@ -60,8 +60,7 @@ def measure(context: Context) -> Results:
 
 def _how(context: Context, program: str, row: str, missing: dict[str, str]) -> dict | None:
     if row == "tcmalloc":
-        peer = next(peer for peer in peers.PEERS if peer.name == "tcmalloc")
-        return None if missing else {"preload": str(peer.library)}
+        return None if missing else {"preload": "tcmalloc"}
     if row == "jemalloc":
         return {"preload": "jemalloc"} if allocators.find("jemalloc").is_installed() else None
     if row == "blind":

@@ -60,8 +60,7 @@ def _rows(context: Context, command: list[str]) -> Iterator[tuple[str, process.F
 
 def _others(context: Context) -> Iterator[tuple[str, str]]:
     if not peers.ensure({"tcmalloc"}, lambda text: None):
-        peer = next(peer for peer in peers.PEERS if peer.name == "tcmalloc")
-        yield "tcmalloc", str(peer.library)
+        yield "tcmalloc", "tcmalloc"
     yield "jemalloc", "jemalloc"
     if context.mesh:
         yield "mesh", str(context.mesh)

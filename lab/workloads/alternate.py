@@ -44,9 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    names = options.only.split(",") if options.only else list(PAIRS)
-    if unknown := sorted(set(names) - set(PAIRS)):
-        raise WorkloadError(f"no pair {', '.join(unknown)}; there are {', '.join(PAIRS)}")
+    names = compared.only(options, PAIRS, "pair")
     runs = Rounds(options, "alternate")
     found = runs.run([load(name, options) for name in names])
     columns = (PEAK, OVER_LIVE, PEAK_RSS, AVERAGE, SECONDS)

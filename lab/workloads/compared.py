@@ -12,7 +12,7 @@ import argparse
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,14 @@ def _count(text: str) -> int:
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def only(options: argparse.Namespace, known: Mapping[str, object], what: str) -> list[str]:
+    """What --only names, or all that is known. Raises WorkloadError for another name."""
+    names = options.only.split(",") if options.only else list(known)
+    if unknown := sorted(set(names) - set(known)):
+        raise WorkloadError(f"no {what} {', '.join(unknown)}; there are {', '.join(known)}")
+    return names
 
 
 def present(options: argparse.Namespace, say: Callable[[str], None]) -> list[Allocator]:

@@ -63,9 +63,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    names = options.only.split(",") if options.only else list(SIZES)
-    if unknown := sorted(set(names) - set(SIZES)):
-        raise WorkloadError(f"no sizes {', '.join(unknown)}; there are {', '.join(SIZES)}")
+    names = compared.only(options, SIZES, "sizes")
     runs = Rounds(options, "idle")
     found = runs.run([load(name, options) for name in names])
     title = f"{options.seconds:g} s after {options.burst} MiB were freed: {{}} objects"

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: profiles of a synthetic server."""
+"""What the tests share: profiles of a synthetic server, a real control group."""
 
 import signal
 
 import pytest
 from support import profile_writer, synthetic
+
+from lab.memory_group import MemoryGroup
 
 # Background jobs and nohup ignore or block signals; what the tests start would inherit that.
 for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # those two are Python's
@@ -24,3 +26,12 @@ def run_of(tmp_path_factory):
         return path if path.exists() else profile_writer.write(synthetic.profile(**how), path)
 
     return write
+
+
+@pytest.fixture
+def group():
+    """A memory control group, where the system lets us make one."""
+    with MemoryGroup.made("test") as made:
+        if made is None:
+            pytest.skip("no memory control group can be made here")
+        yield made

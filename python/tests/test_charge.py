@@ -195,14 +195,6 @@ def test_a_process_that_ended_or_is_another_is_not_told(tmp_path: Path):
 HOLDS = "import time; kept = bytearray(64 << 20); print('held', flush=True); time.sleep(100)"
 
 
-@pytest.fixture
-def group():
-    with MemoryGroup.made("test") as made:
-        if made is None:
-            pytest.skip("no memory control group can be made here")
-        yield made
-
-
 def started(group: MemoryGroup, script: str) -> subprocess.Popen:
     words = [*prefix(group, {}), sys.executable, "-c", script]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)

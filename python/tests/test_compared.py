@@ -35,14 +35,6 @@ def run(
     return compared.measured(words, {}, group, How(limit))
 
 
-@pytest.fixture
-def group():
-    with MemoryGroup.made("test") as made:
-        if made is None:
-            pytest.skip("no memory control group can be made here")
-        yield made
-
-
 def test_a_peak_is_of_the_charge_and_over_live(group: MemoryGroup):
     found = run(64, group)
     assert found.said == {"live": 64 * MIB, "seconds": 1.5} and not found.killed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import launcher
+from lab import launcher, peers
 from lab.launcher import LauncherError
 from lab.places import ROOT
 from lab.workloads import main as workloads
@@ -192,6 +192,19 @@ def test_a_library_that_is_not_there_is_told():
     with pytest.raises(LauncherError, match=r"libnosuch\.so\.1: not installed"):
         launcher.with_preload({}, "libnosuch.so.1")
     assert launcher.with_preload({"A": "b"}, "glibc") == {"A": "b"}
+
+
+def test_a_built_peer_is_preloaded_with_its_tunables(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "OUT", tmp_path)
+    with pytest.raises(launcher.LauncherError, match="--preload tcmalloc: Debian has none"):
+        launcher.with_preload({}, "tcmalloc")
+    library = tmp_path / "libtcmalloc.so"
+    library.touch()
+    assert launcher.with_preload({"A": "b"}, "tcmalloc") == {
+        "A": "b",
+        "LD_PRELOAD": str(library),
+        "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+    }
 
 
 def test_figures_are_written_as_json(tmp_path, monkeypatch):
