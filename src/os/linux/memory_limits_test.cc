@@ -146,7 +146,7 @@ TEST_F(MemoryLimitsTest, FoldersAndPipesInPlaceOfFilesDoNotStall) {
 }
 
 TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {
-  second(std::string("/") + std::string(3000, 'x'));
+  second(std::string("/").append(3000, 'x'));
   group("/a/b", mib(10), mib(9));
   EXPECT_EQ(read().room, SIZE_MAX);
   second();
