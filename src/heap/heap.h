@@ -285,7 +285,7 @@ class Heap {
     if (pages_.has_grown() | direct_.has_grown()) give_back_for_growth();
   }
   void give_back_for_growth();
-  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
 
   PageSource& system_;
   MetadataArena& arena_;
