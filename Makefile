@@ -20,7 +20,7 @@ STRESS_NAMES ?=
 THP ?= always
 
 .PHONY: help setup build wheel demo bench agreement paper test test-thp test-cpp test-sanitized \
-  test-python checks lint format docs sanitize fuzz stress clean distclean
+  test-python test-browser checks lint format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -36,6 +36,7 @@ help:
 	@echo "  make setup     only the installation: Debian packages and .venv"
 	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
 	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
+	@echo "  make test-browser   the heap map in Chromium (a large package, not part of make test)"
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
@@ -57,9 +58,10 @@ $(STAMPS)/demo: GROUPS := build demo
 $(STAMPS)/test: GROUPS := build demo test
 $(STAMPS)/bench: GROUPS := build bench
 $(STAMPS)/agreement: GROUPS := build agreement
+$(STAMPS)/browser: GROUPS := build browser
 $(STAMPS)/paper: GROUPS := build bench workloads
 $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement \
-  $(STAMPS)/paper: scripts/setup.sh
+  $(STAMPS)/paper $(STAMPS)/browser: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -113,7 +115,11 @@ test-cpp: ctest-debug
 test-sanitized: ctest-sanitize
 
 test-python: $(STAMPS)/test build
-	@$(PYTHON) -m pytest python/tests tests
+	@$(PYTHON) -m pytest python/tests tests --ignore=tests/browser
+
+# The heap map in a real browser: Chromium is large, so it is no part of `test`.
+test-browser: $(STAMPS)/browser build
+	@$(PYTHON) -m pytest tests/browser
 
 sanitize: ctest-sanitize ctest-tsan
 
