@@ -13,14 +13,15 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
 PAPER_ARGS ?=
+LIVE_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
 THP ?= always
 
-.PHONY: help setup build wheel demo bench agreement paper test test-thp test-cpp test-sanitized \
-  test-python test-browser checks lint format docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench agreement live-proof paper test test-thp test-cpp \
+  test-sanitized test-python test-browser checks lint format docs sanitize fuzz stress clean distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -40,6 +41,8 @@ help:
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
+	@echo "  make live-proof  Prometheus, pprof and harmful clients look at loaded servers (6 minutes;"
+	@echo "                 LIVE_ARGS=\"--help\" the choices)"
 	@echo "  make paper     the tables and figures of ASPLOS 2020, docs/paper.md (up to an hour)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
@@ -59,9 +62,10 @@ $(STAMPS)/test: GROUPS := build demo test
 $(STAMPS)/bench: GROUPS := build bench
 $(STAMPS)/agreement: GROUPS := build agreement
 $(STAMPS)/browser: GROUPS := build browser
+$(STAMPS)/live: GROUPS := build live
 $(STAMPS)/paper: GROUPS := build bench workloads
 $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement \
-  $(STAMPS)/paper $(STAMPS)/browser: scripts/setup.sh
+  $(STAMPS)/paper $(STAMPS)/browser $(STAMPS)/live: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -93,6 +97,10 @@ bench: $(STAMPS)/bench build
 
 agreement: $(STAMPS)/agreement build
 	@$(PYTHON) -m lab.agreement
+
+live-proof: $(STAMPS)/live build
+	$(call cmake_build,release,--target live_load)
+	@$(PYTHON) -m lab.live $(LIVE_ARGS)
 
 paper: $(STAMPS)/paper build
 	@scripts/setup.sh tensorflow
