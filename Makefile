@@ -21,7 +21,8 @@ STRESS_NAMES ?=
 THP ?= always
 
 .PHONY: help setup build wheel demo bench agreement live-proof paper test test-thp test-cpp \
-  test-sanitized test-python test-browser checks lint format docs sanitize fuzz stress clean distclean
+  test-sanitized test-python test-browser checks lint format docs sanitize fuzz stress clean \
+  distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
