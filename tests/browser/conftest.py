@@ -9,7 +9,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import chromium
 
 CURE = "install it with: apt-get install chromium"
-collect_ignore = [] if chromium.find() else ["heap_map_test.py"]
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Browser
+from chromium import Browser, find
 from http_test import Program
 
+pytestmark = pytest.mark.skipif(not find(), reason="Chromium is missing: apt-get install chromium")
 MIB = 1 << 20
 GROUPS = '[["unknown", 0], ["transient", 2], ["brief", 20], ["session", 200], ["permanent", 0]]'
 
