@@ -12,29 +12,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import redis_benchmark
-from lab.live.target import environment, get, serving_ms
+from lab.live.target import environment, get, serving_ms, thread_ms
 from lab.redis import RedisServer
 from lab.server import free_port
 
 LOAD = redis_benchmark.Workload(clients=50, operations=400_000, value=1000, tests="set,get")
 
 
+@dataclass(frozen=True)
+class Round:
+    """One run of the load. `rate`: requests/s, the harmonic mean of SET and GET. `cpu`: µs of
+    Redis's main thread for a request, which other programs disturb less."""
+
+    rate: float
+    cpu: float
+    seconds: float
+
+
 @dataclass
 class Rates:
-    """Requests/s of each round: of SET and GET, the harmonic mean."""
+    """The rounds of both kinds."""
 
-    without: list[float] = field(default_factory=list)
-    scraped: list[float] = field(default_factory=list)
+    without: list[Round] = field(default_factory=list)
+    scraped: list[Round] = field(default_factory=list)
     core: float = 0.0  # the part of a core that the scrapes took
 
-    def change(self) -> float:
-        """Of the median, 0.01: one percent more with scrapes."""
-        return statistics.median(self.scraped) / statistics.median(self.without) - 1
+    def change(self, value: str) -> float:
+        """Of the median of `rate` or `cpu`; 0.01: one percent more with scrapes."""
+        return self.median(self.scraped, value) / self.median(self.without, value) - 1
+
+    @staticmethod
+    def median(rounds: list[Round], value: str) -> float:
+        return statistics.median(getattr(r, value) for r in rounds)
 
     def spread(self) -> float:
-        """(most - least) / median among the rounds without scrapes."""
-        median = statistics.median(self.without)
-        return (max(self.without) - min(self.without)) / median
+        """(most - least) / median of the rates without scrapes."""
+        rates = [r.rate for r in self.without]
+        return (max(rates) - min(rates)) / statistics.median(rates)
 
 
 class Scraper(threading.Thread):
@@ -67,25 +81,26 @@ def measure(rounds: int, say: Callable[[str], None]) -> Rates:
                 say(f"Redis with and without scrapes: round {turn + 1} of {rounds}")
                 for scraped in (False, True) if turn % 2 else (True, False):
                     if not scraped:
-                        rates.without.append(_round(server)[0])
+                        rates.without.append(_round(server))
                         continue
                     scraper = Scraper(address)
                     before = serving_ms(server.pid)
                     scraper.start()
-                    rate, took = _round(server)
+                    rates.scraped.append(_round(server))
                     scraper.stop()
-                    rates.scraped.append(rate)
                     cpu += serving_ms(server.pid) - before
-                    seconds += took
+                    seconds += rates.scraped[-1].seconds
         finally:
             server.stop()
     rates.core = cpu / 1000 / seconds
     return rates
 
 
-def _round(server: RedisServer) -> tuple[float, float]:
-    began = time.monotonic()
+def _round(server: RedisServer) -> Round:
+    began, before = time.monotonic(), thread_ms(server.pid, server.pid)
     found = redis_benchmark.run(
         LOAD, server.address, lambda: time.monotonic() - began, lambda _: None
     )
-    return statistics.harmonic_mean([r.requests_per_second for r in found]), found[-1].end
+    rate = statistics.harmonic_mean([r.requests_per_second for r in found])
+    cpu = thread_ms(server.pid, server.pid) - before
+    return Round(rate, 1000 * cpu / (LOAD.operations * len(found)), found[-1].end)

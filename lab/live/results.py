@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,12 +76,14 @@ def _costs(results: Results) -> Iterator[str]:
 def _rates(results: Results) -> Iterator[str]:
     if (rates := results.rates) is None:
         return
-    without, scraped = (statistics.median(r) for r in (rates.without, rates.scraped))
-    yield "\n| Redis, SET and GET | requests/s, median |"
-    yield "|---|---:|"
-    yield f"| not scraped | {without:,.0f} (from least to most {100 * rates.spread():.1f} %) |"
-    yield f"| a scrape a second | {scraped:,.0f} ({100 * rates.change():+.2f} %) |"
-    yield f"| CPU time of the scrapes | {100 * rates.core:.3f} % of a core |"
+    yield "\n| Redis, SET and GET; medians | requests/s | main thread, a request |"
+    yield "|---|---:|---:|"
+    for title, rounds in (("not scraped", rates.without), ("a scrape a second", rates.scraped)):
+        rate, cpu = (rates.median(rounds, value) for value in ("rate", "cpu"))
+        yield f"| {title} | {rate:,.0f} | {cpu:.2f} µs |"
+    yield f"| change | {100 * rates.change('rate'):+.2f} % | {100 * rates.change('cpu'):+.2f} % |"
+    yield f"| from least to most, not scraped | {100 * rates.spread():.1f} % | |"
+    yield f"| CPU time of the scrapes | {100 * rates.core:.3f} % of a core | |"
 
 
 def _scraped(results: Results) -> Iterator[str]:

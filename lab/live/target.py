@@ -43,11 +43,16 @@ def get(address: str, path: str, timeout: float = 60.0) -> bytes:
     return body
 
 
+def thread_ms(pid: int, thread: int) -> float:
+    """CPU time of a thread in ms (schedstat: ns on the processor)."""
+    return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) / 1e6
+
+
 def serving_ms(pid: int) -> float:
-    """CPU time of the library's thread that serves, in ms (schedstat: ns on the processor)."""
+    """The same of the library's thread that serves."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text().strip() == SERVING:
-            return int((task / "schedstat").read_text().split()[0]) / 1e6
+            return thread_ms(pid, int(task.name))
     raise LiveProofError(f"process {pid} has no thread {SERVING}")
 
 

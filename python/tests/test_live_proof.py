@@ -12,7 +12,7 @@ from lab.live.harm import Harm
 from lab.live.main import arguments
 from lab.live.profiles import Opened
 from lab.live.prometheus import Scraped
-from lab.live.redis_rate import Rates
+from lab.live.redis_rate import Rates, Round
 from lab.live.results import Results
 from lab.live.scrapes import Cost
 from lab.live.target import Calls
@@ -31,12 +31,21 @@ def test_a_good_run_has_no_fault(tmp_path: Path):
     harm = Harm(1000)
     for kind in harm.rounds:
         harm.rounds[kind] = [Calls(30, 700, 2_000_000, 10), Calls(50, 900, 4_000_000, 10)]
-    rates = Rates([100.0, 110.0], [99.0, 101.0], 0.0004)
+    rates = Rates(
+        [Round(100.0, 8.0, 5.0), Round(110.0, 8.0, 5.0)],
+        [Round(99.0, 8.1, 5.0), Round(101.0, 8.1, 5.0)],
+        0.0004,
+    )
     costs = [Cost("/metrics", 1.2, 0.5, 12_000)]
     results = Results({}, harm, 5120, costs, rates, scraped())
     assert results.faults() == []
     table = results.table()
-    for part in ("40 ns | 800 ns | 3.00 ms", "5,120 huge pages", "0.040 % of a core", "-4.76 %"):
+    for part in (
+        "40 ns | 800 ns | 3.00 ms",
+        "5,120 huge pages",
+        "0.040 % of a core",
+        "-4.76 % | +1.25 %",
+    ):
         assert part in table, table
     results.write(tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text())["costs"][0]["ms"] == 1.2

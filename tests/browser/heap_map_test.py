@@ -170,6 +170,14 @@ def test_a_process_that_has_ended_is_said(browser: Browser, program: Program):
     assert browser.value("count(shown)") >= 1
 
 
+def test_a_wrapper_is_no_call_site(browser: Browser, program: Program):
+    opened(browser, program)
+    for frame in ("zmalloc_usable", "std::vector<>::push_back", "Arena::Allocate", "?libc.so+0x1"):
+        assert browser.value(f"WRAPPER.test({json.dumps(frame)})"), frame
+    for frame in ("keep", "_sdsnewlen", "storage::Table::insert"):
+        assert not browser.value(f"WRAPPER.test({json.dumps(frame)})"), frame
+
+
 def test_names_are_readable(browser: Browser, program: Program):
     opened(browser, program)
     for name, shown in {
