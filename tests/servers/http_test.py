@@ -176,7 +176,8 @@ def test_metrics_say_what_the_program_did(program: Program):
     if (group := charge.of_process(program.process.pid)) is not None:
         own = group.read().charge
         for said in (document["charge"], after["llamalloc_charge_bytes"]):
-            assert said == pytest.approx(own, rel=0.5, abs=200 * MIB)
+            assert said > 25 * MIB
+            assert said == pytest.approx(own, rel=0.5, abs=64 * MIB)
     for stat in contracts.stats():
         if stat.name in ("metadata", "resident", "mapped"):
             continue
