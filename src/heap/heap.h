@@ -282,7 +282,8 @@ class Heap {
   size_t take_from_bin(int bin, void** out, size_t n);
   // After each growth, without a lock.
   void settle() {
-    if (pages_.has_grown() | direct_.has_grown()) give_back_for_growth();
+    const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it
+    if (pages || direct) give_back_for_growth();
   }
   void give_back_for_growth();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
