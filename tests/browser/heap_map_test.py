@@ -53,12 +53,15 @@ def colours(browser: Browser) -> int:
 
 
 def fill(browser: Browser, count: int) -> None:
-    """Another state of a heap of so many pages, as if it had been asked for."""
+    """Another state of a heap of so many pages, as if it had been asked for. From then on what the
+    process answers is not kept."""
     browser.value(
-        f"""{{ const cells = new Float64Array({count} * FIELDS)
+        f"""{{ window.held ??= keep
+        keep = () => {{}}
+        const cells = new Float64Array({count} * FIELDS)
         for (let i = 0; i < {count}; ++i)
           cells.set([5e7 + i, i % 5, i % 4, 200, i * 131 % HUGE, i / 3, i % 50], i * FIELDS)
-        keep({{ pid: 1, command: 'x', gate: '', samples: 1, groups: {GROUPS}, empty: 0, direct: 0,
+        held({{ pid: 1, command: 'x', gate: '', samples: 1, groups: {GROUPS}, empty: 0, direct: 0,
           allocated: {count} * MIB, left_out: 0, cells, when: new Date() }}) }}"""
     )
 
