@@ -109,6 +109,14 @@ class Profiler {
     FrameNamesOf<Symboliser> names(symboliser);
     return name_frames(static_cast<FrameNames&>(names));
   }
+  // Does that, and then calls f(const NamedFrames&). False: no memory.
+  template <typename F>
+  bool with_names(FrameNames& names, F&& f) {
+    LockGuard naming(naming_lock_);
+    if (!name_frames_locked(names)) return false;
+    f(static_cast<const NamedFrames&>(*named_));
+    return true;
+  }
 
   struct WriteInfo {
     Nanos now;        // monotonic clock, as above

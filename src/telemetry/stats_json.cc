@@ -64,7 +64,10 @@ void StatsJson::add_head(Text* out) const {
   out->add_json_string(facts.learning);
   out->add(", \"segregation\": ");
   out->add_json_string(facts.segregation);
-  out->add(",\n");
+  if (facts.charge == SIZE_MAX)
+    out->add(", \"charge\": null,\n");
+  else
+    out->add(", \"charge\": %zu,\n", facts.charge);
 }
 
 void StatsJson::add_stats(Text* out) const {
