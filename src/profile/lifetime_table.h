@@ -17,6 +17,7 @@
 #include "profile/chunked_array.h"
 #include "profile/id_index.h"
 #include "profile/lifetime_histogram.h"
+#include "profile/live_history.h"
 #include "profile/recent_deaths.h"
 
 namespace llamalloc {
@@ -77,6 +78,11 @@ class LifetimeTable {
   // From now on. False: no memory.
   bool keep_recent_deaths();
   const RecentDeaths& recent() const REQUIRES(lock_) { return recent_; }
+  // The live bytes of a context change; record() takes those of the dead away by itself.
+  // Without a time: at that of the last change.
+  void live_changed(uint32_t context, double bytes, Nanos now = {0});
+  bool keep_history();
+  const LiveHistory& history() const REQUIRES(lock_) { return history_; }
   void clear();
 
   uint32_t size() const { return rows_.size(); }
@@ -108,6 +114,7 @@ class LifetimeTable {
   uint32_t epoch_ GUARDED_BY(lock_) = 0;
   IdIndex index_ GUARDED_BY(lock_);
   RecentDeaths recent_ GUARDED_BY(lock_);
+  LiveHistory history_ GUARDED_BY(lock_);
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);
 };

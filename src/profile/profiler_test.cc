@@ -193,10 +193,10 @@ TEST(Profiler, WritesTheValuesOfTheContract) {
   const auto samples = w.samples({1'000'000});
   ASSERT_EQ(samples.size(), 1u);
   EXPECT_EQ(samples[0].values, (std::vector<int64_t>{46, 46163, 28, 27698, 18, 18465}));
-  const std::map<std::string, int64_t> numbers = {{"bytes", 1024},        {"sampled", 10},
-                                                  {"avg_lifetime", 3500}, {"min_lifetime", 1000},
-                                                  {"max_lifetime", 6000}, {"stddev_lifetime", 1708},
-                                                  {"same_thread", 3},     {"same_cpu", 6}};
+  const std::map<std::string, int64_t> numbers = {
+      {"bytes", 1024},        {"sampled", 10},        {"avg_lifetime", 3500},
+      {"min_lifetime", 1000}, {"max_lifetime", 6000}, {"stddev_lifetime", 1708},
+      {"same_thread", 3},     {"same_cpu", 6},        {"peak_bytes", 46163}};
   EXPECT_EQ(samples[0].numbers, numbers);
   EXPECT_EQ(samples[0].texts.at("lifetimes"), "39:1 43:1 46:1 47:1 49:1 50:1");
   EXPECT_EQ(samples[0].texts.at("censored_ages"), "79:4");

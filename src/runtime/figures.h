@@ -10,6 +10,6 @@ extern Telemetry telemetry;
 
 Figures current_figures();
 // For telemetry.give() after use; null: no memory.
-ProcessSnapshot* take_process_snapshot();
+ProcessSnapshot* take_process_snapshot(const PeakFigures* peak = nullptr);
 
 }  // namespace llamalloc

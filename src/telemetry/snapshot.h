@@ -17,6 +17,13 @@
 
 namespace llamalloc {
 
+// The figures at the moment when most was allocated, as far as somebody looked.
+struct PeakFigures {
+  bool taken = false;
+  Nanos at{};
+  uint64_t stats[kStats] = {};
+};
+
 // Facts from outside the heap; the texts are not copied.
 struct ProcessFacts {
   const char* command = "";
@@ -28,6 +35,7 @@ struct ProcessFacts {
   const char* learning = "";     // "off", "on: FILE", or "on; nothing is kept: REASON"
   const char* segregation = "";  // what the gate decided, in a sentence
   size_t thread_caches = 0;
+  const PeakFigures* peak = nullptr;  // null: nobody looked
 };
 
 struct PageRow {
