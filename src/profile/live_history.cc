@@ -9,9 +9,12 @@ bool LiveHistory::keep_points(MetadataArena& arena) {
 }
 
 LiveHistory::Sum* LiveHistory::sum_of(MetadataArena& arena, uint32_t context) {
-  while (sums_.size() <= context)
-    if (!sums_.push(arena, Sum{})) return nullptr;
-  Sum& sum = sums_[context];
+  // Zero is an empty array, and the arena gives zeros: pages are touched as they are used.
+  if (sums_ == nullptr) sums_ = arena.make_array<Sums>(1);
+  if (sums_ == nullptr) return nullptr;
+  while (sums_->size() <= context)
+    if (!sums_->push(arena, Sum{})) return nullptr;
+  Sum& sum = (*sums_)[context];
   if (sum.generation != generation_) sum = {0, 0, peaks_, generation_};
   return &sum;
 }
@@ -33,12 +36,13 @@ void LiveHistory::change(MetadataArena& arena, uint32_t context, double bytes, N
 }
 
 double LiveHistory::live(uint32_t context) const {
-  return knows(context) ? sums_[context].live : 0;
+  return knows(context) ? (*sums_)[context].live : 0;
 }
 
 double LiveHistory::at_peak(uint32_t context) const {
   if (!knows(context)) return 0;
-  return sums_[context].noted == peaks_ ? sums_[context].at_peak : sums_[context].live;
+  const Sum& sum = (*sums_)[context];
+  return sum.noted == peaks_ ? sum.at_peak : sum.live;
 }
 
 // What holds since the last change.
@@ -50,7 +54,7 @@ void LiveHistory::take_point(Nanos now) {
 
 LivePoint LiveHistory::point_of(Nanos now) const {
   LivePoint point{now, total_, 0, {}};
-  for (uint32_t context = 0; context < sums_.size(); ++context) {
+  for (uint32_t context = 0; context < size(); ++context) {
     const float bytes = static_cast<float>(live(context));
     if (bytes < 1) continue;
     uint32_t at = point.count;
@@ -79,7 +83,7 @@ void LiveHistory::clear() {
 
 bool LiveHistory::is_consistent() const {
   double now = 0, at_peak_sum = 0;
-  for (uint32_t i = 0; i < sums_.size(); ++i) now += live(i), at_peak_sum += at_peak(i);
+  for (uint32_t i = 0; i < size(); ++i) now += live(i), at_peak_sum += at_peak(i);
   const double slack = 1e-6 * peak_ + 1;
   const auto same = [slack](double a, double b) { return a - b < slack && b - a < slack; };
   for (uint32_t i = 1; i < count_; ++i)

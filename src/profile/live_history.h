@@ -69,10 +69,13 @@ class LiveHistory {
     uint32_t generation;  // of clear(); of another one all is 0
   };
 
+  using Sums = ChunkedArray<Sum, 8, 8192>;  // as many contexts as LifetimeTable
+
   Sum* sum_of(MetadataArena& arena, uint32_t context);
   bool knows(uint32_t context) const {
-    return context < sums_.size() && sums_[context].generation == generation_;
+    return context < size() && (*sums_)[context].generation == generation_;
   }
+  uint32_t size() const { return sums_ == nullptr ? 0 : sums_->size(); }
   void take_point(Nanos now);
   void thin();
 
@@ -86,7 +89,7 @@ class LiveHistory {
   Nanos step_ = kFirstStep;
   Nanos next_{};
   LivePoint* points_ = nullptr;  // [kPoints], or none
-  ChunkedArray<Sum, 8, 8192> sums_;
+  Sums* sums_ = nullptr;         // made when first needed: it is large
 };
 
 }  // namespace llamalloc

@@ -156,7 +156,9 @@ void PprofWriter::write_history(const Snapshot& snapshot) {
   proto_.number(kComment, strings_.id(name_, static_cast<size_t>(length)));
   constexpr size_t kLongest = sizeof(" 9223372036854775807:9223372036854775807");
   static_assert(sizeof(name_) > 64 + (LiveHistory::kPoints + 1) * kLongest);
-  length = snprintf(name_, sizeof(name_), "llamalloc-timeline");
+  constexpr char kTimeline[] = "llamalloc-timeline";
+  length = sizeof(kTimeline) - 1;
+  memcpy(name_, kTimeline, sizeof(kTimeline));
   for (uint32_t i = 0; i < snapshot.point_count; ++i) {
     const LivePoint& point = snapshot.points[i];
     length += snprintf(name_ + length, kLongest, " %lld:%lld", since(point.at), bytes(point.total));
