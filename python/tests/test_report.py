@@ -133,8 +133,10 @@ def test_bad_files_get_one_line_and_exit_code_2(
     assert words in err and str(path) in err and err.count("\n") == 1
 
 
-def test_frames_are_readable() -> None:
+def test_frames_are_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demangled(["_Znwm", "main"]) == {"_Znwm": "operator new"}
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert demangled(["_ZN3foo3barEi", "main"]) == {"_ZN3foo3barEi": "foo::bar(int)"}
     frames = ("a", "?lib.so+0x10", "c", "d", "e", "f")
     assert shortened(frames, {"a": "A"}) == "A < lib.so+0x10 < c < d < e < ..."
     assert shortened((), {}) == "(no stack)"

@@ -18,6 +18,8 @@ namespace {
 
 constexpr Nanos kPeakStep = Nanos{100'000'000};  // between two looks
 
+constexpr Nanos kFirstStats = Nanos::seconds(1);  // after the start
+
 struct OutputState {
   bool complained = false;  // about a fault; once
   bool is_child = false;    // forked from the process that was started with these options
@@ -142,6 +144,13 @@ void note_peak(Nanos now) REQUIRES(background.work_lock) {
   memcpy(state.peak.stats, figures.stats, sizeof(state.peak.stats));
 }
 
+// The first ones soon, but not those of a program that ends at once: it leaves an earlier file.
+Nanos next_stats() REQUIRES(background.work_lock) {
+  const Nanos flush{static_cast<int64_t>(process.options.stats_flush)};
+  if (state.last_stats.n != 0) return state.last_stats + flush;
+  return process.started + (flush < kFirstStats ? flush : kFirstStats);
+}
+
 void own_stats_path(char* path, size_t room) {
   own_path(process.options.stats.text, path, room);
 }
@@ -156,7 +165,7 @@ void write_stats_if_due(Nanos now) {
     state.last_look = now;
     note_peak(now);
   }
-  if (now - state.last_stats < Nanos{static_cast<int64_t>(options.stats_flush)}) return;
+  if (now < next_stats()) return;
   state.last_stats = now;
   char path[kOptionText + 16];
   own_stats_path(path, sizeof(path));
@@ -210,7 +219,7 @@ void write_at_exit() {
 void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
   state.peak = {};
-  state.last_stats = {};
+  state.last_stats = process.system.now();
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // jemalloc's malloc_stats_print: the lines and JSON members that tools read, in its layout, with
 // our figures. What jemalloc has and we have not is left out; our own statistics follow.
-#include <unistd.h>
-
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
+#include "base/print_plain.h"
 #include "heap/size_class.h"
 #include "runtime/allocator.h"
 #include "runtime/figures.h"
@@ -19,9 +18,7 @@ namespace {
 using Write = void(void* data, const char* text);
 
 void write_to_stderr(void*, const char* text) {
-  size_t left = strlen(text);
-  for (ssize_t n = 0; left != 0 && n >= 0; left -= static_cast<size_t>(n), text += n)
-    n = write(STDERR_FILENO, text, left);
+  print_plain("%s", text);
 }
 
 struct Printer {
