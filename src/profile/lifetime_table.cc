@@ -132,13 +132,18 @@ bool LifetimeTable::keep_recent_deaths() {
 }
 
 void LifetimeTable::live_changed(uint32_t context, double bytes, Nanos now) {
+  if (!follows_live_.load(std::memory_order_relaxed)) return;
   LockGuard guard(lock_);
   history_.change(arena_, context, bytes, now);
 }
 
-bool LifetimeTable::keep_history() {
-  LockGuard guard(lock_);
-  return history_.keep_points(arena_);
+void LifetimeTable::add_live(uint32_t context, double bytes, Nanos now) {
+  history_.change(arena_, context, bytes, now);
+}
+
+bool LifetimeTable::start_history() {
+  follows_live_.store(history_.start(arena_), std::memory_order_relaxed);
+  return history_.is_on();
 }
 
 void LifetimeTable::clear() {

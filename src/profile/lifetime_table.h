@@ -8,6 +8,7 @@
 // else copy each page of the table.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/lifetime_class.h"
@@ -81,7 +82,9 @@ class LifetimeTable {
   // The live bytes of a context change; record() takes those of the dead away by itself.
   // Without a time: at that of the last change.
   void live_changed(uint32_t context, double bytes, Nanos now = {0});
-  bool keep_history();
+  // Follows live bytes from now on. False: no memory.
+  bool start_history() REQUIRES(lock_);
+  void add_live(uint32_t context, double bytes, Nanos now) REQUIRES(lock_);
   const LiveHistory& history() const REQUIRES(lock_) { return history_; }
   void clear();
 
@@ -115,6 +118,7 @@ class LifetimeTable {
   IdIndex index_ GUARDED_BY(lock_);
   RecentDeaths recent_ GUARDED_BY(lock_);
   LiveHistory history_ GUARDED_BY(lock_);
+  std::atomic<bool> follows_live_{false};
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);
 };

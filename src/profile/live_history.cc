@@ -3,7 +3,7 @@
 
 namespace llamalloc {
 
-bool LiveHistory::keep_points(MetadataArena& arena) {
+bool LiveHistory::start(MetadataArena& arena) {
   if (points_ == nullptr) points_ = arena.make_array<LivePoint>(kPoints);
   return points_ != nullptr;
 }
@@ -20,8 +20,9 @@ LiveHistory::Sum* LiveHistory::sum_of(MetadataArena& arena, uint32_t context) {
 }
 
 void LiveHistory::change(MetadataArena& arena, uint32_t context, double bytes, Nanos now) {
+  if (!is_on()) return;
   last_ = now < last_ ? last_ : now;
-  if (points_ != nullptr && next_ <= now) take_point(now);
+  if (next_ <= now) take_point(now);
   Sum* const sum = sum_of(arena, context);
   if (sum == nullptr) return;
   if (sum->noted != peaks_) sum->at_peak = sum->live;

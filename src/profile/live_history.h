@@ -44,8 +44,9 @@ class LiveHistory {
   static constexpr uint32_t kPoints = 255;
   static constexpr Nanos kFirstStep = Nanos{20'000'000};
 
-  // From now on points are taken. False: no memory.
-  bool keep_points(MetadataArena& arena);
+  // Follows live bytes from now on; before that, change() does nothing. False: no memory.
+  bool start(MetadataArena& arena);
+  bool is_on() const { return points_ != nullptr; }
   // The estimated live bytes of a context change, at `now` or, if that is 0, at the time of the
   // last change. Without memory the context is not followed.
   void change(MetadataArena& arena, uint32_t context, double bytes, Nanos now);

@@ -15,6 +15,8 @@ namespace llamalloc {
 namespace {
 
 struct World {
+  World() { EXPECT_TRUE(history.start(arena)); }
+
   ScratchPages pages{system_pages};
   MetadataArena arena{pages};
   LiveHistory history;
@@ -59,7 +61,6 @@ TEST(LiveHistory, AgreesWithANaiveOneAtEveryStep) {
 
 TEST(LiveHistory, PointsAreThinnedAndNameTheLargest) {
   World w;
-  ASSERT_TRUE(w.history.keep_points(w.arena));
   const int64_t step = LiveHistory::kFirstStep.n / 2;
   for (int64_t i = 1; i <= 5'000; ++i)
     w.history.change(w.arena, static_cast<uint32_t>(i % 100), static_cast<double>(i % 100 + 1),
@@ -77,7 +78,6 @@ TEST(LiveHistory, PointsAreThinnedAndNameTheLargest) {
 
 TEST(LiveHistory, AChildBeginsAnew) {
   World w;
-  ASSERT_TRUE(w.history.keep_points(w.arena));
   w.history.change(w.arena, 3, 1000, {1});
   w.history.clear();
   EXPECT_EQ(w.history.peak(), 0);

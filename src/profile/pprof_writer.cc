@@ -100,7 +100,8 @@ bool PprofWriter::write(const Header& header, const Snapshot& snapshot) {
   header_ = header;
   next_before_ = header.before == nullptr ? nullptr : header.before->survivors;
   write_header(header);
-  if (header.kind == ProfileKind::lifetimes && header.before == nullptr) write_history(snapshot);
+  const bool whole = header.kind == ProfileKind::lifetimes && header.before == nullptr;
+  if (whole && snapshot.point_count != 0) write_history(snapshot);
   write_samples(snapshot);
   if (!name_frames()) return false;
   order_modules();

@@ -23,6 +23,17 @@ void Profiler::start(size_t interval, Nanos now) {
   on_.store(true, std::memory_order_relaxed);
 }
 
+bool Profiler::tell_history(Nanos now) NO_THREAD_SAFETY_ANALYSIS {
+  lock_all();
+  const bool begins = !contexts_.history().is_on();
+  const bool good = contexts_.start_history();
+  if (begins && good)
+    live_.for_each_locked(
+        [&](const LiveSample& s) { contexts_.add_live(s.context, s.bytes(), now); });
+  unlock_all();
+  return good;
+}
+
 void Profiler::bound_contexts(uint32_t most, uint32_t freely) {
   stacks_.bound(most, freely);
   contexts_.bound(most);

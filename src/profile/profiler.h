@@ -44,8 +44,9 @@ class Profiler {
   // For a profile written at exit: what died of the program's end is then told apart. False: no
   // memory.
   bool tell_teardown() { return contexts_.keep_recent_deaths(); }
-  // A profile then shows live bytes along time. False: no memory.
-  bool tell_history() { return contexts_.keep_history(); }
+  // A profile then shows live bytes along time and at their peak. A sample that is taken meanwhile
+  // may count twice. False: no memory.
+  bool tell_history(Nanos now);
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free

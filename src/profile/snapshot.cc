@@ -26,6 +26,7 @@ bool Snapshot::copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamp
 }
 
 bool Snapshot::copy_history(MetadataArena& scratch, const LiveHistory& history, Nanos now) {
+  if (!history.is_on()) return true;
   const uint32_t count = history.points() + 1;
   at_peak = scratch.make_array<double>(context_count + 1);
   points = scratch.make_array<LivePoint>(count + 1);

@@ -22,6 +22,7 @@ struct Snapshot {
   Survivor* survivors = nullptr;  // [survivor_count], by context
   size_t survivor_count = 0;
 
+  // Without a history (Profiler::tell_history) there are none of these.
   double peak = 0;  // bytes, of all contexts
   Nanos peak_at{};
   double* at_peak = nullptr;    // [context_count]

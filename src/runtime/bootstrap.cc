@@ -72,7 +72,7 @@ void start_hardening() {
   open_sockets(process.options.control.text, process.options.http.text);
   const bool observed = http_address[0] != 0;
   if (profile) process.profiler.tell_teardown();
-  if (profile || observed) process.profiler.tell_history();
+  if (profile || observed) process.profiler.tell_history(process.system.now());
   // Without learning, a profile over HTTP shows each stack from its first sample on.
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,

@@ -78,7 +78,10 @@ def add_history(page: Page, summary: ProfileSummary) -> None:
     """Live bytes along time, and who held them at the peak."""
     page.heading("Live memory along time")
     if summary.timeline is None:
-        page.paragraph("The profile does not hold it: it was written by an older version.")
+        page.paragraph(
+            "The profile does not hold it: an older version wrote it, or it was taken of a process "
+            "that was not asked for a profile before."
+        )
     else:
         page.picture(
             pictures.timeline(summary.timeline, summary.peak_seconds),
