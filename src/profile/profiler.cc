@@ -28,8 +28,10 @@ bool Profiler::tell_history(Nanos now) NO_THREAD_SAFETY_ANALYSIS {
   const bool begins = !contexts_.history().is_on();
   const bool good = contexts_.start_history();
   if (begins && good)
-    live_.for_each_locked(
-        [&](const LiveSample& s) { contexts_.add_live(s.context, s.bytes(), now); });
+    live_.for_each_locked([&](const LiveSample& s) {
+      contexts_.lock().assert_held();
+      contexts_.add_live(s.context, s.bytes(), now);
+    });
   unlock_all();
   return good;
 }

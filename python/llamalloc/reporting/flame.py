@@ -26,7 +26,7 @@ STYLE = """
   monospace; padding: 0 3px; color: #1c2024; border-right: 1px solid var(--paper);
   border-bottom: 1px solid var(--paper); border-radius: 2px; cursor: pointer; }
 .flame .graph div.thin { padding: 0; border-right: 0; }
-.flame .graph div.parent { opacity: .55; }
+.flame .graph div.parent { opacity: .75; }
 .flame .graph div.hit { background: #d65fd0 !important; }
 .flame .graph div:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
 """
