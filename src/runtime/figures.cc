@@ -18,7 +18,7 @@ Figures current_figures() {
   return telemetry.figures(process.threads.in_use());
 }
 
-ProcessSnapshot* take_process_snapshot(size_t charge) {
+ProcessSnapshot* take_process_snapshot(size_t charge, const PeakFigures* peak) {
   return telemetry.take({.command = program_invocation_short_name,
                          .pid = getpid(),
                          .started = process.started,
@@ -29,7 +29,8 @@ ProcessSnapshot* take_process_snapshot(size_t charge) {
                          .segregation = segregation_state(),
                          .thread_caches = process.threads.in_use(),
                          .sampling = process.profiler.on(),
-                         .charge = charge});
+                         .charge = charge,
+                         .peak = peak});
 }
 
 }  // namespace llamalloc

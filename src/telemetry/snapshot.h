@@ -17,6 +17,13 @@
 
 namespace llamalloc {
 
+// The figures at the moment when most was allocated, as far as somebody looked.
+struct PeakFigures {
+  bool taken = false;
+  Nanos at{};
+  uint64_t stats[kStats] = {};
+};
+
 // Facts from outside the heap; the texts are not copied.
 struct ProcessFacts {
   const char* command = "";
@@ -30,6 +37,7 @@ struct ProcessFacts {
   size_t thread_caches = 0;
   bool sampling = false;
   size_t charge = SIZE_MAX;  // of the control group (os/memory_limits.h); SIZE_MAX: not known
+  const PeakFigures* peak = nullptr;  // null: nobody looked
 };
 
 struct PageRow {

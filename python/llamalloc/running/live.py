@@ -126,6 +126,17 @@ def _by_address(address: str) -> Look:
     )  # fmt: skip
 
 
+def address_of(at: published.Published) -> str:
+    """Where a process serves HTTP, if that address means the same here; or ""."""
+    address = at.text("http")
+    return address if address and _shares_network(at.pid) else ""
+
+
+def download(address: str, path: str) -> bytes:
+    """A page of a process that serves HTTP. Raises LiveError."""
+    return _get(address.removeprefix("http://").rstrip("/"), path)
+
+
 def _of_system(pid: int, command: str | None = None) -> dict[str, int | None]:
     """What the kernel says, if the process is one of this machine's."""
     if command is not None and read_text(PROC / str(pid) / "comm") != command[:15]:
