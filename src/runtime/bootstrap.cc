@@ -29,9 +29,11 @@ bool load_model() {
   static constinit char error[768] = "refused: ";
   constexpr size_t kPrefix = 9;
   char program[256];
+  static constinit char path[kOptionText + 512] = "";
   program_name(program, sizeof(program));
-  if (background.contexts.load(process.options.model.text, program, build_of_code(program_entry()),
-                               process.arena, error + kPrefix, sizeof(error) - kPrefix) &&
+  path_of_option(process.options.model.text, path, sizeof(path));
+  if (background.contexts.load(path, program, build_of_code(program_entry()), process.arena,
+                               error + kPrefix, sizeof(error) - kPrefix) &&
       background.contexts.share_exact(process.known_contexts, process.arena)) {
     process.model_state = "loaded";
     if (error[kPrefix] != '\0') print_line("%s", error + kPrefix);
@@ -52,6 +54,7 @@ void start_hardening() {
 [[gnu::constructor(101)]] void start() {
   register_fork_handlers();
   process.started = process.system.now();
+  program_start();
   find_system_libraries();
   read_options();
   check_output_paths();
@@ -69,7 +72,7 @@ void start_hardening() {
   publish_counters();
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
-  open_sockets(process.options.control.text, process.options.http.text);
+  open_sockets();
   const bool observed = http_address[0] != 0;
   if (profile) process.profiler.tell_teardown();
   // Without learning, a profile over HTTP shows each stack from its first sample on.

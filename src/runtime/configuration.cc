@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "os/file_image.h"
+#include "os/path.h"
 #include "os/system_facts.h"
 #include "runtime/process.h"
 
@@ -47,7 +48,8 @@ void read_options() {
   const char* from_environment = getenv("LLAMALLOC_CONF");
   if (from_environment != nullptr) options.parse(from_environment, secure, warn);
   if (options.conf_file.text[0] != 0) {
-    read_file(options.conf_file.text, secure);
+    static constinit char path[kOptionText + 512] = "";
+    if (path_of_option(options.conf_file.text, path, sizeof(path))) read_file(path, secure);
     if (from_environment != nullptr) options.parse(from_environment, secure, ignore);  // it wins
   }
   if (options.confirm_conf)

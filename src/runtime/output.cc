@@ -4,9 +4,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "base/path_pattern.h"
+#include "os/path.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
@@ -37,13 +40,20 @@ bool owns_paths() {
   return owner ? owner == static_cast<uint64_t>(getpid()) : !state.is_child;
 }
 
-// PATH for the process that was asked, PATH.PID for others that inherited the options.
-void own_path(const char* path, char* out, size_t room) {
-  if (owns_paths())
-    snprintf(out, room, "%s", path);
-  else
-    snprintf(out, room, "%s.%d", path, getpid());
-}
+// An option's path, for this process; see OwnPath::fill.
+struct OwnPath {
+  char text[kOptionText + 512];
+
+  // For others than the process that was asked, which inherited the options: PATH.PID, unless the
+  // path tells processes apart by itself. False: too long.
+  bool fill(const char* pattern) {
+    if (!path_of_option(pattern, text, sizeof(text))) return false;
+    if (owns_paths() || tells_processes_apart(pattern)) return true;
+    const size_t used = strlen(text);
+    const int added = snprintf(text + used, sizeof(text) - used, ".%d", getpid());
+    return used + static_cast<size_t>(added) < sizeof(text);
+  }
+};
 
 bool open_sink(const char* path) REQUIRES(background.work_lock) {
   if (state.sink == nullptr) state.sink = process.arena.make<FileSink>();
@@ -62,8 +72,11 @@ bool complain(const char* what, const char* path, int error) {
   return false;
 }
 
-void check_path(const char* option, const char* path) {
-  const int error = FileSink::why_not(path);
+void check_path(const char* option, const char* pattern) {
+  OwnPath own;
+  const bool filled = own.fill(pattern);
+  const char* const path = filled ? own.text : pattern;
+  const int error = filled ? FileSink::why_not(path) : ENAMETOOLONG;
   if (error == 0) return;
   print_line(
       "cannot write the %s file %.300s: %s; correct this, or choose another path with %s:PATH; the "
@@ -75,12 +88,9 @@ void check_path(const char* option, const char* path) {
 }  // namespace
 
 void check_output_paths() {
-  char path[kOptionText + 16];
   const Options& options = process.options;
-  own_path(options.profile.text, path, sizeof(path));
-  if (options.profile.text[0] != 0) check_path("profile", path);
-  own_path(options.stats.text, path, sizeof(path));
-  if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", path);
+  if (options.profile.text[0] != 0) check_path("profile", options.profile.text);
+  if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", options.stats.text);
 }
 
 bool write_profile(const char* path, bool at_exit) {
@@ -118,9 +128,8 @@ void write_profile_if_due(Nanos now) {
   }
   if (!over && process.profiler.samples() == state.samples_written) return;
   state.samples_written = process.profiler.samples();
-  char path[kOptionText + 16];
-  own_path(options.profile.text, path, sizeof(path));
-  write_profile(path, false);
+  OwnPath path;
+  if (path.fill(options.profile.text)) write_profile(path.text, false);
 }
 
 bool write_stats_json(ByteSink& sink) {
@@ -153,16 +162,13 @@ void write_at_exit() {
   LockGuard guard(background.work_lock);
   save_learned_at_exit();
   const Options& options = process.options;
-  char path[kOptionText + 16];
+  OwnPath path;
   if (options.profile.text[0] != 0 && !state.finished &&
-      (owns_paths() || process.profiler.samples() > 0)) {
-    own_path(options.profile.text, path, sizeof(path));
-    write_profile(path, true);
-  }
-  if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
-    own_path(options.stats.text, path, sizeof(path));
-    write_stats(path);
-  }
+      (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text))
+    write_profile(path.text, true);
+  if (options.stats.text[0] != 0 && (owns_paths() || state.is_child) &&
+      path.fill(options.stats.text))
+    write_stats(path.text);
 }
 
 // No other thread is there.

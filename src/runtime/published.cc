@@ -109,7 +109,7 @@ void add_texts() {
   static constexpr char kVersion[] = LLAMALLOC_VERSION;
   add("version", kVersion, sizeof(kVersion));
   add("http", http_address, sizeof(http_address));
-  add("control", process.options.control.text, kOptionText);
+  add("control", control_address, sizeof(control_address));
   add("learn", process.options.learn.text, kOptionText);
   add_row("model_state", PublishedRow::text_pointer, &process.model_state, sizeof(char*));
   const GateSentences gate = gate_sentences();

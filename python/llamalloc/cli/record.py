@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llamalloc.formats import units
+from llamalloc.formats import path_pattern, units
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc record -o p.pb.gz -- ./server"
@@ -89,14 +90,22 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     library = launch.find_library()
     program = launch.checked(command[0])
     launch.environment(library, options)  # its errors belong before the fork
-    profile.unlink(missing_ok=True)
-    status = child.run(
-        program, command, lambda pid: launch.environment(library, options | {"owner_pid": str(pid)})
-    )
+    name, now = launch.file_name(program), int(time.time())
+
+    def own(pid: int) -> Path:
+        return Path(path_pattern.filled(str(profile), pid, name, now))
+
+    def environment(pid: int) -> dict[str, str]:
+        own(pid).unlink(missing_ok=True)
+        path = path_pattern.literal(str(own(pid)))
+        return launch.environment(library, options | {"owner_pid": str(pid), "profile": path})
+
+    pids: list[int] = []
+    status = child.run(program, command, environment, started=pids.append)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
-    recorded = _finish(profile)
+    recorded = _finish(own(pids[0]))
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 
