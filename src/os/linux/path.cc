@@ -38,7 +38,8 @@ void program_name(char* out, size_t room) {
 
 int64_t program_start() {
   static constinit int64_t start = 0;
-  if (start == 0) start = time(nullptr);
+  timespec now{};
+  if (start == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0) start = now.tv_sec;
   return start;
 }
 
