@@ -33,6 +33,8 @@ class PprofWriter {
     ProfileKind kind = ProfileKind::lifetimes;
     const PinnedPages* pinned = nullptr;
     const Snapshot* before = nullptr;  // allocs: sorted; only what was allocated since counts
+    bool sampling = false;             // it goes on
+    bool from_start = false;           // `time` is the start of the process
   };
 
   PprofWriter(MetadataArena& scratch, ByteSink& out, const NamedFrames& names,

@@ -73,15 +73,17 @@ void start_hardening() {
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   open_sockets();
-  const bool observed = http_address[0] != 0;
+  const bool observed = control_is_open();
   if (profile) process.profiler.tell_teardown();
-  // Without learning, a profile over HTTP shows each stack from its first sample on.
+  // Without learning, a profile that is asked for shows each stack from its first sample on.
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,
                                     learn ? Learner::kContextsFreely : Learner::kMostContexts);
-  if (predict || profile || learn || observed ||
-      process.hardening.is_on()) {  // hardened: so that a report can name a stack
-    process.profiler.start(process.options.sample_interval, process.system.now());
+  // hardened: so that a report can name a stack
+  const bool needed = predict || profile || learn || process.hardening.is_on();
+  samples_for_lookers = observed && !needed;
+  if (needed || observed) {
+    process.profiler.start(process.options.sample_interval, process.started);
     process.threads.wake_all();
   }
   if (!predict && !profile && !learn) return;

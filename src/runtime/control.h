@@ -14,6 +14,8 @@ void open_sockets();
 extern char control_address[128];
 extern char http_address[128];
 bool control_is_open();
+// Samples are taken only for whoever looks through the sockets: a child without them takes none.
+extern bool samples_for_lookers;
 void remove_control_at_exit();
 
 // Between these calls no descriptor is opened or closed.

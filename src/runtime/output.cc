@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "base/path_pattern.h"
 #include "os/path.h"
@@ -24,6 +25,7 @@ struct OutputState {
   bool is_child = false;    // forked from the process that was started with these options
   Nanos last_flush GUARDED_BY(background.work_lock){};
   bool finished GUARDED_BY(background.work_lock) = false;  // the recorded time is over
+  ProfileWindow* window GUARDED_BY(background.work_lock) = nullptr;
   uint64_t samples_written GUARDED_BY(background.work_lock) = 0;
   FileSink* sink GUARDED_BY(background.work_lock) = nullptr;  // made when first needed
 };
@@ -93,16 +95,48 @@ void check_output_paths() {
   if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", options.stats.text);
 }
 
-bool write_profile(const char* path, bool at_exit) {
+bool write_profile(const char* path, bool at_exit, ProfileKind kind, const ProfileWindow* window) {
   background.work_lock.assert_held();
   Symboliser* names = background.ensure_symboliser();
   if (names == nullptr) return complain("profile", path, 0);
   if (!open_sink(path)) return complain("profile", path, sink_error());
-  const Profiler::WriteInfo info{process.system.now(), wall_time(), at_exit};
+  const Profiler::WriteInfo info{.now = process.system.now(),
+                                 .wall_time = wall_time(),
+                                 .at_exit = at_exit,
+                                 .kind = kind,
+                                 .window = window,
+                                 .started = process.started};
   const bool written = process.profiler.write(*state.sink, *names, info);
   if (written && state.sink->commit()) return true;
   state.sink->abandon();
   return complain("profile", path, sink_error());
+}
+
+namespace {
+
+alignas(ProfileWindow) constinit char window_room[sizeof(ProfileWindow)] = {};
+
+void close_window() REQUIRES(background.work_lock) {
+  if (state.window != nullptr) state.window->~ProfileWindow();
+  state.window = nullptr;
+}
+
+}  // namespace
+
+bool open_window() {
+  background.work_lock.assert_held();
+  close_window();
+  state.window = new (window_room) ProfileWindow(process.system);
+  if (process.profiler.open_window(state.window, process.system.now())) return true;
+  return close_window(), false;
+}
+
+bool write_profile_window(const char* path) {
+  background.work_lock.assert_held();
+  if (state.window == nullptr) return false;
+  const bool written = write_profile(path, false, ProfileKind::lifetimes, state.window);
+  if (written) close_window();
+  return written;
 }
 
 void name_sampled_frames() {
@@ -174,6 +208,7 @@ void write_at_exit() {
 // No other thread is there.
 void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
+  close_window();
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "os/byte_sink.h"
+#include "profile/profile_view.h"
 
 namespace llamalloc {
 
@@ -16,7 +17,12 @@ void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
-bool write_profile(const char* path, bool at_exit);
+bool write_profile(const char* path, bool at_exit, ProfileKind kind = ProfileKind::lifetimes,
+                   const ProfileWindow* window = nullptr);
+// The caller holds background.work_lock. What was seen so far is noted; false: no memory. Then the
+// profile of what happened since; false: no window, or as above.
+bool open_window();
+bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
 bool write_stats_json(ByteSink& sink);

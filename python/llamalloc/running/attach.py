@@ -18,12 +18,18 @@ def sample(control: Path, profile: Path, seconds: float, interval: int) -> None:
     from rich.console import Console
     from rich.progress import track
 
+    before = {name: ask(control, f"get {name}").strip() for name in ("sample_interval", "sampling")}
     ask(control, f"set sample_interval {interval}")
     ask(control, "sampling on")
+    ask(control, "window open")
     try:
         ticks = max(round(seconds * 2), 1)
         for _ in track(range(ticks), f"sampling for {seconds:g} s", console=Console(stderr=True)):
             time.sleep(seconds / ticks)
-        ask(control, f"profile {profile}", timeout=120)
+        ask(control, f"window {profile}", timeout=120)
     finally:
-        ask(control, "sampling off")
+        for command in (
+            f"set sample_interval {before['sample_interval']}",
+            f"sampling {before['sampling']}",
+        ):
+            ask(control, command)
