@@ -24,10 +24,19 @@ def record(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="P.pb.gz", help="Profile to write.")
     ] = None,
-    seconds: Annotated[
-        float | None,
+    attach: Annotated[
+        int | None,
         typer.Option(
-            min=0.1, help="Stop sampling after this time; default: when the program ends."
+            min=1, metavar="PID", help="Sample this process, which runs already; needs --for."
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            "--seconds",
+            metavar="TIME",
+            help="Stop sampling after this time: 30s, 5m, 1h. Default: when the program ends.",
         ),
     ] = None,
     interval: Annotated[
@@ -38,9 +47,7 @@ def record(
     ] = None,
     control: Annotated[
         Path | None,
-        typer.Option(
-            help="Sample a program that already runs with this control socket; needs --seconds."
-        ),
+        typer.Option(help="Sample the process behind this control socket; needs --for."),
     ] = None,
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library (docs/options.md).")
@@ -53,16 +60,23 @@ def record(
     program, or 128 + n if signal n ended it, or 1 if the program succeeded but the profile is empty
     or missing.
 
+    --attach samples a process that runs under llamalloc with the option `control` or `http`. It
+    records what is allocated from now on; the process then samples as before. The exit code is 0,
+    or 3 if the process does not run under llamalloc or has none of these options (the message says
+    how to restart it), or 1 for every other problem: no such process, no permission, it ended.
+
     Examples:
 
         llamalloc record -o p.pb.gz -- redis-server --port 7000
 
-        llamalloc record -o p.pb.gz --seconds 300 --interval 512KiB -- ./server args
+        llamalloc record -o p.pb.gz --for 5m --interval 512KiB -- ./server args
 
-        llamalloc record -o p.pb.gz --seconds 300 --control /run/server.control
+        llamalloc record -o p.pb.gz --attach 4711 --for 5m
     """
     if output is None:
         raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
+    if attach is not None and control is not None:
+        raise launch.LaunchError("give --attach PID or --control PATH, not both")
     try:
         interval_bytes = units.parse_bytes(interval)
     except ValueError as error:
@@ -70,8 +84,15 @@ def record(
     from llamalloc.cli.run import paths_of
 
     profile = Path(paths_of(profile=output)["profile"])
-    if control is not None:
-        return _attached(control, profile, seconds, interval_bytes, bool(command))
+    seconds = None if duration is None else _seconds(duration)
+    if control is not None or attach is not None:
+        if command:
+            raise launch.LaunchError(
+                "--attach samples a running program; do not give a program too"
+            )
+        if seconds is None:
+            raise launch.LaunchError("--for TIME is missing: how long to sample, like 30s or 5m")
+        return _attached(attach, control, profile, seconds, interval_bytes)
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
     options = launch.parse_conf(conf) | paths_of(stats=stats) | {
@@ -109,19 +130,38 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = units.parse_seconds(text)
+    except ValueError as error:
+        raise launch.LaunchError(f"--for: {error}") from None
+    if seconds < 0.1:
+        raise launch.LaunchError("--for: at least 100ms")
+    return seconds
+
+
 def _attached(
-    control: Path, profile: Path, seconds: float | None, interval: int, has_command: bool
+    pid: int | None, control: Path | None, profile: Path, seconds: float, interval: int
 ) -> int:
     from llamalloc.running import attach
+    from llamalloc.running.control import ControlError
 
-    if has_command:
-        raise launch.LaunchError("--control samples a running program; do not give a program too")
-    if seconds is None:
-        raise launch.LaunchError("--control needs --seconds N, the time to sample")
     try:
-        attach.sample(control, profile, seconds, interval)
-    except attach.ControlError as error:
+        if pid is not None:
+            target = attach.find(pid)
+            name = (attach.PROC / str(pid) / "exe").readlink().name.removesuffix(" (deleted)")
+            profile = Path(path_pattern.filled(str(profile), pid, name, int(time.time())))
+        else:
+            target = attach.Target(0, control, control)
+        attach.sample(target, profile, seconds, interval)
+    except attach.UnreachableError as error:
         _say(str(error))
+        return 3
+    except (attach.AttachError, ControlError) as error:
+        _say(str(error))
+        return 1
+    except OSError as error:
+        _say(f"{profile}: {error.strerror or error}")
         return 1
     return 0 if _finish(profile) else 1
 

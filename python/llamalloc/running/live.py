@@ -100,7 +100,7 @@ def _by_pid(pid: int) -> Look:
     except published.PublishedError as error:
         raise LiveError(str(error)) from None
     address = at.text("http")
-    sites, note = _sites(address) if address and _shares_network(pid) else ({}, "")
+    sites, note = _sites(address) if address and shares_network(pid) else ({}, "")
     return Look(
         pid, published.command_of(pid), time.monotonic(), published.figures(at),
         published.groups(at), at.gate, bool(at.number("placement_on")), address,
@@ -108,7 +108,7 @@ def _by_pid(pid: int) -> Look:
     )  # fmt: skip
 
 
-def _shares_network(pid: int) -> bool:
+def shares_network(pid: int) -> bool:
     """Whether an address of the process means the same here; in a container it may not."""
     try:
         return (PROC / str(pid) / "ns/net").samefile(PROC / "self/ns/net")
@@ -118,7 +118,7 @@ def _shares_network(pid: int) -> bool:
 
 def _by_address(address: str) -> Look:
     address = address.removeprefix("http://").rstrip("/")
-    document = json.loads(_get(address, "/stats.json"))
+    document = json.loads(get(address, "/stats.json"))
     pid = document["pid"]
     sites, note = _sites(address)
     return Look(
@@ -157,7 +157,7 @@ def _sites(address: str) -> tuple[dict[str, int], str]:
     from llamalloc.formats.pprof_proto import ProfileMessage
 
     try:
-        data = gzip.decompress(_get(address, "/debug/pprof/heap"))
+        data = gzip.decompress(get(address, "/debug/pprof/heap"))
     except LiveError:
         return {}, ""  # somebody else's profile is being made
     profile = ProfileMessage()
@@ -209,7 +209,8 @@ def _connection(address: str, timeout: float) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(address, timeout=timeout)
 
 
-def _get(address: str, path: str, timeout: float = 30.0) -> bytes:
+def get(address: str, path: str, timeout: float = 30.0) -> bytes:
+    """The body of a page. Raises LiveError, BusyError where it serves too many others."""
     try:
         with contextlib.closing(_connection(address, timeout)) as connection:
             connection.request("GET", path)
