@@ -21,7 +21,7 @@ _SECONDS = {"": 1, "s": 1, "ms": 1e-3, "m": 60, "min": 60, "h": 3600}
 
 
 def parse_seconds(text: str) -> float:
-    """30s, 5m, 1h, 250ms; a bare number is seconds. Raises ValueError, naming what is understood."""
+    """30s, 5m, 1h, 250ms; a bare number is seconds. Raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip())
     if match is None or match[2] not in _SECONDS:
         raise ValueError(f"{text!r} is not a time; write it like 30s, 5m or 1h")

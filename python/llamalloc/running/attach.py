@@ -53,10 +53,9 @@ def find(pid: int) -> Target:
     try:
         at = published.read(pid)
     except published.NotUnderUsError:
-        name = Target(pid).name
         raise UnreachableError(
-            f"{name}: does not run under llamalloc, and cannot be moved to it while it runs; restart "
-            "it by: llamalloc record -o P.pb.gz --for 5m -- PROGRAM"
+            f"{Target(pid).name}: does not run under llamalloc, and cannot be moved to it while it "
+            "runs; restart it by: llamalloc record -o P.pb.gz --for 5m -- PROGRAM"
         ) from None
     except published.PublishedError as error:
         raise AttachError(str(error)) from None
@@ -72,7 +71,7 @@ def find(pid: int) -> Target:
 
 def _by_control(pid: int, control: Path) -> Target:
     if not control.is_absolute():
-        control = Path(os.readlink(PROC / str(pid) / "cwd")) / control
+        control = (PROC / str(pid) / "cwd").readlink() / control
     return Target(pid, _root_of(pid) / control.relative_to("/"), control)
 
 
