@@ -25,7 +25,7 @@ struct PublishedRow {
 };
 static_assert(sizeof(PublishedRow) == 56);
 
-constexpr uint32_t kMostRows = 128;
+constexpr uint32_t kMostRows = 192;
 
 struct PublishedBlock {
   char magic[8];     // "llamaps" and 0, written last
@@ -118,6 +118,22 @@ void add_texts() {
   add_row("gate.valid", PublishedRow::number, gate.valid, sizeof(uint32_t));
 }
 
+void add_option(const char* name, const OptionText& option) {
+  add_row(name, PublishedRow::text, option.text, kOptionText);
+}
+template <typename T>
+void add_option(const char* name, const T& option) {
+  add_number(name, &option);
+}
+
+// "o." and the name.
+void add_options() {
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
+  static_assert(sizeof("o." #name) <= sizeof(PublishedRow::name));         \
+  add_option("o." #name, process.options.name);
+#include "contracts/options.def"
+}
+
 }  // namespace
 
 void publish_counters() {
@@ -130,6 +146,7 @@ void publish_counters() {
   add_counters();
   add_bins();
   add_texts();
+  add_options();
   llamalloc_published.version = 1;
   std::atomic_signal_fence(std::memory_order_release);
   memcpy(llamalloc_published.magic, "llamaps", sizeof(llamalloc_published.magic));

@@ -80,10 +80,10 @@ def compare(
 
     Examples:
 
-        llamalloc compare --load "redis-benchmark -p 7000 -q -t set,get" -- redis-server --port 7000 --save ""
+        llamalloc compare --load "redis-benchmark -p 7000 -q" -- redis-server --port 7000 --save ""
 
         llamalloc compare --rounds 5 --load "wrk -d 20 --latency http://127.0.0.1:8080/" -- ./server
-    """  # noqa: E501
+    """
     if not command:
         raise launch.LaunchError(
             "no server given; put it last: llamalloc compare --load CMD -- ./server"

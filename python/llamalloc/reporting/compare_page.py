@@ -26,8 +26,8 @@ HOW = (
     "it, where there are several rounds, the worst one. Less is better, except for throughput."
 )
 _MEANINGS = (
-    "Charge: what the kernel charges to the server's control group, less page cache. A memory limit "
-    "counts it. A huge page counts as a whole until the kernel splits it.",
+    "Charge: what the kernel charges to the server's control group, less page cache. A memory "
+    "limit counts it. A huge page counts as a whole until the kernel splits it.",
     "RSS: the memory that is mapped into the server's processes. If there are several, memory that "
     "they share counts once.",
     "After: when the load has ended and the server had time to settle. Mean and peak: from the "
@@ -84,13 +84,14 @@ def page(rows: Sequence[Row], plan: compare.Plan) -> str:
 
 def _sentence(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     column = columns[0]
+    title = f"{column.title[0].upper()}{column.title[1:]}"
     found = {r.variant.title: _ratios(r, rows[0], column) for r in rows[1:]}
     if not found:
         return "Only the server as shipped was run."
     best = min(found, key=lambda title: statistics.median(found[title]))
     return (
-        f"{column.title[0].upper()}{column.title[1:]}: least with {best}, {statistics.median(found[best]):.2f} times that of "
-        f"the server as shipped (worst round: {compare.worst(found[best], column):.2f})."
+        f"{title}: least with {best}, {statistics.median(found[best]):.2f} times that of the server "
+        f" as shipped (worst round: {compare.worst(found[best], column):.2f})."
     )
 
 
