@@ -13,9 +13,11 @@
 namespace llamalloc {
 namespace {
 
+constexpr size_t kNameRoom = 28;
+
 struct PublishedRow {
   enum Kind : uint32_t { number, text, text_pointer };
-  char name[28];
+  char name[kNameRoom];
   Kind kind;
   uint64_t address;
   uint32_t width;   // bytes of one element
@@ -59,7 +61,7 @@ void add_row(const char* name, PublishedRow::Kind kind, const void* address, siz
              size_t count = 1, size_t stride = 0) {
   if (llamalloc_published.rows == kMostRows) return;
   PublishedRow& row = llamalloc_published.row[llamalloc_published.rows++];
-  strncpy(row.name, name, sizeof(row.name) - 1);
+  strncpy(row.name, name, kNameRoom - 1);
   row.kind = kind;
   row.address = reinterpret_cast<uint64_t>(address);
   row.width = static_cast<uint32_t>(width);
@@ -76,7 +78,7 @@ void add_number(const char* name, const T* counter) {
 void add_counters() {
   for (int i = 0; i < kStats; ++i) {
     if (kStatRows[i].kind[0] != 'c') continue;
-    char name[sizeof(PublishedRow::name)] = "stat.";
+    char name[kNameRoom] = "stat.";
     strncat(name, kStatRows[i].name, sizeof(name) - 6);
     add_number(name, process.counters.address(static_cast<Stat>(i)));
   }
@@ -129,7 +131,7 @@ void add_option(const char* name, const T& option) {
 // "o." and the name.
 void add_options() {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
-  static_assert(sizeof("o." #name) <= sizeof(PublishedRow::name));         \
+  static_assert(sizeof("o." #name) <= kNameRoom);                          \
   add_option("o." #name, process.options.name);
 #include "contracts/options.def"
 }

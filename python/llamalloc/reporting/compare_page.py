@@ -89,9 +89,10 @@ def _sentence(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     if not found:
         return "Only the server as shipped was run."
     best = min(found, key=lambda title: statistics.median(found[title]))
+    median = statistics.median(found[best])
     return (
-        f"{title}: least with {best}, {statistics.median(found[best]):.2f} times that of the server "
-        f" as shipped (worst round: {compare.worst(found[best], column):.2f})."
+        f"{title}: least with {best}, {median:.2f} times that of the server as shipped "
+        f"(worst round: {compare.worst(found[best], column):.2f})."
     )
 
 
