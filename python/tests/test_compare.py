@@ -75,14 +75,15 @@ def loading(load: Path, port: int, byte: str = "k") -> str:
 def test_a_server_is_compared(small: tuple[Path, Path], tmp_path: Path) -> None:
     server, load = small
     port, page = free_port(), tmp_path / "c.html"
-    words = ("--rounds", 2, "--settle", 0, "--only", "llamalloc,learns-1,learns-2", "-o", page)
+    words = ("--rounds", 2, "--settle", 0.1, "--only", "llamalloc,learns-1,learns-2", "-o", page)
     done = run(*words, "--load", loading(load, port), "--", server, port, 3_000_000)
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "500/s" in lines["shipped"] and "2.5 ms" in lines["shipped"]
     for name in ("llamalloc", "learns-1", "learns-2"):
         ratios = [float(n) for n in re.findall(r"\d+\.\d+", lines[name])]
-        assert len(ratios) >= 4 and all(0.2 < n < 5 for n in ratios), lines[name]
+        assert len(ratios) >= 4 and all(0.1 < n < 20 for n in ratios), lines[name]
+        assert ratios[-2:] == [1.0, 1.0]  # what the load prints is always the same
     text = page.read_text()
     assert "How it was measured" in text and str(port) in text and "data:image/png" in text
     assert "http://" not in text.replace("http://127", "") and "<script" not in text

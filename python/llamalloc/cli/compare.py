@@ -17,7 +17,8 @@ def compare(
         list[str] | None, typer.Argument(metavar="-- SERVER [ARGS]", show_default=False)
     ] = None,
     load: Annotated[
-        str, typer.Option("--load", metavar="CMD", help="Shell command that loads the server.")
+        str,
+        typer.Option("--load", metavar="CMD", help="Shell command that puts load on the server."),
     ] = "",
     rounds: Annotated[
         int, typer.Option(min=1, help="How often each allocator runs; all take turns.")
@@ -46,17 +47,22 @@ def compare(
         typer.Option(metavar="CMD", help="Shell command before each run, to remove old data."),
     ] = "",
     settle: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="From the end of the load to the look.")
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="How long to wait between the end of the load and the measurement.",
+        ),
     ] = 5.0,
     throughput: Annotated[
         str,
         typer.Option(
             metavar="REGEX",
-            help="Where the load prints its throughput; the first group is the number.",
+            help="How to find the throughput in what the load prints; the first group is the number.",
         ),
     ] = "",
     latency: Annotated[
-        str, typer.Option(metavar="REGEX", help="The same for its latency in milliseconds.")
+        str, typer.Option(metavar="REGEX", help="The same for the p99 latency, in milliseconds.")
     ] = "",
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of llamalloc (docs/options.md).")
@@ -64,13 +70,13 @@ def compare(
 ) -> int:
     """Measure a server's memory and speed with llamalloc and with other allocators.
 
-    Runs the server as shipped, with each other allocator that is installed, with llamalloc, and
-    with llamalloc while it learns: its first run, and a second run with what the first one learned.
+    A round runs the server as shipped, with each other allocator that is installed, with llamalloc,
+    and twice with llamalloc while it learns: the second run starts with what the first has learned.
     Each run starts the server, waits until it is ready, runs the load command, waits --settle
-    seconds, and measures memory. Then the server gets SIGTERM. One round is one run of each.
+    seconds and measures memory. Then it ends the server with SIGTERM.
 
-    The table shows ratios to the server as shipped. As root, the server runs in a memory control
-    group of its own, and the charge of this group is measured, too: what a memory limit counts.
+    The table shows ratios to the server as shipped. As root, it also shows the charge: what a
+    memory limit counts. The server then runs in a memory control group of its own.
 
     Throughput and p99 latency are read from the output of redis-benchmark, wrk, hey, ab, sysbench,
     pgbench and memtier_benchmark, or by --throughput and --latency.

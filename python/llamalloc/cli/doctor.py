@@ -18,15 +18,15 @@ def doctor(
         str | None, typer.Argument(metavar="[PROGRAM]", help="Also check this program.")
     ] = None,
     pid: Annotated[
-        int | None, typer.Option(min=1, metavar="PID", help="Check this process, which runs.")
+        int | None, typer.Option(min=1, metavar="PID", help="Check this running process instead.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> int:
     """Check whether llamalloc works on this machine and with a program, and how to fix problems.
 
-    With --pid it looks at one process: whether it runs under llamalloc, its options, huge pages,
-    memory and limits, sampling, addresses, and what learning decided. If LD_PRELOAD asks for
-    llamalloc, but the process does not run under it, it names what refused the library.
+    With --pid it examines a running process: whether it runs under llamalloc, its options, huge
+    pages, memory, limits, sampling and addresses, and what learning decided. If LD_PRELOAD names
+    llamalloc but the process runs without it, `doctor` tells the cause.
 
     The exit code is 1 if it found a problem, otherwise 0.
 

@@ -26,9 +26,7 @@ def record(
     ] = None,
     attach: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="PID", help="Sample this process, which runs already; needs --for."
-        ),
+        typer.Option(min=1, metavar="PID", help="Sample this running process; needs --for."),
     ] = None,
     duration: Annotated[
         str | None,
@@ -36,7 +34,7 @@ def record(
             "--for",
             "--seconds",
             metavar="TIME",
-            help="Stop sampling after this time: 30s, 5m, 1h. Default: when the program ends.",
+            help="How long to sample: 30s, 5m, 1h. Default: until the program ends.",
         ),
     ] = None,
     interval: Annotated[
@@ -60,10 +58,10 @@ def record(
     program, or 128 + n if signal n ended it, or 1 if the program succeeded but the profile is empty
     or missing.
 
-    --attach samples a process that runs under llamalloc with the option `control` or `http`. It
-    records what is allocated from now on; the process then samples as before. The exit code is 0,
-    or 3 if the process does not run under llamalloc or has none of these options (the message says
-    how to restart it), or 1 for every other problem: no such process, no permission, it ended.
+    --attach samples a process that already runs under llamalloc with the option `control` or
+    `http`. It records what is allocated from now on. Afterwards the process samples as before. The
+    exit code is then 0; 3 if the process does not run under llamalloc, or has neither option (the
+    message says how to restart it); 1 for all other problems, as when the process has ended.
 
     Examples:
 
