@@ -55,7 +55,7 @@ struct Options {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
-  // sample_interval, where it is not set: as usual, and where samples are only for whoever looks.
+  // sample_interval, where it is 0: as usual, and where samples are only for whoever looks.
   static constexpr uint64_t kSampleInterval = 512 << 10;
   static constexpr uint64_t kObserveInterval = 2 << 20;
   uint64_t interval_or(uint64_t usual) const {

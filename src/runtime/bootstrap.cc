@@ -72,7 +72,7 @@ void start_hardening() {
   publish_counters();
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
-  open_sockets();
+  open_sockets(process.options.control.text, process.options.http.text);
   const bool observed = control_is_open();
   if (profile) process.profiler.tell_teardown();
   // Without learning, a profile that is asked for shows each stack from its first sample on.

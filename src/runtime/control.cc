@@ -221,9 +221,7 @@ constinit bool samples_for_lookers = false;
 constinit char control_address[128] = "";
 constinit char http_address[128] = "";
 
-namespace {
-
-void open_these(const char* control_path, const char* http) {
+void open_sockets(const char* control_path, const char* http) {
   if (control_path[0] != 0) open_control(control_path);
   if (http[0] != 0) open_http(http);
   if (control.services == 0 || start_thread(control_main, kControlStack)) return;
@@ -235,12 +233,6 @@ void open_these(const char* control_path, const char* http) {
   print_line("control socket, http: cannot start their thread; continuing without them");
 }
 
-}  // namespace
-
-void open_sockets() {
-  open_these(process.options.control.text, process.options.http.text);
-}
-
 bool sockets_are_due() {
   return control.due;
 }
@@ -250,8 +242,8 @@ void open_due_sockets() {
   control.due = false;
   const char* const path = process.options.control.text;
   const char* const http = process.options.http.text;
-  open_these(tells_processes_apart(path) ? path : "",
-             is_path(http) && tells_processes_apart(http) ? http : "");
+  open_sockets(tells_processes_apart(path) ? path : "",
+               is_path(http) && tells_processes_apart(http) ? http : "");
 }
 
 bool control_is_open() {

@@ -7,9 +7,9 @@
 
 namespace llamalloc {
 
-// Those of the options `control` and `http`. Prints a line to stderr for what cannot be opened: one
-// for a family of processes, by the first of them.
-void open_sockets();
+// The texts of the options `control` and `http`; "" for none. Prints a line to stderr for what
+// cannot be opened: one for a family of processes, by the first of them.
+void open_sockets(const char* control, const char* http);
 // Where each is served, HTTP with the port that it got; "" if it is not.
 extern char control_address[128];
 extern char http_address[128];

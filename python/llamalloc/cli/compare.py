@@ -58,7 +58,8 @@ def compare(
         str,
         typer.Option(
             metavar="REGEX",
-            help="How to find the throughput in what the load prints; the first group is the number.",
+            help="How to find the throughput in the output of the load; the first group is the "
+            "number.",
         ),
     ] = "",
     latency: Annotated[
