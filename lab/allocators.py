@@ -1,60 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The catalogue of allocators: every peer once, where it comes from, and what is preloaded."""
+"""The catalogue of allocators (running/allocators.py) with those that the lab builds, and what is
+preloaded."""
 
 from __future__ import annotations
 
-import ctypes.util
 import json
 import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.peers import find as find_peer
+from llamalloc.running.allocators import DEBIAN, OURS, Entry, package_version
 
-OURS = "llamalloc"
 _SYSTEM = Path("/usr/lib/x86_64-linux-gnu")
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One peer. It comes from a Debian `package`, or from sources in a crate: `peer` of peers.py.
-
-    `name` stands in tables and results; `short` is what a person may type instead.
-    """
-
-    name: str
-    title: str
-    short: str = ""
-    soname: str = ""
-    package: str = ""
-    peer: str = ""
-    tunables: str = ""  # of glibc, for this one alone
-
-    def is_installed(self) -> bool:
-        """Whether the loader finds the library of the Debian package."""
-        stem = self.soname.removeprefix("lib").partition(".so")[0]
-        return bool(self.soname) and ctypes.util.find_library(stem) is not None
-
-
 CATALOGUE = (
-    Entry("glibc", "glibc", soname="libc.so.6", package="libc6"),
-    Entry("jemalloc-5.3.0", "jemalloc", "jemalloc", "libjemalloc.so.2", "libjemalloc2"),
-    Entry("mimalloc-2.0", "mimalloc", "mimalloc", "libmimalloc.so.2", "libmimalloc2.0"),
-    Entry(
-        "gperftools",
-        "tcmalloc (gperftools)",
-        soname="libtcmalloc_minimal.so.4",
-        package="libtcmalloc-minimal4",
-    ),
+    *DEBIAN,
     Entry("jemalloc-5.3.1", "jemalloc 5.3.1", peer="jemalloc"),
     Entry("mimalloc-3", "mimalloc 3", peer="mimalloc3"),
     Entry("snmalloc", "snmalloc", peer="snmalloc"),
     # Its per-CPU caches work only where glibc leaves it restartable sequences.
     Entry("tcmalloc", "tcmalloc (Google)", peer="tcmalloc", tunables="glibc.pthread.rseq=0"),
 )
-DEBIAN = tuple(entry for entry in CATALOGUE if entry.soname)
 BUILT = {entry.name: entry.peer for entry in CATALOGUE if entry.peer}
 NAMES = (OURS, *(entry.name for entry in CATALOGUE))
 
@@ -86,7 +53,7 @@ def find(name: str) -> Entry | None:
 
 def short_names() -> tuple[str, ...]:
     """What to type for the peers from Debian."""
-    return tuple(entry.short or entry.name for entry in DEBIAN)
+    return tuple(entry.typed for entry in DEBIAN)
 
 
 def debian_libraries() -> dict[str, Path | None]:
@@ -149,11 +116,3 @@ def _built(entry: Entry, failed: dict[str, str]) -> Allocator | str:
         return "it was not built"
     note = json.loads(peer.note.read_text())
     return Allocator(entry.name, str(peer.library), note["version"], note["form"], entry.tunables)
-
-
-def package_version(package: str) -> str:
-    """The version that dpkg knows, or "?" elsewhere."""
-    if shutil.which("dpkg-query") is None:
-        return "?"
-    command = ["dpkg-query", "-W", "-f=${Version}", package]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout or "?"

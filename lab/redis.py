@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.places import WORKLOADS
-from lab.server import Server, ServerError, free_port
+from llamalloc.running.server import Server, ServerError, free_port
 
 SERVER_CONF = WORKLOADS / "redis" / "server.conf"
 _PATIENCE = 20.0  # seconds that it may take to start

@@ -23,8 +23,8 @@ from lab.bench.rows import Row
 from lab.bench.table import table
 from lab.command import exit_status
 from lab.machine import machine
-from lab.memory_group import WITHOUT
 from lab.places import LIBRARY, ROOT
+from llamalloc.running.memory_group import WITHOUT
 
 EXAMPLES = """examples:
   make bench                                              everything: about 20 minutes

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import redis_benchmark
-from lab.memory_group import MemoryGroup, entered
-from lab.memory_watch import peak_charge
 from lab.places import BENCH_INPUTS as INPUTS
 from lab.places import ROOT
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
-from lab.server import ServerError
+from llamalloc.running.memory_group import MemoryGroup, entered
+from llamalloc.running.memory_watch import peak_charge
+from llamalloc.running.server import ServerError
 
 
 class ProgramError(RuntimeError):

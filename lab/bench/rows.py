@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from lab.allocators import Allocator
 from lab.bench import programs
-from lab.memory_group import MemoryGroup, entered
 from lab.places import MALLOC_BENCH
+from llamalloc.running.memory_group import MemoryGroup, entered
 
 
 class RowError(RuntimeError):

@@ -25,9 +25,9 @@ from lab.demo.results import Results
 from lab.demo.table import table
 from lab.places import ROOT
 from lab.redis_benchmark import PAPER, BenchmarkError, Workload
-from lab.server import ServerError
 from llamalloc.running import hugepages
 from llamalloc.running.launch import LaunchError
+from llamalloc.running.server import ServerError
 
 NEEDED_FILES = 20_000  # descriptors: two ends of 5,000 connections, with room
 

@@ -15,13 +15,13 @@ from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import Run
 from lab.demo.sampler import Sampler, Series
 from lab.launcher import LLAMALLOC, clean_environment
-from lab.memory_group import MemoryGroup, entered
-from lab.memory_watch import peak_charge
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
-from lab.server import ServerError
 from llamalloc.running import control, procmem
 from llamalloc.running.charge import Charge, ChargeError
+from llamalloc.running.memory_group import MemoryGroup, entered
+from llamalloc.running.memory_watch import peak_charge
+from llamalloc.running.server import ServerError
 
 _DYING = 2.0  # seconds in which a server that broke its connections ends
 

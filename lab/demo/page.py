@@ -10,11 +10,11 @@ from lab.demo.allocators import ROWS
 from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import LIVE_MEANS, Figures, Results
 from lab.demo.table import ratio
-from lab.memory_group import WITHOUT
 from llamalloc.formats import profile
 from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import html, profile_summary, stats_summary
 from llamalloc.reporting.page import Page
+from llamalloc.running.memory_group import WITHOUT
 
 _CHARGE = (
     "Charge: what the kernel charges to the server's control group, page cache left out. It is "

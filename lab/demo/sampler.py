@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lab.memory_group import MemoryGroup
 from lab.redis import Address, Client
-from lab.server import ServerError
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_group import MemoryGroup
+from llamalloc.running.server import ServerError
 
 PERIOD = 0.1  # seconds between two samples
 

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from lab.demo.results import Results
-from lab.memory_group import WITHOUT
+from llamalloc.running.memory_group import WITHOUT
 
 
 def mib(value: float | None) -> str:

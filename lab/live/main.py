@@ -20,7 +20,7 @@ from lab.live.target import LiveProofError
 from lab.machine import machine
 from lab.places import ROOT
 from lab.redis_benchmark import BenchmarkError
-from lab.server import ServerError
+from llamalloc.running.server import ServerError
 
 PARTS = ("harm", "scrapes", "redis", "prometheus")
 

@@ -18,7 +18,7 @@ from lab import redis_benchmark
 from lab.live import profiles
 from lab.live.target import LiveProofError, environment, get
 from lab.redis import RedisServer
-from lab.server import Server, free_port
+from llamalloc.running.server import Server, free_port
 
 LOAD = redis_benchmark.Workload(clients=100, operations=200_000, value=500, tests="set,get,lpush")
 CONFIG = """global: {{scrape_interval: 1s, scrape_timeout: 1s}}

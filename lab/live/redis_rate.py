@@ -14,7 +14,7 @@ from pathlib import Path
 from lab import redis_benchmark
 from lab.live.target import environment, get, serving_ms, thread_ms
 from lab.redis import RedisServer
-from lab.server import free_port
+from llamalloc.running.server import free_port
 
 LOAD = redis_benchmark.Workload(clients=50, operations=400_000, value=1000, tests="set,get")
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.launcher import clean_environment
-from lab.memory_group import MemoryGroup, prefix
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_group import MemoryGroup, prefix
 
 HOLDER = Path(__file__).with_name("holder.py")
 PERIOD = 0.1

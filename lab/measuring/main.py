@@ -18,9 +18,9 @@ from rich.table import Table
 from lab.command import exit_status
 from lab.measuring import experiment
 from lab.measuring.experiment import WAYS, ExperimentError, Found, Sample
-from lab.memory_group import WITHOUT
 from lab.places import ROOT
 from llamalloc.running import hugepages
+from llamalloc.running.memory_group import WITHOUT
 
 MIB = 1 << 20
 

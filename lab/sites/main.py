@@ -22,13 +22,13 @@ from rich.progress import Progress
 from lab.command import exit_status
 from lab.launcher import LauncherError
 from lab.machine import machine
-from lab.memory_group import WITHOUT
 from lab.places import LIBRARY, ROOT
 from lab.sites import build, plan, rows, table
 from lab.sites.plan import Step
 from lab.sites.process import Figures, RunError
 from lab.sites.results import Results
 from lab.sites.ways import VARIANTS, WAYS
+from llamalloc.running.memory_group import WITHOUT
 
 EXAMPLES = """examples:
   python -m lab.sites                                   everything, 3 times: about two hours

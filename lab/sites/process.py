@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.memory_group import MemoryGroup, entered
-from lab.memory_watch import MemoryWatch
 from llamalloc.running import procmem, residency
+from llamalloc.running.memory_group import MemoryGroup, entered
+from llamalloc.running.memory_watch import MemoryWatch
 
 
 class RunError(RuntimeError):

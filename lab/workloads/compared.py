@@ -20,11 +20,11 @@ from typing import Any
 from lab import allocators, peers
 from lab.allocators import Allocator
 from lab.launcher import clean_environment
-from lab.memory_group import MemoryGroup, prefix
-from lab.memory_watch import MemoryWatch
 from lab.places import LIBRARY
 from lab.workloads.recipe import WorkloadError
 from llamalloc.running import procmem
+from llamalloc.running.memory_group import MemoryGroup, prefix
+from llamalloc.running.memory_watch import MemoryWatch
 
 DEFAULT = "llamalloc,glibc,jemalloc,gperftools,mimalloc,tcmalloc"
 MIB = 1 << 20

@@ -16,9 +16,9 @@ from rich.table import Table
 
 from lab.allocators import OURS
 from lab.machine import machine
-from lab.memory_group import WITHOUT
 from lab.workloads.compared import MIB, Measured
 from llamalloc.running import hugepages
+from llamalloc.running.memory_group import WITHOUT
 
 
 @dataclass

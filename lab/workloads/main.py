@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lab.command import exit_status
-from lab.memory_group import WITHOUT
 from lab.workloads import programs, recipe, runner
+from llamalloc.running.memory_group import WITHOUT
 
 EXAMPLES = """examples:
   python -m lab.workloads list

@@ -8,11 +8,11 @@ import sys
 from dataclasses import dataclass
 
 from lab.allocators import Allocator
-from lab.memory_group import MemoryGroup
 from lab.workloads import compared
 from lab.workloads.compared import How, Measured
 from lab.workloads.compared_table import Row
 from lab.workloads.recipe import built
+from llamalloc.running.memory_group import MemoryGroup
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import launcher
-from lab.memory_group import MemoryGroup, entered
-from lab.memory_watch import peak_charge
-from lab.server import Server, ServerError, free_port, program_pid
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_group import MemoryGroup, entered
+from llamalloc.running.memory_watch import peak_charge
+from llamalloc.running.server import Server, ServerError, free_port, program_pid
 
 _START = 120.0  # seconds that a server may take to start, under a tracer too
 _STOP = 120.0

@@ -24,10 +24,10 @@ from pathlib import Path
 from lab.allocators import short_names
 from lab.command import exit_status
 from lab.launcher import LLAMALLOC, LauncherError, clean_environment, with_preload
-from lab.memory_group import WITHOUT, MemoryGroup, entered
-from lab.memory_watch import peak_charge
 from lab.workloads.recipe import WorkloadError, built
 from llamalloc.running import control, procmem, residency
+from llamalloc.running.memory_group import WITHOUT, MemoryGroup, entered
+from llamalloc.running.memory_watch import peak_charge
 
 ROWS = (*short_names(), "plain", "learned")
 SETTLE = 3.0  # seconds from the last free to the measurement

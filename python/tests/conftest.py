@@ -6,7 +6,7 @@ import signal
 import pytest
 from support import profile_writer, synthetic
 
-from lab.memory_group import MemoryGroup
+from llamalloc.running.memory_group import MemoryGroup
 
 # Background jobs and nohup ignore or block signals; what the tests start would inherit that.
 for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # those two are Python's

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.memory_group import MemoryGroup, prefix
 from llamalloc.running import charge, memory_now, procmem
 from llamalloc.running.charge import V1, V2, Charge, ChargeError, Group
+from llamalloc.running.memory_group import MemoryGroup, prefix
 
 STAT_1 = "cache 1\nrss 2\ntotal_cache 900\ntotal_shmem 100\ntotal_rss 4000\ntotal_rss_huge 3000\n"
 STAT_2 = "anon 4000\nfile 900\nshmem 100\nanon_thp 3000\npagetables 60\n"
@@ -235,7 +235,7 @@ def test_a_group_goes_after_its_program_was_killed_and_with_one_that_runs():
 
 def test_a_group_of_a_maker_that_was_killed_goes_with_the_next():
     script = (
-        "import time; from lab.memory_group import MemoryGroup\n"
+        "import time; from llamalloc.running.memory_group import MemoryGroup\n"
         "with MemoryGroup.made('left') as group:\n"
         "    print(group.folder if group else '', flush=True); time.sleep(99)"
     )
@@ -257,7 +257,7 @@ def test_a_group_of_a_maker_that_was_killed_goes_with_the_next():
 TOLD = """
 import subprocess, sys, time
 from lab.command import exit_status
-from lab.memory_group import MemoryGroup, prefix
+from llamalloc.running.memory_group import MemoryGroup, prefix
 
 def run():
     with MemoryGroup.made("told") as group:

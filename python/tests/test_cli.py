@@ -35,7 +35,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["record", "-o", "/tmp/p.pb.gz"], "after --"),
         (["record", "-o", "/none/p.pb.gz", "--", "true"], "not a writable folder"),
         (["record", "-o", "/tmp/p.pb.gz", "--interval", "64K", "--", "true"], "64KiB"),
-        (["record", "-o", "/tmp/p.pb.gz", "--control", "/tmp/none"], "--seconds"),
+        (["record", "-o", "/tmp/p.pb.gz", "--control", "/tmp/none"], "--for"),
         (["trace", "--", "true"], "-o FILE is missing"),
         (["trace", "-o", "/tmp/t.trace"], "after --"),
         (["trace", "-o", "/none/t.trace", "--", "true"], "not a writable folder"),

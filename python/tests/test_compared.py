@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from lab.allocators import OURS, Allocator
-from lab.memory_group import MemoryGroup
 from lab.workloads import alternate, compared, compared_table, idle, limited
 from lab.workloads.compared import How, Measured, Used
 from lab.workloads.compared_table import OVER_LIVE, PEAK, Row
 from lab.workloads.recipe import WorkloadError
+from llamalloc.running.memory_group import MemoryGroup
 
 MIB = 1 << 20
 SCRIPT = (

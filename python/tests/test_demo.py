@@ -13,8 +13,8 @@ from lab import redis_benchmark as benchmark
 from lab.demo import allocators, measure, page, results, table
 from lab.demo.sampler import Series
 from lab.redis_benchmark import BenchmarkError, Rate
-from lab.server import ServerError
 from llamalloc.running import procmem
+from llamalloc.running.server import ServerError
 
 # What redis-benchmark 7.0.15 prints with --csv.
 CSV = """"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms"

@@ -76,12 +76,12 @@ def test_a_busy_server_is_told_from_a_wrong_one() -> None:
 def test_an_address_counts_only_in_our_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert live._shares_network(os.getpid())
+    assert live.shares_network(os.getpid())
     for name in ("self", "1"):
         (tmp_path / name / "ns").mkdir(parents=True)
         (tmp_path / name / "ns/net").touch()
     monkeypatch.setattr(live, "PROC", tmp_path)
-    assert not live._shares_network(1) and not live._shares_network(2)
+    assert not live.shares_network(1) and not live.shares_network(2)
 
 
 def test_a_mapped_path_may_be_no_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lab.measuring import experiment, main
 from lab.measuring.experiment import WAYS, ExperimentError, Found, Sample, Step, Way
-from lab.memory_group import MemoryGroup
+from llamalloc.running.memory_group import MemoryGroup
 
 MIB = 1 << 20
 PAGES = 8

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/path_pattern.h"
+
 namespace llamalloc {
 namespace {
 
@@ -107,6 +109,11 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
   memcpy(out->text, text.data, text.length);
   out->text[text.length] = 0;
   return true;
+}
+
+bool is_known_pattern(Text path, const char** error) {
+  *error = kPathWords;
+  return is_path_pattern(path.data, path.length);
 }
 
 const char* name_of(const Options::reaction& choice) {
@@ -234,6 +241,7 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   if (key.is(#name)) {                                                     \
     *error = "not allowed in a process with raised privileges";            \
     if (is_path && secure) return false;                                   \
+    if (is_path && !is_known_pattern(value, error)) return false;          \
     return set_##kind(value, minimum, maximum, &name, error);              \
   }
 #include "contracts/options.def"

@@ -55,6 +55,14 @@ struct Options {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
+  // sample_interval, where it is 0: as usual, and where samples are only for whoever looks.
+  static constexpr uint64_t kSampleInterval = 512 << 10;
+  static constexpr uint64_t kObserveInterval = 2 << 20;
+  uint64_t interval_or(uint64_t usual) const {
+    const uint64_t set = current(sample_interval);
+    return set == 0 ? usual : set;
+  }
+
   // What a parser does with a fault: a message without newline, of printable characters, below
   // kLongestWarning bytes. After kMostFaults of one text the rest is not named.
   using Warn = void (*)(const char* message);

@@ -39,6 +39,15 @@ TEST(Options, AReactionIsOneOfTwoWords) {
   EXPECT_EQ(options.segregate, Segregate::automatic);
 }
 
+TEST(Options, APathHasKnownPercentLettersOnly) {
+  Options options;
+  EXPECT_EQ(parse(&options, "stats:/a/%e.%p.%t.100%%"), "");
+  EXPECT_STREQ(options.stats.text, "/a/%e.%p.%t.100%%");
+  for (const char* faulty : {"stats:/b/%q", "profile:/b%", "http:unix:/b.%d", "learn:/b/%E"})
+    EXPECT_NE(parse(&options, faulty).find("%p is the PID"), std::string::npos) << faulty;
+  EXPECT_STREQ(options.stats.text, "/a/%e.%p.%t.100%%");
+}
+
 TEST(Options, GetReadsWhatWasSet) {
   Options options;
   EXPECT_EQ(parse(&options, "retain:3MiB,stats:/a/b,hardened:on,on_misuse:report"), "");

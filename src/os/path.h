@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a path leads to, and the path of the program that runs.
+// What a path leads to, the path of the program that runs, and the paths of its options.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace llamalloc {
 
@@ -12,5 +13,11 @@ bool is_folder(const char* path);
 void program_path(char* out, size_t room);
 // The last part of it.
 void program_name(char* out, size_t room);
+
+// The wall clock's time, in seconds since 1970, when this was first called in the program: at its
+// start. Forked children keep it.
+int64_t program_start();
+// A path option of this process (base/path_pattern.h). False: it is too long; `out` is then empty.
+bool path_of_option(const char* pattern, char* out, size_t room);
 
 }  // namespace llamalloc

@@ -82,6 +82,20 @@ constexpr Kind kKinds[] = {
      "pinned_space"},
 };
 
+// Since when a profile of what is in use is complete; pprof shows it with -comments.
+constexpr char kFromStart[] = "llamalloc-heap: complete since the start of the process";
+constexpr char kFromLater[] =
+    "llamalloc-heap: complete since the time of this profile less its duration; objects that were "
+    "allocated before are missing";
+
+constexpr char kOff[] =
+    "llamalloc-heap: sampling is off; objects that were allocated since it ended are missing";
+
+const char* completeness(const PprofWriter::Header& header) {
+  if (!header.sampling) return kOff;
+  return header.from_start ? kFromStart : kFromLater;
+}
+
 // Below zero only by rounding.
 int64_t rounded(double x) {
   return x <= 0 ? 0 : static_cast<int64_t>(x + 0.5);
@@ -143,6 +157,8 @@ void PprofWriter::write_header(const Header& header) {
     make_printable(name_, n);
     proto_.number(kComment, strings_.id(name_, n));
   }
+  if (header.kind == ProfileKind::heap || header.kind == ProfileKind::pinned)
+    proto_.number(kComment, strings_.id(completeness(header)));
   proto_.number(kDefaultSampleType, strings_.id(kind.preset));
 }
 

@@ -19,6 +19,7 @@ uintptr_t address_of(const void* p) {
 void Profiler::start(size_t interval, Nanos now) {
   int64_t never = kNever;
   began_.compare_exchange_strong(never, now.n, std::memory_order_relaxed);
+  if (!on()) complete_since_.store(now.n, std::memory_order_relaxed);
   interval_.store(interval == 0 ? 1 : interval, std::memory_order_relaxed);
   on_.store(true, std::memory_order_relaxed);
 }
@@ -135,15 +136,25 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
     if (info.kind == ProfileKind::lifetimes)
       snapshot.keep_since(info.window->before, info.now - info.window->opened);
   }
+  const bool in_use = info.kind == ProfileKind::heap || info.kind == ProfileKind::pinned;
+  if (in_use) began = complete_since().n;
   const Nanos duration = began == kNever ? Nanos{0} : info.now - Nanos{began};
   LockGuard naming(naming_lock_);
   if (!name_frames_locked(names)) return false;
   PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, *named_, stacks_, tags_);
   return writer != nullptr &&
-         writer->write(
-             {info.wall_time - duration, duration, interval(), info.at_exit, info.kind, info.pinned,
-              info.window == nullptr ? nullptr : &info.window->before, info.program, Nanos{began}},
-             snapshot);
+         writer->write({.time = info.wall_time - duration,
+                        .duration = duration,
+                        .interval = interval(),
+                        .at_exit = info.at_exit,
+                        .kind = info.kind,
+                        .pinned = info.pinned,
+                        .before = info.window == nullptr ? nullptr : &info.window->before,
+                        .program = info.program,
+                        .began = Nanos{began},
+                        .sampling = on(),
+                        .from_start = began != kNever && began <= info.started.n},
+                       snapshot);
 }
 
 bool Profiler::open_window(ProfileWindow* window, Nanos now) {
@@ -184,6 +195,7 @@ void Profiler::forget_all(Nanos now) {
   firsts_.store(0, std::memory_order_relaxed);
   dropped_.store(0, std::memory_order_relaxed);
   began_.store(on() ? now.n : kNever, std::memory_order_relaxed);
+  complete_since_.store(on() ? now.n : kNever, std::memory_order_relaxed);
 }
 
 bool Profiler::is_consistent() {

@@ -28,12 +28,17 @@ namespace llamalloc {
 
 class Profiler {
  public:
+  static constexpr int64_t kNever = -1;  // ns
+
   // pages: where a write takes its scratch memory, given back at its end.
   constexpr Profiler(MetadataArena& arena, PageSource& pages)
       : arena_(arena), pages_(pages), stacks_(arena), contexts_(arena), live_(arena) {}
 
   // Samples from now on count for `interval` bytes (>= 1) each; also changes a running interval.
   void start(size_t interval, Nanos now);
+  // Every object that is alive and was allocated since then had its chance to be sampled. Negative:
+  // sampling is off and never was on.
+  Nanos complete_since() const { return {complete_since_.load(std::memory_order_relaxed)}; }
   // No new samples; frees of sampled objects are still recorded.
   void stop() { on_.store(false, std::memory_order_relaxed); }
   bool on() const { return on_.load(std::memory_order_relaxed); }
@@ -129,6 +134,7 @@ class Profiler {
     const ProfileWindow* window = nullptr;  // only what happened since it was opened
     const PinnedPages* pinned = nullptr;    // for ProfileKind::pinned
     const char* program = nullptr;          // how it was called; null: not said
+    Nanos started{kNever};                  // when the process did, as `now`
   };
   // A profile of the time from now on can be written later. False: no memory.
   bool open_window(ProfileWindow* window, Nanos now);
@@ -150,6 +156,7 @@ class Profiler {
     f("stat.samples_dropped", &dropped_);
     f("profiler.on", &on_);
     f("profiler.interval", &interval_);
+    f("profiler.complete_since", &complete_since_);
   }
   // Those of samples() that were firsts.
   uint64_t firsts() const { return firsts_.load(std::memory_order_relaxed); }
@@ -165,8 +172,6 @@ class Profiler {
   bool is_consistent();
 
  private:
-  static constexpr int64_t kNever = -1;
-
   bool name_frames_locked(FrameNames& names) REQUIRES(naming_lock_);
 
   MetadataArena& arena_;
@@ -179,7 +184,8 @@ class Profiler {
   NamedFrames* named_ GUARDED_BY(naming_lock_) = nullptr;  // made when first needed
   std::atomic<bool> on_{false};
   std::atomic<size_t> interval_{524288};
-  std::atomic<int64_t> began_{kNever};  // ns: the first start
+  std::atomic<int64_t> began_{kNever};           // ns: the first start
+  std::atomic<int64_t> complete_since_{kNever};  // ns: the last start while it was off
   std::atomic<uint64_t> samples_{0};
   std::atomic<uint64_t> firsts_{0};
   std::atomic<uint64_t> dropped_{0};

@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/path_pattern.h"
+#include "os/path.h"
 #include "os/system_facts.h"
 #include "os/thread_barrier.h"
 #include "recorder/process_life.h"
@@ -29,6 +31,7 @@ uint64_t wall_time() {
 }
 
 // PATH of LLAMALLOC_TRACE for the process LLAMALLOC_TRACE_PID, PATH.PID for all others.
+// A path that tells processes apart holds for all of them.
 bool own_path(bool is_child, char* out, size_t room) {
   const char* path = getenv("LLAMALLOC_TRACE");
   if (path == nullptr || path[0] == 0 || has_raised_privileges()) return false;
@@ -39,14 +42,19 @@ bool own_path(bool is_child, char* out, size_t room) {
         path, TraceOutput::kLongestPath);
     return false;
   }
+  if (!is_path_pattern(path, strlen(path))) {
+    print_line("LLAMALLOC_TRACE: \"%.100s\": %s; nothing is recorded", path, kPathWords);
+    return false;
+  }
   const char* owner = getenv("LLAMALLOC_TRACE_PID");
   const bool is_owner =
       owner != nullptr && strtoul(owner, nullptr, 10) == static_cast<unsigned long>(getpid());
-  if (is_owner && !is_child)
-    snprintf(out, room, "%s", path);
-  else
-    snprintf(out, room, "%s.%d", path, getpid());
-  return true;
+  char filled[TraceOutput::kLongestPath + 512];
+  if (!path_of_option(path, filled, sizeof(filled))) return false;
+  const bool own = (is_owner && !is_child) || tells_processes_apart(path);
+  const int length =
+      own ? snprintf(out, room, "%s", filled) : snprintf(out, room, "%s.%d", filled, getpid());
+  return length >= 0 && static_cast<size_t>(length) < room;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "os/waiter.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/control.h"
 #include "runtime/dynamic_symbol.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
@@ -62,6 +63,10 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
 
 void* worker_main(void*) {
   prctl(PR_SET_NAME, "llamalloc");
+  {
+    LockGuard guard(background.work_lock);  // no thread forks meanwhile
+    open_due_sockets();
+  }
   while (true) {
     Nanos sleep;
     {
@@ -145,7 +150,8 @@ void worker_after_fork_in_child() {
   process.has_worker.store(false);
   background.work_lock.reset();
   background.contexts.queue().clear();
-  if (has_standing_work() && process.options.worker) worker_start_due.store(true);
+  if ((has_standing_work() || sockets_are_due()) && process.options.worker)
+    worker_start_due.store(true);
 }
 
 void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site, bool recheck) {

@@ -29,9 +29,11 @@ bool load_model() {
   static constinit char error[768] = "refused: ";
   constexpr size_t kPrefix = 9;
   char program[256];
+  static constinit char path[kOptionText + 512] = "";
   program_name(program, sizeof(program));
-  if (background.contexts.load(process.options.model.text, program, build_of_code(program_entry()),
-                               process.arena, error + kPrefix, sizeof(error) - kPrefix) &&
+  path_of_option(process.options.model.text, path, sizeof(path));
+  if (background.contexts.load(path, program, build_of_code(program_entry()), process.arena,
+                               error + kPrefix, sizeof(error) - kPrefix) &&
       background.contexts.share_exact(process.known_contexts, process.arena)) {
     process.model_state = "loaded";
     if (error[kPrefix] != '\0') print_line("%s", error + kPrefix);
@@ -52,6 +54,7 @@ void start_hardening() {
 [[gnu::constructor(101)]] void start() {
   register_fork_handlers();
   process.started = process.system.now();
+  program_start();
   find_system_libraries();
   read_options();
   check_output_paths();
@@ -70,16 +73,18 @@ void start_hardening() {
   const bool learn = is_learning();
   const bool profile = process.options.profile.text[0] != 0;
   open_sockets(process.options.control.text, process.options.http.text);
-  const bool observed = http_address[0] != 0;
+  const bool observed = control_is_open();
   if (profile) process.profiler.tell_teardown();
-  if (profile || observed) process.profiler.tell_history(process.system.now());
-  // Without learning, a profile over HTTP shows each stack from its first sample on.
+  if (profile || http_address[0] != 0) process.profiler.tell_history(process.system.now());
+  // Without learning, a profile that is asked for shows each stack from its first sample on.
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,
                                     learn ? Learner::kContextsFreely : Learner::kMostContexts);
-  if (predict || profile || learn || observed ||
-      process.hardening.is_on()) {  // hardened: so that a report can name a stack
-    process.profiler.start(process.options.sample_interval, process.system.now());
+  // hardened: so that a report can name a stack
+  const bool needed = predict || profile || learn || process.hardening.is_on();
+  samples_for_lookers = observed && !needed;
+  if (needed || observed) {
+    process.profiler.start(process.options.sample_interval, process.started);
     process.threads.wake_all();
   }
   const bool stats = process.options.stats.text[0] != 0;

@@ -8,9 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
+#include "base/path_pattern.h"
 #include "os/descriptor.h"
+#include "os/parent_environment.h"
+#include "os/path.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control_commands.h"
@@ -49,6 +54,7 @@ struct ControlState {
   bool locked_for_fork GUARDED_BY(background.work_lock) = false;  // a fork holds it
   OwnName names[ClientServer::kServices];                         // by service
   int services = 0;
+  bool due = false;  // in a forked child
 };
 constinit ControlState control;
 
@@ -58,7 +64,14 @@ struct Called {
   const char* text;
 };
 
+// Another process tells the user of it: the parent, which was started with the same options.
+bool parent_tells() {
+  const char* const conf = getenv("LLAMALLOC_CONF");
+  return conf != nullptr && parent_has_variable("LLAMALLOC_CONF", conf);
+}
+
 void complain(const Called& called, const char* what, int error) {
+  if (parent_tells()) return;
   print_line("%s %.300s: %s: %s; continuing without it", called.what, called.text, what,
              strerrordesc_np(error));
 }
@@ -73,6 +86,7 @@ bool somebody_answers(const ListenAddress& address) {
 }
 
 void say_taken(const Called& called) {
+  if (parent_tells()) return;
   print_line("%s %.300s: another process already listens there; continuing without it", called.what,
              called.text);
 }
@@ -144,18 +158,23 @@ bool keep_service(bool added, int fd, const Called& called) {
   return false;
 }
 
-bool open_control(const char* path) {
+bool open_control(const char* pattern) {
+  char path[kOptionText + 512];
   const Called called{"control socket", path};
   ListenAddress address;
+  if (!path_of_option(pattern, path, sizeof(path))) snprintf(path, sizeof(path), "%s", pattern);
   if (const char* fault = local_address(path, &address)) {
+    if (parent_tells()) return false;
     print_line("%s %.300s: %s; continuing without it", called.what, path, fault);
     return false;
   }
   const int fd = open_listener(called, address);
   if (fd < 0) return false;
-  return keep_service(add_service(process.arena.make<ControlCommands>(), fd, address,
-                                  ClientServer::kClients, false),
-                      fd, called);
+  const bool kept = keep_service(add_service(process.arena.make<ControlCommands>(), fd, address,
+                                             ClientServer::kClients, false),
+                                 fd, called);
+  if (kept) snprintf(control_address, sizeof(control_address), "%s", address.local.sun_path);
+  return kept;
 }
 
 const char* why_not(const char* text, ListenAddress* address) {
@@ -165,10 +184,18 @@ const char* why_not(const char* text, ListenAddress* address) {
   return nullptr;
 }
 
-bool open_http(const char* text) {
+bool is_path(const char* http) {
+  return strncmp(http, kUnixAddress, sizeof(kUnixAddress) - 1) == 0;
+}
+
+bool open_http(const char* pattern) {
+  char text[kOptionText + 512];
   const Called called{"http", text};
   ListenAddress address;
+  if (!is_path(pattern) || !path_of_option(pattern, text, sizeof(text)))
+    snprintf(text, sizeof(text), "%s", pattern);
   if (const char* fault = why_not(text, &address)) {
+    if (parent_tells()) return false;
     print_line("http %.300s: %s; continuing without it", text, fault);
     return false;
   }
@@ -177,7 +204,7 @@ bool open_http(const char* text) {
   if (fd < 0 || !keep_service(add_service(pages, fd, address, kHttpClients, true), fd, called))
     return false;
   print_address(fd, http_address, sizeof(http_address));
-  if (!address.is_local() && address.v4.sin_port == 0)
+  if (!address.is_local() && address.v4.sin_port == 0 && !parent_tells())
     print_line("http: listening on http://%s/", http_address);
   return true;
 }
@@ -190,6 +217,8 @@ void unlink_names() {
 
 }  // namespace
 
+constinit bool samples_for_lookers = false;
+constinit char control_address[128] = "";
 constinit char http_address[128] = "";
 
 void open_sockets(const char* control_path, const char* http) {
@@ -200,7 +229,21 @@ void open_sockets(const char* control_path, const char* http) {
   control.server->close_all_in_child();
   control.server = nullptr;
   control.services = 0;
+  control_address[0] = http_address[0] = 0;
   print_line("control socket, http: cannot start their thread; continuing without them");
+}
+
+bool sockets_are_due() {
+  return control.due;
+}
+
+void open_due_sockets() {
+  if (!control.due) return;
+  control.due = false;
+  const char* const path = process.options.control.text;
+  const char* const http = process.options.http.text;
+  open_sockets(tells_processes_apart(path) ? path : "",
+               is_path(http) && tells_processes_apart(http) ? http : "");
 }
 
 bool control_is_open() {
@@ -224,7 +267,10 @@ void control_after_fork_in_child() {
   if (control.server != nullptr) control.server->close_all_in_child();
   control.server = nullptr;
   control.services = 0;
-  http_address[0] = 0;
+  control_address[0] = http_address[0] = 0;
+  control.due = tells_processes_apart(process.options.control.text) ||
+                tells_processes_apart(process.options.http.text);
+  if (samples_for_lookers && !control.due) process.profiler.stop();
 }
 
 }  // namespace llamalloc

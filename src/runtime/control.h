@@ -8,17 +8,23 @@
 namespace llamalloc {
 
 // The texts of the options `control` and `http`; "" for none. Prints a line to stderr for what
-// cannot be opened.
+// cannot be opened: one for a family of processes, by the first of them.
 void open_sockets(const char* control, const char* http);
-// Where HTTP is served, with the port that it got; "" if it is not.
+// Where each is served, HTTP with the port that it got; "" if it is not.
+extern char control_address[128];
 extern char http_address[128];
 bool control_is_open();
+// Samples are taken only for whoever looks through the sockets: a child without them takes none.
+extern bool samples_for_lookers;
 void remove_control_at_exit();
 
 // Between these calls no descriptor is opened or closed.
 void control_before_fork();
 void control_after_fork_in_parent();
-// The child has neither the socket nor the thread.
+// The child has neither the sockets nor the thread. It gets sockets of its own where the path tells
+// processes apart (%p): its worker opens them, under background.work_lock.
 void control_after_fork_in_child();
+bool sockets_are_due();
+void open_due_sockets();
 
 }  // namespace llamalloc

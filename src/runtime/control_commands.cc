@@ -85,6 +85,12 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
     case Command::profile:
       add_act("profile", argument, "cannot write the file; stderr says why", out);
       break;
+    case Command::window:
+      add_act("window", argument, "no window is open, or no memory, or stderr says why", out);
+      break;
+    case Command::heap:
+      add_act("heap", argument, "cannot write the file; stderr says why", out);
+      break;
     case Command::release:
       add_release(out);
       break;

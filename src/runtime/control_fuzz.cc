@@ -69,13 +69,14 @@ void expect_in_bounds(uint64_t value, uint64_t low, uint64_t high) {
 
 void expect_bounds() {
   const Options& options = process.options;
-  expect_in_bounds(options.sample_interval, 64, uint64_t{1} << 40);
+  expect_in_bounds(options.sample_interval, 0, uint64_t{1} << 40);
   expect_in_bounds(options.release_delay, 0, 3'600'000'000'000);
   expect_in_bounds(options.retain, 0, uint64_t{1} << 40);
 }
 
 void run(const std::string& text, size_t cut) {
-  if (text.starts_with("profile ")) return;
+  for (const char* writes : {"profile ", "heap ", "window "})  // to a file of any name
+    if (text.starts_with(writes)) return;
   const std::string reply = answer_to(text, cut);
   if (text.size() <= 4000) CHECK(reply.starts_with("ok\n") || reply.starts_with("error: "));
   CHECK(reply.empty() || reply.back() == '\n');

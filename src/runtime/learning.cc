@@ -70,8 +70,10 @@ void read_state() {
 }
 
 void find_state() {
-  const char* const value = process.options.learn.text;
+  char value[kOptionText + 200];
   snprintf(learning->state, sizeof(learning->state), "on; nothing is kept: learn:on");
+  if (!path_of_option(process.options.learn.text, value, sizeof(value)))
+    return keep_nothing("learn: the path is too long");
   if (strcmp(value, "on") == 0) return;
   program_name(learning->program, sizeof(learning->program));
   learning->build = build_of_code(program_entry());

@@ -9,7 +9,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr char kLocal[] = "unix:";
 constexpr size_t kLongestHost = INET6_ADDRSTRLEN;
 
 bool parse_port(const char* text, uint16_t* port) {
@@ -51,8 +50,8 @@ const char* local_address(const char* path, ListenAddress* out) {
 }
 
 const char* parse_listen_address(const char* text, ListenAddress* out) {
-  if (strncmp(text, kLocal, sizeof(kLocal) - 1) == 0)
-    return local_address(text + sizeof(kLocal) - 1, out);
+  if (strncmp(text, kUnixAddress, sizeof(kUnixAddress) - 1) == 0)
+    return local_address(text + sizeof(kUnixAddress) - 1, out);
   char host[kLongestHost];
   uint16_t port = 0;
   const char* const port_text = find_port(text, host);

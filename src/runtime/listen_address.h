@@ -10,6 +10,8 @@
 
 namespace llamalloc {
 
+inline constexpr char kUnixAddress[] = "unix:";
+
 struct ListenAddress {
   union {
     sockaddr any;

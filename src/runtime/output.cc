@@ -4,9 +4,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
+#include "base/path_pattern.h"
+#include "os/path.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
@@ -25,6 +29,7 @@ struct OutputState {
   bool is_child = false;    // forked from the process that was started with these options
   Nanos last_flush GUARDED_BY(background.work_lock){};
   bool finished GUARDED_BY(background.work_lock) = false;  // the recorded time is over
+  ProfileWindow* window GUARDED_BY(background.work_lock) = nullptr;
   uint64_t samples_written GUARDED_BY(background.work_lock) = 0;
   Nanos last_stats GUARDED_BY(background.work_lock){};
   Nanos last_look GUARDED_BY(background.work_lock){};  // at the figures, for their peak
@@ -44,13 +49,20 @@ bool owns_paths() {
   return owner ? owner == static_cast<uint64_t>(getpid()) : !state.is_child;
 }
 
-// PATH for the process that was asked, PATH.PID for others that inherited the options.
-void own_path(const char* path, char* out, size_t room) {
-  if (owns_paths())
-    snprintf(out, room, "%s", path);
-  else
-    snprintf(out, room, "%s.%d", path, getpid());
-}
+// An option's path, for this process; see OwnPath::fill.
+struct OwnPath {
+  char text[kOptionText + 512];
+
+  // For others than the process that was asked, which inherited the options: PATH.PID, unless the
+  // path tells processes apart by itself. False: too long.
+  bool fill(const char* pattern) {
+    if (!path_of_option(pattern, text, sizeof(text))) return false;
+    if (owns_paths() || tells_processes_apart(pattern)) return true;
+    const size_t used = strlen(text);
+    const int added = snprintf(text + used, sizeof(text) - used, ".%d", getpid());
+    return used + static_cast<size_t>(added) < sizeof(text);
+  }
+};
 
 bool open_sink(const char* path) REQUIRES(background.work_lock) {
   if (state.sink == nullptr) state.sink = process.arena.make<FileSink>();
@@ -69,8 +81,11 @@ bool complain(const char* what, const char* path, int error) {
   return false;
 }
 
-void check_path(const char* option, const char* path) {
-  const int error = FileSink::why_not(path);
+void check_path(const char* option, const char* pattern) {
+  OwnPath own;
+  const bool filled = own.fill(pattern);
+  const char* const path = filled ? own.text : pattern;
+  const int error = filled ? FileSink::why_not(path) : ENAMETOOLONG;
   if (error == 0) return;
   print_line(
       "cannot write the %s file %.300s: %s; correct this, or choose another path with %s:PATH; the "
@@ -82,15 +97,12 @@ void check_path(const char* option, const char* path) {
 }  // namespace
 
 void check_output_paths() {
-  char path[kOptionText + 16];
   const Options& options = process.options;
-  own_path(options.profile.text, path, sizeof(path));
-  if (options.profile.text[0] != 0) check_path("profile", path);
-  own_path(options.stats.text, path, sizeof(path));
-  if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", path);
+  if (options.profile.text[0] != 0) check_path("profile", options.profile.text);
+  if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", options.stats.text);
 }
 
-bool write_profile(const char* path, bool at_exit) {
+bool write_profile(const char* path, bool at_exit, ProfileKind kind, const ProfileWindow* window) {
   background.work_lock.assert_held();
   Symboliser* names = background.ensure_symboliser();
   if (names == nullptr) return complain("profile", path, 0);
@@ -98,11 +110,41 @@ bool write_profile(const char* path, bool at_exit) {
   const Profiler::WriteInfo info{.now = process.system.now(),
                                  .wall_time = wall_time(),
                                  .at_exit = at_exit,
-                                 .program = program_invocation_short_name};
+                                 .kind = kind,
+                                 .window = window,
+                                 .program = program_invocation_short_name,
+                                 .started = process.started};
   const bool written = process.profiler.write(*state.sink, *names, info);
   if (written && state.sink->commit()) return true;
   state.sink->abandon();
   return complain("profile", path, sink_error());
+}
+
+namespace {
+
+alignas(ProfileWindow) constinit char window_room[sizeof(ProfileWindow)] = {};
+
+void close_window() REQUIRES(background.work_lock) {
+  if (state.window != nullptr) state.window->~ProfileWindow();
+  state.window = nullptr;
+}
+
+}  // namespace
+
+bool open_window() {
+  background.work_lock.assert_held();
+  close_window();
+  state.window = new (window_room) ProfileWindow(process.system);
+  if (process.profiler.open_window(state.window, process.system.now())) return true;
+  return close_window(), false;
+}
+
+bool write_profile_window(const char* path) {
+  background.work_lock.assert_held();
+  if (state.window == nullptr) return false;
+  const bool written = write_profile(path, false, ProfileKind::lifetimes, state.window);
+  if (written) close_window();
+  return written;
 }
 
 void name_sampled_frames() {
@@ -128,9 +170,8 @@ void write_profile_if_due(Nanos now) {
   }
   if (!over && process.profiler.samples() == state.samples_written) return;
   state.samples_written = process.profiler.samples();
-  char path[kOptionText + 16];
-  own_path(options.profile.text, path, sizeof(path));
-  write_profile(path, false);
+  OwnPath path;
+  if (path.fill(options.profile.text)) write_profile(path.text, false);
 }
 
 namespace {
@@ -151,10 +192,6 @@ Nanos next_stats() REQUIRES(background.work_lock) {
   return process.started + (flush < kFirstStats ? flush : kFirstStats);
 }
 
-void own_stats_path(char* path, size_t room) {
-  own_path(process.options.stats.text, path, room);
-}
-
 }  // namespace
 
 void write_stats_if_due(Nanos now) {
@@ -167,9 +204,8 @@ void write_stats_if_due(Nanos now) {
   }
   if (now < next_stats()) return;
   state.last_stats = now;
-  char path[kOptionText + 16];
-  own_stats_path(path, sizeof(path));
-  write_stats(path);
+  OwnPath path;
+  if (path.fill(options.stats.text)) write_stats(path.text);
 }
 
 bool write_stats_json(ByteSink& sink, const PeakFigures* peak) {
@@ -202,16 +238,13 @@ void write_at_exit() {
   LockGuard guard(background.work_lock);
   save_learned_at_exit();
   const Options& options = process.options;
-  char path[kOptionText + 16];
+  OwnPath path;
   if (options.profile.text[0] != 0 && !state.finished &&
-      (owns_paths() || process.profiler.samples() > 0)) {
-    own_path(options.profile.text, path, sizeof(path));
-    write_profile(path, true);
-  }
+      (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text))
+    write_profile(path.text, true);
   if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
     note_peak(process.system.now());
-    own_stats_path(path, sizeof(path));
-    write_stats(path);
+    if (path.fill(options.stats.text)) write_stats(path.text);
   }
 }
 
@@ -220,6 +253,7 @@ void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
   state.peak = {};
   state.last_stats = process.system.now();
+  close_window();
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "os/byte_sink.h"
+#include "profile/profile_view.h"
 #include "telemetry/snapshot.h"
 
 namespace llamalloc {
@@ -19,7 +20,12 @@ void write_profile_if_due(Nanos now);
 // Called by the worker: writes the statistics every stats_flush, and notes those of the peak.
 void write_stats_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
-bool write_profile(const char* path, bool at_exit);
+bool write_profile(const char* path, bool at_exit, ProfileKind kind = ProfileKind::lifetimes,
+                   const ProfileWindow* window = nullptr);
+// The caller holds background.work_lock. What was seen so far is noted; false: no memory. Then the
+// profile of what happened since; false: no window, or as above.
+bool open_window();
+bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
 bool write_stats_json(ByteSink& sink, const PeakFigures* peak = nullptr);

@@ -60,7 +60,8 @@ bool ProfileJob::make(ProfileKind kind) {
                                  .kind = kind,
                                  .window = window_,
                                  .pinned = kind == ProfileKind::pinned ? &pinned : nullptr,
-                                 .program = program_invocation_short_name};
+                                 .program = program_invocation_short_name,
+                                 .started = process.started};
   LockGuard guard(background.work_lock);
   Symboliser* names = background.ensure_symboliser();
   return names != nullptr && process.profiler.write(body_, *names, info);

@@ -13,9 +13,11 @@
 namespace llamalloc {
 namespace {
 
+constexpr size_t kNameRoom = 28;
+
 struct PublishedRow {
   enum Kind : uint32_t { number, text, text_pointer };
-  char name[28];
+  char name[kNameRoom];
   Kind kind;
   uint64_t address;
   uint32_t width;   // bytes of one element
@@ -25,7 +27,7 @@ struct PublishedRow {
 };
 static_assert(sizeof(PublishedRow) == 56);
 
-constexpr uint32_t kMostRows = 128;
+constexpr uint32_t kMostRows = 192;
 
 struct PublishedBlock {
   char magic[8];     // "llamaps" and 0, written last
@@ -59,7 +61,7 @@ void add_row(const char* name, PublishedRow::Kind kind, const void* address, siz
              size_t count = 1, size_t stride = 0) {
   if (llamalloc_published.rows == kMostRows) return;
   PublishedRow& row = llamalloc_published.row[llamalloc_published.rows++];
-  strncpy(row.name, name, sizeof(row.name) - 1);
+  strncpy(row.name, name, kNameRoom - 1);
   row.kind = kind;
   row.address = reinterpret_cast<uint64_t>(address);
   row.width = static_cast<uint32_t>(width);
@@ -76,7 +78,7 @@ void add_number(const char* name, const T* counter) {
 void add_counters() {
   for (int i = 0; i < kStats; ++i) {
     if (kStatRows[i].kind[0] != 'c') continue;
-    char name[sizeof(PublishedRow::name)] = "stat.";
+    char name[kNameRoom] = "stat.";
     strncat(name, kStatRows[i].name, sizeof(name) - 6);
     add_number(name, process.counters.address(static_cast<Stat>(i)));
   }
@@ -109,13 +111,29 @@ void add_texts() {
   static constexpr char kVersion[] = LLAMALLOC_VERSION;
   add("version", kVersion, sizeof(kVersion));
   add("http", http_address, sizeof(http_address));
-  add("control", process.options.control.text, kOptionText);
+  add("control", control_address, sizeof(control_address));
   add("learn", process.options.learn.text, kOptionText);
   add_row("model_state", PublishedRow::text_pointer, &process.model_state, sizeof(char*));
   const GateSentences gate = gate_sentences();
   if (gate.texts == nullptr) return;
   add_row("gate.sentences", PublishedRow::text, gate.texts, gate.room, 2, gate.room);
   add_row("gate.valid", PublishedRow::number, gate.valid, sizeof(uint32_t));
+}
+
+void add_option(const char* name, const OptionText& option) {
+  add_row(name, PublishedRow::text, option.text, kOptionText);
+}
+template <typename T>
+void add_option(const char* name, const T& option) {
+  add_number(name, &option);
+}
+
+// "o." and the name.
+void add_options() {
+#define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
+  static_assert(sizeof("o." #name) <= kNameRoom);                          \
+  add_option("o." #name, process.options.name);
+#include "contracts/options.def"
 }
 
 }  // namespace
@@ -130,6 +148,7 @@ void publish_counters() {
   add_counters();
   add_bins();
   add_texts();
+  add_options();
   llamalloc_published.version = 1;
   std::atomic_signal_fence(std::memory_order_release);
   memcpy(llamalloc_published.magic, "llamaps", sizeof(llamalloc_published.magic));

@@ -17,7 +17,8 @@ namespace {
 
 void start_sampling() {
   process.profiler.tell_history(process.system.now());
-  process.profiler.start(Options::current(process.options.sample_interval), process.system.now());
+  process.profiler.start(process.options.interval_or(Options::kSampleInterval),
+                         process.system.now());
 }
 
 bool act_sampling(const char* on_or_off) {
@@ -40,6 +41,14 @@ bool write_profile_so_far(const char* path) {
   return write_profile(path, false);
 }
 
+bool write_heap_profile(const char* path) {
+  return write_profile(path, false, ProfileKind::heap);
+}
+
+bool open_profile_window(const char*) {
+  return open_window();
+}
+
 bool read_statistic(const char* name, Options::Value* out) {
   for (int i = 0; i < kStats; ++i) {
     if (strcmp(name, kStatRows[i].name) != 0) continue;
@@ -56,6 +65,7 @@ bool read_value(const char* name, Options::Value* out) {
   if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
   if (strcmp(name, "idle_caches") == 0) return out->text = process_world.idle_caches_state(), true;
   if (strcmp(name, "learning") == 0) return out->text = learning_state(), true;
+  if (strcmp(name, "sampling") == 0) return out->text = process.profiler.on() ? "on" : "off", true;
   if (strcmp(name, "segregation") == 0) return out->text = segregation_state(), true;
   if (strcmp(name, "tag") == 0)
     return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
@@ -83,6 +93,13 @@ int act(const char* name, const char* argument) {
       return act_sampling(argument) ? 0 : EINVAL;
     case Command::profile:
       return act_write(write_profile_so_far, argument) ? 0 : EIO;
+    case Command::window:
+      return act_write(strcmp(argument, "open") == 0 ? open_profile_window : write_profile_window,
+                       argument)
+                 ? 0
+                 : EIO;
+    case Command::heap:
+      return act_write(write_heap_profile, argument) ? 0 : EIO;
     case Command::stats:
       return act_write(write_stats, argument) ? 0 : EIO;
     default:

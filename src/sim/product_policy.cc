@@ -86,7 +86,7 @@ void ProductPolicy::end_thread(uint32_t number) {
 
 // As a process that has a model.
 void ProductPolicy::start_sampling(Nanos now) {
-  engine_.profiler.start(Options::current(engine_.options.sample_interval), now);
+  engine_.profiler.start(engine_.options.interval_or(Options::kSampleInterval), now);
   engine_.threads.wake_all();
 }
 

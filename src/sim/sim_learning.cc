@@ -31,7 +31,7 @@ void SimLearning::start(Nanos now) {
   started_ = now;
   run_.begin(now);
   engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  engine_.profiler.start(engine_.options.sample_interval, now);
+  engine_.profiler.start(engine_.options.interval_or(Options::kSampleInterval), now);
   engine_.threads.wake_all();
   engine_.placement_on = segregates(engine_.options.segregate.value, false, run_.gate().is_on());
   note(now);

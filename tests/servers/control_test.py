@@ -254,7 +254,7 @@ def test_release_says_what_went_back(program: Program):
 
 
 def test_unknown_commands_get_the_list_of_known_ones(program: Program):
-    with pytest.raises(control.ControlError, match="ping stats get set sampling profile release"):
+    with pytest.raises(control.ControlError, match=r"ping stats get .* window heap release"):
         control.ask(program.path, "nonsense")
     with pytest.raises(control.ControlError, match="takes no argument"):
         control.ask(program.path, "ping twice")

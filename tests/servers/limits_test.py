@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from preload import assert_quiet, compile_program, environment
 
-from lab.memory_group import MemoryGroup, prefix
 from llamalloc.running import control
+from llamalloc.running.memory_group import MemoryGroup, prefix
 
 MIB = 1 << 20
 LOAD, SWINGS = 200, 2

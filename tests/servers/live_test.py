@@ -26,10 +26,10 @@ OF_THE_WORKER = (
 class Plain(Program):
     """A process that was told nothing but to run under the library."""
 
-    def __init__(self, conf: str = "", *, preloaded: bool = True) -> None:
+    def __init__(self, conf: str = "", *, preloaded: bool = True, user: int | None = None) -> None:
         self.process = subprocess.Popen(
             [compile_program("http_load")],
-            env=environment(conf) if preloaded else None,
+            env=environment(conf) if preloaded else None, user=user,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout.readline() == "ready\n"

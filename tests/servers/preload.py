@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import server
-from lab.server import free_port as free_port
+from llamalloc.running import server
+from llamalloc.running.server import free_port as free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPLAINT = re.compile(r"^(llamalloc: .*|ERROR: ld\.so: .*)$", re.MULTILINE)

@@ -13,6 +13,7 @@ import sys
 import typer
 
 from llamalloc import __version__
+from llamalloc.cli.compare import compare
 from llamalloc.cli.doctor import doctor
 from llamalloc.cli.record import record
 from llamalloc.cli.report import report
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command(context_settings=_PROGRAM_VERBS)(record)
 app.command()(train)
 app.command(context_settings=_PROGRAM_VERBS)(run)
+app.command(context_settings=_PROGRAM_VERBS)(compare)
 app.command()(report)
 app.command()(doctor)
 app.command()(top)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llamalloc.formats import units
+from llamalloc.formats import path_pattern, units
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc record -o p.pb.gz -- ./server"
@@ -23,10 +24,17 @@ def record(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="P.pb.gz", help="Profile to write.")
     ] = None,
-    seconds: Annotated[
-        float | None,
+    attach: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="PID", help="Sample this running process; needs --for."),
+    ] = None,
+    duration: Annotated[
+        str | None,
         typer.Option(
-            min=0.1, help="Stop sampling after this time; default: when the program ends."
+            "--for",
+            "--seconds",
+            metavar="TIME",
+            help="How long to sample: 30s, 5m, 1h. Default: until the program ends.",
         ),
     ] = None,
     interval: Annotated[
@@ -37,9 +45,7 @@ def record(
     ] = None,
     control: Annotated[
         Path | None,
-        typer.Option(
-            help="Sample a program that already runs with this control socket; needs --seconds."
-        ),
+        typer.Option(help="Sample the process behind this control socket; needs --for."),
     ] = None,
     conf: Annotated[
         str, typer.Option(metavar="KEY:VALUE,...", help="Options of the library (docs/options.md).")
@@ -52,16 +58,23 @@ def record(
     program, or 128 + n if signal n ended it, or 1 if the program succeeded but the profile is empty
     or missing.
 
+    --attach samples a process that already runs under llamalloc with the option `control` or
+    `http`. It records what is allocated from now on. Afterwards the process samples as before. The
+    exit code is then 0; 3 if the process does not run under llamalloc, or has neither option (the
+    message says how to restart it); 1 for all other problems, as when the process has ended.
+
     Examples:
 
         llamalloc record -o p.pb.gz -- redis-server --port 7000
 
-        llamalloc record -o p.pb.gz --seconds 300 --interval 512KiB -- ./server args
+        llamalloc record -o p.pb.gz --for 5m --interval 512KiB -- ./server args
 
-        llamalloc record -o p.pb.gz --seconds 300 --control /run/server.control
+        llamalloc record -o p.pb.gz --attach 4711 --for 5m
     """
     if output is None:
         raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
+    if attach is not None and control is not None:
+        raise launch.LaunchError("give --attach PID or --control PATH, not both")
     try:
         interval_bytes = units.parse_bytes(interval)
     except ValueError as error:
@@ -69,8 +82,15 @@ def record(
     from llamalloc.cli.run import paths_of
 
     profile = Path(paths_of(profile=output)["profile"])
-    if control is not None:
-        return _attached(control, profile, seconds, interval_bytes, bool(command))
+    seconds = None if duration is None else _seconds(duration)
+    if control is not None or attach is not None:
+        if command:
+            raise launch.LaunchError(
+                "--attach samples a running program; do not give a program too"
+            )
+        if seconds is None:
+            raise launch.LaunchError("--for TIME is missing: how long to sample, like 30s or 5m")
+        return _attached(attach, control, profile, seconds, interval_bytes)
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
     options = launch.parse_conf(conf) | paths_of(stats=stats) | {
@@ -89,30 +109,57 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     library = launch.find_library()
     program = launch.checked(command[0])
     launch.environment(library, options)  # its errors belong before the fork
-    profile.unlink(missing_ok=True)
-    status = child.run(
-        program, command, lambda pid: launch.environment(library, options | {"owner_pid": str(pid)})
-    )
+    name, now = launch.file_name(program), int(time.time())
+
+    def own(pid: int) -> Path:
+        return Path(path_pattern.filled(str(profile), pid, name, now))
+
+    def environment(pid: int) -> dict[str, str]:
+        own(pid).unlink(missing_ok=True)
+        path = path_pattern.literal(str(own(pid)))
+        return launch.environment(library, options | {"owner_pid": str(pid), "profile": path})
+
+    pids: list[int] = []
+    status = child.run(program, command, environment, started=pids.append)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
-    recorded = _finish(profile)
+    recorded = _finish(own(pids[0]))
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = units.parse_seconds(text)
+    except ValueError as error:
+        raise launch.LaunchError(f"--for: {error}") from None
+    if seconds < 0.1:
+        raise launch.LaunchError("--for: at least 100ms")
+    return seconds
+
+
 def _attached(
-    control: Path, profile: Path, seconds: float | None, interval: int, has_command: bool
+    pid: int | None, control: Path | None, profile: Path, seconds: float, interval: int
 ) -> int:
     from llamalloc.running import attach
+    from llamalloc.running.control import ControlError
 
-    if has_command:
-        raise launch.LaunchError("--control samples a running program; do not give a program too")
-    if seconds is None:
-        raise launch.LaunchError("--control needs --seconds N, the time to sample")
     try:
-        attach.sample(control, profile, seconds, interval)
-    except attach.ControlError as error:
+        if pid is not None:
+            target = attach.find(pid)
+            name = (attach.PROC / str(pid) / "exe").readlink().name.removesuffix(" (deleted)")
+            profile = Path(path_pattern.filled(str(profile), pid, name, int(time.time())))
+        else:
+            target = attach.Target(0, control, control)
+        attach.sample(target, profile, seconds, interval)
+    except attach.UnreachableError as error:
         _say(str(error))
+        return 3
+    except (attach.AttachError, ControlError) as error:
+        _say(str(error))
+        return 1
+    except OSError as error:
+        _say(f"{profile}: {error.strerror or error}")
         return 1
     return 0 if _finish(profile) else 1
 

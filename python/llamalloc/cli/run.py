@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from llamalloc.formats import path_pattern
 from llamalloc.running import launch, learn_place
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
@@ -85,25 +87,36 @@ def run(
         raise launch.LaunchError(_NO_PROGRAM)
     library = launch.find_library()
     program = launch.checked(command[0])
-    paths = paths_of(model=model, stats=stats, control=control, conf_file=conf_file)
+    name = launch.file_name(program)
+    paths = paths_of(name, model=model, stats=stats, control=control, conf_file=conf_file)
     options = launch.parse_conf(conf) | paths
     options |= {"learn": learn} if learn else {}
     options |= {"segregate": segregate.value} if segregate else {}
     if options.get("learn"):
-        options["learn"] = learn_place.checked(options["learn"], launch.file_name(program))
+        options["learn"] = learn_place.checked(options["learn"], name)
     environment = launch.environment(library, options)
     os.execve(program, command, environment)
 
 
-def paths_of(**files: Path | None) -> dict[str, str]:
+def paths_of(program: str = "", **files: Path | None) -> dict[str, str]:
     """The named files as options, absolute since the program may change its folder.
 
-    Raises LaunchError for a model that is not readable, or a file whose folder does not exist.
+    They may have %p, %e and %t (formats/path_pattern.py); `program` is what %e stands for. Raises
+    LaunchError for a model that is not readable, or a file whose folder does not exist.
     """
     for name, file in files.items():
         if file is not None:
-            _check(name, file)
+            _check_pattern(name, file, program)
     return {name: str(file.absolute()) for name, file in files.items() if file is not None}
+
+
+def _check_pattern(name: str, file: Path, program: str) -> None:
+    try:
+        path = path_pattern.filled(str(file), "4194304", program, int(time.time()))
+    except ValueError as error:
+        raise launch.LaunchError(str(error)) from None
+    if name not in _READ or not path_pattern.is_pattern(str(file)):
+        _check(name, Path(path))
 
 
 def _check(name: str, file: Path) -> None:

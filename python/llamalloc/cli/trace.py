@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from llamalloc.formats import path_pattern
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.trace -- ./server"
@@ -79,14 +81,24 @@ def record(
         raise launch.LaunchError(_NO_PROGRAM)
     from llamalloc.running import child, traces
 
-    path = _writable(output.absolute())
+    pattern = str(_writable(output.absolute()))
     traces.find_tool()
     program = launch.checked(command[0])
     options = launch.parse_conf(conf)
-    traces.environment(path, 0, options)  # its errors belong before the fork
-    for old in (path, *traces.of_children(path)):
-        old.unlink(missing_ok=True)
-    status = child.run(program, command, lambda pid: traces.environment(path, pid, options))
+    traces.environment(Path(pattern), 0, options)  # its errors belong before the fork
+    name, now = launch.file_name(program), int(time.time())
+
+    def own(pid: int) -> Path:
+        return Path(path_pattern.filled(pattern, pid, name, now))
+
+    def environment(pid: int) -> dict[str, str]:
+        for old in (own(pid), *traces.of_children(own(pid))):
+            old.unlink(missing_ok=True)
+        return traces.environment(own(pid), pid, options)
+
+    pids: list[int] = []
+    status = child.run(program, command, environment, started=pids.append)
+    path = own(pids[0])
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
@@ -196,6 +208,10 @@ def _guarded(work: Any) -> int:
 def _writable(path: Path) -> Path:
     from llamalloc.running.traces import LONGEST_PATH
 
+    try:
+        path_pattern.check(str(path))
+    except ValueError as error:
+        raise launch.LaunchError(str(error)) from None
     if len(os.fsencode(path.absolute())) > LONGEST_PATH:
         raise launch.LaunchError(f"{path}: path is longer than {LONGEST_PATH} bytes")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):

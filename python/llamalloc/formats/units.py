@@ -17,6 +17,17 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * _BYTES[match[2]]
 
 
+_SECONDS = {"": 1, "s": 1, "ms": 1e-3, "m": 60, "min": 60, "h": 3600}
+
+
+def parse_seconds(text: str) -> float:
+    """30s, 5m, 1h, 250ms; a bare number is seconds. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip())
+    if match is None or match[2] not in _SECONDS:
+        raise ValueError(f"{text!r} is not a time; write it like 30s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
 def bytes_text(value: float) -> str:
     """A size with three significant figures: 1.5 MiB."""
     for size, unit in _STEPS:

@@ -93,4 +93,5 @@ def _sites(before: live.Look, after: live.Look) -> list[Table | Text]:
     table = Table("call site", "in use", "change", box=None)
     for name, bytes_now, change in rows:
         table.add_row(shortened((name,), readable), size(bytes_now), size(change))
-    return [table]
+    note = [Text(after.sites_note, style="dim")] if after.sites_note else []
+    return [table, *note]

@@ -33,15 +33,17 @@ def run(
     environment: Callable[[int], Mapping[str, str]],
     every: float | None = None,
     tick: Callable[[], None] = lambda: None,
+    started: Callable[[int], None] = lambda pid: None,
 ) -> int:
     """Runs `program` to its end; returns its wait status (os.waitstatus_to_exitcode reads it).
 
-    environment(pid) is the child's; tick() is called about every `every` seconds. Raises OSError
-    where the program cannot be executed.
+    environment(pid) is the child's; tick() is called about every `every` seconds; started(pid) once
+    the program runs. Raises OSError where the program cannot be executed.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         pid = _spawn(program, command, environment, before)
+        started(pid)
         return _attend(pid, every, tick)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

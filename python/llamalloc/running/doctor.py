@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What on this machine, in this process and in a program helps or hinders the allocator.
-
-A finding is one fact, what it means, and what to do. `ok`: nothing to do; `note`: works, with a
-limit worth knowing; `problem`: it will not work, or not do what one came for.
-"""
+"""What on this machine, in this process and in a program helps or hinders the allocator."""
 
 from __future__ import annotations
 
@@ -12,29 +8,17 @@ import os
 import resource
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from llamalloc.formats import elf
-from llamalloc.running import hugepages, launch, learn_place
+from llamalloc.running import doctor_preload, hugepages, launch, learn_place
+from llamalloc.running.doctor_finding import NOTE, OK, PROBLEM, Finding
 from llamalloc.running.procmem import read_text
 
-OK, NOTE, PROBLEM = "ok", "note", "problem"
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
 _MALLOCS = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "Hoard", "mesh")
 _TOOLS = ("jax", "optax", "polars", "safetensors", "google.protobuf", "matplotlib", "rich")
 _UNLIMITED = 1 << 60
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the page; `cure` is empty where there is nothing to do."""
-
-    level: str
-    subject: str
-    found: str
-    meaning: str = ""
-    cure: str = ""
 
 
 def examine(program: str | None = None) -> list[Finding]:
@@ -149,6 +133,7 @@ def _library() -> Iterator[Finding]:
         yield Finding(PROBLEM, "library", "missing", cause, cure)
         return
     yield Finding(OK, "library", str(library))
+    yield from doctor_preload.library_faults(library)
     yield _loads(library)
 
 

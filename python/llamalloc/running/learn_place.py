@@ -15,7 +15,7 @@ import os
 import struct
 from pathlib import Path
 
-from llamalloc.formats import learned_state
+from llamalloc.formats import learned_state, path_pattern
 from llamalloc.running.launch import LaunchError
 
 NOTHING_KEPT = "on"
@@ -40,7 +40,10 @@ def checked(place: str, program: str) -> str:
     if place == NOTHING_KEPT:
         return place
     try:
-        _check(file_of(place, program), program, of_all=program == "" and _is_folder(place))
+        here = path_pattern.filled(place, "%p", program or "%e", "%t")
+        _check(file_of(here, program), program, of_all=program == "" and _is_folder(here))
+    except ValueError as error:
+        raise LaunchError(str(error)) from None
     except OSError as error:
         raise LaunchError(
             f"{place}: {(error.strerror or str(error)).lower()}; {_ANOTHER}"

@@ -17,6 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from llamalloc.formats.units import seconds_text
 from llamalloc.running import charge, published
 from llamalloc.running.procmem import PROC, read_memory, read_text
 
@@ -55,6 +56,7 @@ class Look:
     huge: int | None = None
     charge: int | None = None
     sites: dict[str, int] = field(default_factory=dict)  # bytes in use, by frame name
+    sites_note: str = ""  # since when they are complete, if not since the start
 
     @property
     def coverage(self) -> float | None:
@@ -98,14 +100,15 @@ def _by_pid(pid: int) -> Look:
     except published.PublishedError as error:
         raise LiveError(str(error)) from None
     address = at.text("http")
+    sites, note = _sites(address) if address and shares_network(pid) else ({}, "")
     return Look(
         pid, published.command_of(pid), time.monotonic(), published.figures(at),
         published.groups(at), at.gate, bool(at.number("placement_on")), address,
-        **_of_system(pid), sites=_sites(address) if address and _shares_network(pid) else {},
+        **_of_system(pid), sites=sites, sites_note=note,
     )  # fmt: skip
 
 
-def _shares_network(pid: int) -> bool:
+def shares_network(pid: int) -> bool:
     """Whether an address of the process means the same here; in a container it may not."""
     try:
         return (PROC / str(pid) / "ns/net").samefile(PROC / "self/ns/net")
@@ -115,26 +118,27 @@ def _shares_network(pid: int) -> bool:
 
 def _by_address(address: str) -> Look:
     address = address.removeprefix("http://").rstrip("/")
-    document = json.loads(_get(address, "/stats.json"))
+    document = json.loads(get(address, "/stats.json"))
     pid = document["pid"]
+    sites, note = _sites(address)
     return Look(
         pid, document["command"], time.monotonic(), document["stats"],
         [{**g, "slots": g["allocated"]} for g in document["groups"]],
         document["segregation"], False, address,
         **{"charge": document.get("charge")} | _of_system(pid, document["command"]),
-        sites=_sites(address),
+        sites=sites, sites_note=note,
     )  # fmt: skip
 
 
 def address_of(at: published.Published) -> str:
     """Where a process serves HTTP, if that address means the same here; or ""."""
     address = at.text("http")
-    return address if address and _shares_network(at.pid) else ""
+    return address if address and shares_network(at.pid) else ""
 
 
 def download(address: str, path: str) -> bytes:
     """A page of a process that serves HTTP. Raises LiveError."""
-    return _get(address.removeprefix("http://").rstrip("/"), path)
+    return get(address.removeprefix("http://").rstrip("/"), path)
 
 
 def _of_system(pid: int, command: str | None = None) -> dict[str, int | None]:
@@ -156,16 +160,17 @@ def _charge(pid: int) -> int | None:
     return None
 
 
-def _sites(address: str) -> dict[str, int]:
-    """Bytes in use by call site: the innermost frame that is no library function for memory."""
+def _sites(address: str) -> tuple[dict[str, int], str]:
+    """Bytes in use by call site, the innermost frame that is no library function for memory; and
+    what is missing of them."""
     from google.protobuf.message import DecodeError
 
     from llamalloc.formats.pprof_proto import ProfileMessage
 
     try:
-        data = gzip.decompress(_get(address, "/debug/pprof/heap"))
+        data = gzip.decompress(get(address, "/debug/pprof/heap"))
     except LiveError:
-        return {}  # somebody else's profile is being made
+        return {}, ""  # somebody else's profile is being made
     profile = ProfileMessage()
     try:
         profile.ParseFromString(data)
@@ -179,7 +184,16 @@ def _sites(address: str) -> dict[str, int]:
         stack = [functions[i] for i in sample.location_id]
         site = next((name for name in stack if not _is_library(name)), stack[0] if stack else "?")
         sites[site] = sites.get(site, 0) + sample.value[3]
-    return sites
+    return sites, _what_is_missing([texts[i] for i in profile.comment], profile.duration_nanos)
+
+
+def _what_is_missing(comments: list[str], duration: int) -> str:
+    """In words, from the comment of a heap profile (contracts/profile_format.md)."""
+    if any("since the start" in comment for comment in comments):
+        return ""
+    if any("sampling is off" in comment for comment in comments):
+        return "sampling is off: newer objects are missing"
+    return f"objects older than {seconds_text(duration / 1e9)} are missing"
 
 
 def _is_library(name: str) -> bool:
@@ -206,7 +220,8 @@ def _connection(address: str, timeout: float) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(address, timeout=timeout)
 
 
-def _get(address: str, path: str, timeout: float = 30.0) -> bytes:
+def get(address: str, path: str, timeout: float = 30.0) -> bytes:
+    """The body of a page. Raises LiveError, BusyError where it serves too many others."""
     try:
         with contextlib.closing(_connection(address, timeout)) as connection:
             connection.request("GET", path)

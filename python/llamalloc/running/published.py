@@ -53,6 +53,13 @@ class Published:
     def text(self, name: str) -> str:
         return self.texts.get(name, [""])[0]
 
+    def option(self, name: str) -> int | str | None:
+        """As it holds now; None: the library does not tell."""
+        key = f"o.{name}"
+        if key in self.texts:
+            return self.texts[key][0]
+        return self.numbers[key][0] if key in self.numbers else None
+
     @property
     def gate(self) -> str:
         """What the gate decided, in a sentence; empty if nothing is learned."""

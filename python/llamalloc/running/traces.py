@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from llamalloc.formats import path_pattern
 from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.running import launch
 
@@ -67,7 +68,10 @@ class Recording:
 def environment(path: Path, pid: int, options: Mapping[str, str]) -> dict[str, str]:
     """For the process `pid`, which records into `path`; what it starts, into PATH.PID."""
     env = launch.environment(launch.find_library(TRACE_LIBRARY), options)
-    return env | {"LLAMALLOC_TRACE": str(path), "LLAMALLOC_TRACE_PID": str(pid)}
+    return env | {
+        "LLAMALLOC_TRACE": path_pattern.literal(str(path)),
+        "LLAMALLOC_TRACE_PID": str(pid),
+    }
 
 
 def of_children(path: Path) -> list[Path]:

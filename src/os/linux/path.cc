@@ -2,12 +2,14 @@
 #include "os/path.h"
 
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 
 #include "base/errno_keeper.h"
+#include "base/path_pattern.h"
 
 namespace llamalloc {
 
@@ -32,6 +34,19 @@ void program_name(char* out, size_t room) {
   program_path(path, sizeof(path));
   const char* slash = strrchr(path, '/');
   snprintf(out, room, "%s", slash == nullptr ? path : slash + 1);
+}
+
+int64_t program_start() {
+  static constinit int64_t start = 0;
+  timespec now{};
+  if (start == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0) start = now.tv_sec;
+  return start;
+}
+
+bool path_of_option(const char* pattern, char* out, size_t room) {
+  char program[256] = "";
+  if (strchr(pattern, '%') != nullptr) program_name(program, sizeof(program));
+  return fill_path(pattern, {getpid(), program, program_start()}, out, room);
 }
 
 }  // namespace llamalloc

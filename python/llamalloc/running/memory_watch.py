@@ -6,9 +6,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from lab.memory_group import MemoryGroup
 from llamalloc.running import procmem, residency
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_group import MemoryGroup
 
 PERIOD = 0.05  # seconds
 

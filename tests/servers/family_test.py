@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of many processes: one option serves all of them, and nobody prints a line each."""
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from preload import compile_program, environment, free_port
+
+from llamalloc.running import control, live, published
+
+CHILDREN = 8
+
+
+class Family:
+    """tests/servers/family.cc; `pids` are all its processes, the parent's first."""
+
+    def __init__(self, kind: str, conf: str) -> None:
+        self.process = subprocess.Popen(
+            [compile_program("family"), kind, str(CHILDREN)], env=environment(conf),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        pids = {int(self.process.stdout.readline()) for _ in range(CHILDREN + 1)}
+        self.parent = self.process.pid
+        self.children = sorted(pids - {self.parent})
+
+    def end(self) -> list[str]:
+        """The library's lines on stderr of all, who must have ended well."""
+        _, err = self.process.communicate(timeout=30)
+        assert self.process.returncode == 0, err
+        return [line for line in err.splitlines() if line.startswith("llamalloc:")]
+
+
+@contextlib.contextmanager
+def family(kind: str, conf: str) -> Iterator[Family]:
+    started = Family(kind, conf)
+    try:
+        yield started
+    finally:
+        for pid in (started.parent, *started.children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+        with contextlib.suppress(ValueError):  # it has ended
+            started.process.communicate()
+
+
+def until(look, seconds: float = 20.0):
+    """What `look` returns as soon as it is true and raises nothing."""
+    end = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(control.ControlError, live.LiveError):
+            if found := look():
+                return found
+        assert time.monotonic() < end, "nothing came"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kind", ["fork", "exec"])
+def test_one_address_is_the_parents_and_nobody_complains(kind: str, tmp_path: Path) -> None:
+    port = free_port()
+    conf = f"http:127.0.0.1:{port},control:{tmp_path}/c"
+    with family(kind, conf) as seen:
+        told = live.look(f"127.0.0.1:{port}")
+        assert told.pid == seen.parent
+        assert control.ask(tmp_path / "c", "ping").strip() == f"pid {seen.parent}"
+        shown = {p.pid: p for p in published.processes() if isinstance(p, published.Published)}
+        assert {seen.parent, *seen.children} <= shown.keys()
+        assert shown[seen.parent].text("control") == f"{tmp_path}/c"
+        for pid in seen.children:
+            look = live.look(str(pid))
+            assert look.address == "" and look.stats["allocated"] >= 2_000_000
+            assert shown[pid].text("control") == ""
+        assert seen.end() == []
+
+
+@pytest.mark.parametrize("kind", ["fork", "exec"])
+def test_with_the_pid_in_the_path_each_answers_for_itself(kind: str, tmp_path: Path) -> None:
+    conf = f"http:unix:{tmp_path}/%p.http,control:{tmp_path}/%e.%p.ctl"
+    with family(kind, conf) as seen:
+        for pid in (seen.parent, *seen.children):
+            assert until(lambda pid=pid: live.look(f"unix:{tmp_path}/{pid}.http")).pid == pid
+            socket = tmp_path / f"family.{pid}.ctl"
+            assert until(lambda s=socket: control.ask(s, "ping")).strip() == f"pid {pid}"
+            assert live.look(str(pid)).address == f"unix:{tmp_path}/{pid}.http"
+        assert seen.end() == []
+    assert list(tmp_path.iterdir()) == []  # each took its own away
+
+
+def test_one_line_where_a_stranger_has_the_address(tmp_path: Path) -> None:
+    port = free_port()
+    conf = f"http:127.0.0.1:{port},control:{tmp_path}/c"
+    with family("fork", conf) as stranger, family("exec", conf) as seen:
+        lines = seen.end()
+        assert len(lines) == 2, lines  # of the socket and of the port
+        assert all("another process already listens there" in line for line in lines)
+        assert live.look(f"127.0.0.1:{port}").pid == stranger.parent
+        stranger.end()
+
+
+@pytest.mark.parametrize("kind", ["fork", "exec"])
+def test_files_have_the_names_that_their_paths_say(kind: str, tmp_path: Path) -> None:
+    before = int(time.time())
+    conf = f"stats:{tmp_path}/%e.%t.%p.json,profile:{tmp_path}/%p.100%%.pb.gz,sample_interval:1KiB"
+    with family(kind, conf) as seen:
+        assert seen.end() == []
+    pids = {seen.parent, *seen.children}
+    starts = {}
+    for file in tmp_path.glob("*.json"):
+        program, start, pid, _ = file.name.split(".")
+        assert program == "family" and before <= int(start) <= time.time()
+        assert json.loads(file.read_text())["pid"] == int(pid)
+        starts[int(pid)] = int(start)
+    assert starts.keys() == pids
+    assert kind == "exec" or len(set(starts.values())) == 1
+    profiles = {f.name for f in tmp_path.glob("*.gz")}
+    assert profiles == {f"{pid}.100%.pb.gz" for pid in pids}
+
+
+def test_an_unknown_letter_is_one_clear_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [compile_program("family")], env=environment(f"stats:{tmp_path}/%q.json"), input="",
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1 and "%p is the PID" in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
