@@ -72,7 +72,7 @@ endfunction()
 # then no longer takes std::string for a system header, and sees errors in it (its bug 105329).
 function(llamalloc_precompile_gtest target)
   target_compile_options(${target} PRIVATE
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-array-bounds>)
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
   get_property(first GLOBAL PROPERTY LLAMALLOC_FIRST_TEST)
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
