@@ -55,6 +55,13 @@ struct Options {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
+  // Bytes between samples; `usual`, where the option leaves it open.
+  static constexpr uint64_t kSampleInterval = uint64_t{512} << 10;
+  uint64_t interval(uint64_t usual = kSampleInterval) const {
+    const uint64_t asked = current(sample_interval);
+    return asked == 0 ? usual : asked;
+  }
+
   // What a parser does with a fault: a message without newline, of printable characters, below
   // kLongestWarning bytes. After kMostFaults of one text the rest is not named.
   using Warn = void (*)(const char* message);

@@ -76,11 +76,13 @@ void start_hardening() {
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,
                                     learn ? Learner::kContextsFreely : Learner::kMostContexts);
-  if (predict || profile || learn || observed ||
-      process.hardening.is_on()) {  // hardened: so that a report can name a stack
-    process.profiler.start(process.options.sample_interval, process.system.now());
+  // Hardened: so that a report can name a stack.
+  const bool sample = predict || profile || observed || process.hardening.is_on();
+  if (sample) {
+    process.profiler.start(process.options.interval(), process.system.now());
     process.threads.wake_all();
   }
+  sample_for_learning(sample);
   if (!predict && !profile && !learn) return;
   const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
   const bool working = start_worker();

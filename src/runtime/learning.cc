@@ -24,6 +24,7 @@ constexpr int kTries = 250;
 
 struct Learning {
   LearningRun run;
+  bool samples = false;  // or something else does
   ModuleWatch modules;
   Nanos next_save{};
   char path[kOptionText + 256] = {};  // empty: nothing is kept
@@ -185,8 +186,18 @@ void start_learning() {
   describe_decision();
 }
 
+void sample_for_learning(bool already) {
+  if (learning == nullptr || learning->samples) return;
+  learning->samples =
+      already || learning->run.wants_samples(process.options, process.heap.held_bytes());
+  if (already || !learning->samples) return;
+  process.profiler.start(process.options.interval(LearningRun::kInterval), process.system.now());
+  process.threads.wake_all();
+}
+
 void learn_if_due(Nanos now) {
   if (learning == nullptr) return;
+  sample_for_learning(false);
   if (learning->run.is_round_due(now)) run_round(now);
   step_gate(now);
   if (now < learning->next_save) return;

@@ -16,7 +16,7 @@ namespace llamalloc {
 namespace {
 
 void start_sampling() {
-  process.profiler.start(Options::current(process.options.sample_interval), process.system.now());
+  process.profiler.start(process.options.interval(), process.system.now());
 }
 
 bool act_sampling(const char* on_or_off) {

@@ -31,13 +31,20 @@ void SimLearning::start(Nanos now) {
   started_ = now;
   run_.begin(now);
   engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  engine_.profiler.start(engine_.options.sample_interval, now);
-  engine_.threads.wake_all();
+  sample_if_worth_it(now);
   engine_.placement_on = segregates(engine_.options.segregate.value, false, run_.gate().is_on());
   note(now);
 }
 
+void SimLearning::sample_if_worth_it(Nanos now) {
+  const bool yes = run_.wants_samples(engine_.options, engine_.heap.held_bytes());
+  if (engine_.profiler.on() || !yes) return;
+  engine_.profiler.start(engine_.options.interval(LearningRun::kInterval), now);
+  engine_.threads.wake_all();
+}
+
 void SimLearning::work(Nanos now) {
+  sample_if_worth_it(now);
   if (run_.is_round_due(now)) run_.round(tables(), now);
   const bool on = run_.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes());
   engine_.place_by_lifetime(segregates(engine_.options.segregate.value, false, on),
