@@ -50,8 +50,9 @@ class LearningRun {
   void round(const Tables& tables, Nanos now);
   // Whether objects are to be sampled now, unless something else wants it: from then on for good.
   bool wants_samples(const Options& options, size_t held) const {
-    const bool asked = Options::current(options.sample_interval) != 0 || options.segregate == Segregate::always;
-    return asked || gate_.is_on() || held >= kLeastHeap;
+    const bool asked = Options::current(options.sample_interval) != 0;
+    const bool places = options.segregate == Segregate::always || gate_.is_on();
+    return asked || places || held >= kLeastHeap;
   }
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live);

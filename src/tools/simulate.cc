@@ -111,15 +111,21 @@ int check_learning(Arguments* arguments) {
 
 // 0: go on; else the exit status plus one.
 int parse(int argc, char** argv, Arguments* arguments) {
-  static const option kOptions[] = {
-      {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
-      {"keep", 1, nullptr, 'k'},     {"conf", 1, nullptr, 'f'},
-      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
-      {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
-      {"delay", 1, nullptr, 'd'},
-      {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
-      {"help", 0, nullptr, 'h'},     {}};
+  static const option kOptions[] = {{"policy", 1, nullptr, 'p'},
+                                    {"predictor", 1, nullptr, 'w'},
+                                    {"pace", 1, nullptr, 'c'},
+                                    {"steps", 1, nullptr, 't'},
+                                    {"keep", 1, nullptr, 'k'},
+                                    {"conf", 1, nullptr, 'f'},
+                                    {"learn", 1, nullptr, 'l'},
+                                    {"error", 1, nullptr, 'e'},
+                                    {"seed", 1, nullptr, 's'},
+                                    {"samples", 1, nullptr, 'n'},
+                                    {"delay", 1, nullptr, 'd'},
+                                    {"progress", 0, nullptr, 'g'},
+                                    {"error-objects", 0, nullptr, 'o'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {}};
   uint64_t count = 0;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case 'p':
