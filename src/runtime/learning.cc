@@ -24,7 +24,8 @@ constexpr int kTries = 250;
 
 struct Learning {
   LearningRun run;
-  bool samples = false;  // or something else does
+  bool samples = false;  // has begun to
+  bool shares = false;   // something else wants samples, too, and has begun
   ModuleWatch modules;
   Nanos next_save{};
   char path[kOptionText + 256] = {};  // empty: nothing is kept
@@ -187,11 +188,17 @@ void start_learning() {
 }
 
 void sample_for_learning(bool already) {
-  if (learning == nullptr || learning->samples) return;
-  learning->samples =
-      already || learning->run.wants_samples(process.options, process.heap.held_bytes());
-  if (already || !learning->samples) return;
-  process.profiler.start(process.options.interval(LearningRun::kInterval), process.system.now());
+  if (learning == nullptr) return;
+  learning->shares = learning->shares || already;
+  if (learning->shares) return;
+  const bool begins =
+      !learning->samples && learning->run.wants_samples(process.options, process.heap.held_bytes());
+  learning->samples = learning->samples || begins;
+  const uint64_t interval = learning->run.interval(process.options);
+  const bool changes =
+      learning->samples && process.profiler.on() && process.profiler.interval() != interval;
+  if (!begins && !changes) return;
+  process.profiler.start(interval, process.system.now());
   process.threads.wake_all();
 }
 

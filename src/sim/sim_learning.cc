@@ -37,9 +37,12 @@ void SimLearning::start(Nanos now) {
 }
 
 void SimLearning::sample_if_worth_it(Nanos now) {
-  const bool yes = run_.wants_samples(engine_.options, engine_.heap.held_bytes());
-  if (engine_.profiler.on() || !yes) return;
-  engine_.profiler.start(engine_.options.interval(LearningRun::kInterval), now);
+  Profiler& profiler = engine_.profiler;
+  const bool on = profiler.on();
+  if (!on && !run_.wants_samples(engine_.options, engine_.heap.held_bytes())) return;
+  const uint64_t interval = run_.interval(engine_.options);
+  if (on && profiler.interval() == interval) return;
+  profiler.start(interval, now);
   engine_.threads.wake_all();
 }
 
