@@ -13,14 +13,16 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
 PAPER_ARGS ?=
+LIVE_ARGS ?=
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 STRESS_MINUTES ?= 30
 STRESS_NAMES ?=
 THP ?= always
 
-.PHONY: help setup build wheel demo bench agreement paper test test-thp test-cpp test-sanitized \
-  test-python checks lint format docs sanitize fuzz stress clean distclean
+.PHONY: help setup build wheel demo bench agreement live-proof paper test test-thp test-cpp \
+  test-sanitized test-python test-browser checks lint format docs sanitize fuzz stress clean \
+  distclean
 
 help:
 	@echo "llamalloc: a malloc that learns how long objects live"
@@ -36,9 +38,12 @@ help:
 	@echo "  make setup     only the installation: Debian packages and .venv"
 	@echo "  make checks    layers, symbols, headers, text, generated documents, format, lint"
 	@echo "  make test-cpp  C++ tests of the check build;  make test-python  the Python tests"
+	@echo "  make test-browser   the heap map in Chromium (a large package, not part of make test)"
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
+	@echo "  make live-proof  Prometheus, pprof and harmful clients look at loaded servers (6 minutes;"
+	@echo "                 LIVE_ARGS=\"--help\" the choices)"
 	@echo "  make paper     the tables and figures of ASPLOS 2020, docs/paper.md (up to an hour)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"
 	@echo "  make format    format C++ and Python in place;  make docs  regenerate docs/*.md tables"
@@ -57,9 +62,11 @@ $(STAMPS)/demo: GROUPS := build demo
 $(STAMPS)/test: GROUPS := build demo test
 $(STAMPS)/bench: GROUPS := build bench
 $(STAMPS)/agreement: GROUPS := build agreement
+$(STAMPS)/browser: GROUPS := build browser
+$(STAMPS)/live: GROUPS := build live
 $(STAMPS)/paper: GROUPS := build bench workloads
 $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/agreement \
-  $(STAMPS)/paper: scripts/setup.sh
+  $(STAMPS)/paper $(STAMPS)/browser $(STAMPS)/live: scripts/setup.sh
 	@scripts/setup.sh packages $(GROUPS)
 	@mkdir -p $(STAMPS) && touch $(GROUPS:%=$(STAMPS)/%)
 
@@ -92,6 +99,10 @@ bench: $(STAMPS)/bench build
 agreement: $(STAMPS)/agreement build
 	@$(PYTHON) -m lab.agreement
 
+live-proof: $(STAMPS)/live build
+	$(call cmake_build,release,--target live_load)
+	@$(PYTHON) -m lab.live $(LIVE_ARGS)
+
 paper: $(STAMPS)/paper build
 	@scripts/setup.sh tensorflow
 	$(call cmake_build,release,--target malloc_bench evaluator_bench)
@@ -113,7 +124,11 @@ test-cpp: ctest-debug
 test-sanitized: ctest-sanitize
 
 test-python: $(STAMPS)/test build
-	@$(PYTHON) -m pytest python/tests tests
+	@$(PYTHON) -m pytest python/tests tests --ignore=tests/browser
+
+# The heap map in a real browser: Chromium is large, so it is no part of `test`.
+test-browser: $(STAMPS)/browser build
+	@$(PYTHON) -m pytest tests/browser
 
 sanitize: ctest-sanitize ctest-tsan
 

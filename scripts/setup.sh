@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a make target needs on Debian 12, and nothing that is already there.
 #
-#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, bench, agreement,
-#                                        workloads
+#   scripts/setup.sh packages GROUP...   Debian packages: build, demo, test, browser, live,
+#                                        bench, agreement, workloads
 #   scripts/setup.sh python              .venv with the package llamalloc, editable
 #   scripts/setup.sh tensorflow          TensorFlow in a Python environment of its own (1.6 GB)
 #   scripts/setup.sh list GROUP...       the packages that are missing, one line
@@ -42,6 +42,11 @@ test|golang-go|go|builds the public pprof tool that opens our profiles
 test|graphviz|dot|pprof -svg
 test|valgrind|valgrind|counts instructions of the fast path
 test|strace|strace|sees what the library opens
+browser|chromium|chromium|opens the heap map
+live|prometheus|prometheus|scrapes a loaded server; promtool checks the metrics
+live|redis-server|-|the server under load
+live|redis-tools|-|loads it
+live|golang-go|go|go tool pprof opens the profiles
 bench|redis-server|-|measured end to end
 bench|redis-tools|-|loads it
 bench|clang-19|-|measured end to end
@@ -142,6 +147,7 @@ disable_services() {  # package...: not started at the next boot either
   for package in "$@"; do
     case $package in
       redis-server) as_root systemctl disable -q redis-server || true ;;
+      prometheus) as_root systemctl disable -q prometheus || true ;;
       nginx-light) as_root systemctl disable -q nginx || true ;;
     esac
   done

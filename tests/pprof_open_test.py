@@ -125,7 +125,7 @@ def test_tags_have_keys_and_units(view):
     keys = set(re.findall(r"^ *(\w+): Total", tags, re.MULTILINE))
     assert keys == {
         "bytes", "sampled", "avg_lifetime", "stddev_lifetime", "min_lifetime", "max_lifetime",
-        "same_thread", "same_cpu", "lifetimes", "censored_ages",
+        "same_thread", "same_cpu", "lifetimes", "censored_ages", "peak_bytes", "live",
     }  # fmt: skip
     # Lifetimes 1, 2 and 4 ms: mean 7/3 ms, standard deviation sqrt(14/9) ms.
     assert re.search(r"avg_lifetime: .*\n(.*\n)*? +8\.0 \(.*\): 2\.33ms", tags)

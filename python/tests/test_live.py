@@ -15,6 +15,7 @@ import pytest
 from llamalloc.running import live, published
 
 STATS = json.dumps({"pid": 0, "command": "x", "stats": {}, "groups": [], "segregation": ""})
+EMPTY = gzip.compress(b"")
 
 
 @contextmanager
@@ -58,6 +59,13 @@ def test_a_wrong_answer_is_one_error(stats: bytes, heap: bytes) -> None:
 def test_a_wrong_address_is_one_error(address: str) -> None:
     with pytest.raises(live.LiveError):
         live.look(address)
+
+
+def test_the_charge_is_what_the_server_says_where_the_system_does_not() -> None:
+    document = json.loads(STATS) | {"charge": 12345}
+    pages = {"/stats.json": json.dumps(document).encode(), "/debug/pprof/heap": EMPTY}
+    with serving(pages) as address:
+        assert live.look(address).charge == 12345
 
 
 def test_a_busy_server_is_told_from_a_wrong_one() -> None:

@@ -145,6 +145,10 @@ void Engine::count_prediction(size_t size, const Placement::Choice& choice, bool
                static_cast<uint64_t>(sample_weight(size, interval)));
 }
 
+double Engine::weight_of_sample(size_t size, bool first) const {
+  return first ? 1 : sample_weight(size, static_cast<double>(profiler.interval()));
+}
+
 void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
                            const Placement::Choice& choice, bool first) {
   cache->busy = 1;
@@ -152,14 +156,16 @@ void Engine::record_sample(ThreadCache* cache, const void* p, const Request& req
   world.trace_stack(request.site, &trace);
   if (trace.truncated) counters.add(Stat::stacks_truncated);
   count_prediction(request.size, choice, first);
-  profiler.on_alloc(p, request.size, trace, choice.key, choice.lifetime, system.now(),
-                    cache->thread_id, world.processor(), cache->tag, first);
+  if (profiler.on_alloc(p, request.size, trace, choice.key, choice.lifetime, system.now(),
+                        cache->thread_id, world.processor(), cache->tag, first))
+    world.note_sample(p, request.size, weight_of_sample(request.size, first));
   cache->busy = 0;
 }
 
 void Engine::note_sampled_free(ThreadCache* cache, const void* p) {
   const uint32_t thread = cache ? cache->thread_id : 0;
   const auto freed = profiler.on_free(p, system.now(), thread, world.processor());
+  if (freed.found) world.note_sample_end(p);
   if (freed.found && freed.context_key != 0)
     placement.observe(freed.context_key, freed.predicted, freed.lifetime);
 }
@@ -210,10 +216,14 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
 
 // A sample dies with its age where the system moved it to.
 [[gnu::cold, gnu::noinline]] void* Engine::resize_sampled(Span* span, size_t size) {
+  const size_t old_size = span->object_size();
+  world.note_sample_end(span->base);
   profiler.on_leave(span->base, span);
   void* resized = heap.resize(span, size);
   profiler.on_arrive(span, span->base);
   if (resized != nullptr) profiler.on_resize(resized, size);
+  const size_t now = resized != nullptr ? size : old_size;
+  world.note_sample(span->base, now, weight_of_sample(now, false));
   return resized;
 }
 

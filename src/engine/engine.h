@@ -162,6 +162,8 @@ class Engine {
   void record_sample(ThreadCache* cache, const void* p, const Request& request,
                      const Placement::Choice& choice, bool first);
   void count_prediction(size_t size, const Placement::Choice& choice, bool first);
+  // How many objects it stands for.
+  double weight_of_sample(size_t size, bool first) const;
   void note_sampled_free(ThreadCache* cache, const void* p);
   void give(ThreadCache* cache, void* p, Span* span);
   void* put_slot(ThreadCache* cache, int bin, void* p);

@@ -25,6 +25,10 @@ class World {
   virtual bool may_issue_barrier() = 0;
   virtual bool issue_barrier() = 0;
 
+  // A sampled object that stands for `weight` objects, and its end.
+  virtual void note_sample(const void*, size_t, double /*weight*/) {}
+  virtual void note_sample_end(const void*) {}
+
   // Wakes the worker: there is memory to return. The second: only caches of threads that may go
   // idle, so the worker need not come at once.
   virtual void want_worker() = 0;

@@ -170,7 +170,8 @@ Span* Heap::new_span(int bin_index) {
   const SpanShape room = shape_of_bin(bin_index);
   const int words = (room.slots + 63) / 64;
   const Blocks blocks{room.blocks};
-  const PageHeap::Place place = take_blocks(group_of_bin(bin_index), blocks, 1);
+  const PageHeap::Place place =
+      take_blocks(group_of_bin(bin_index), blocks, 1, grain_of(shape.size));
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->base = place.start();
@@ -207,11 +208,12 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 // ----- Blocks -----
 
 // What is free but kept helps out only where the system has no memory: it is not to shape the heap.
-PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment) {
-  PageHeap::Place place = pages_.take(group, blocks, alignment);
+PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain) {
+  PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
-    place = pages_.take(group, blocks, alignment);
-  if (place.page == nullptr && drain_parked() != 0) place = pages_.take(group, blocks, alignment);
+    place = pages_.take(group, blocks, alignment, grain);
+  if (place.page == nullptr && drain_parked() != 0)
+    place = pages_.take(group, blocks, alignment, grain);
   return place;
 }
 
@@ -257,7 +259,7 @@ Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool s
 }
 
 Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
-  const PageHeap::Place place = take_blocks(group, blocks, alignment);
+  const PageHeap::Place place = take_blocks(group, blocks, alignment, grain_of(blocks.bytes()));
   return place.page ? run_at(place, blocks, group) : nullptr;
 }
 
@@ -278,9 +280,9 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   const Blocks blocks = Blocks::covering(bytes);
   const Blocks room{2 * blocks.n};
-  const PageHeap::Place place = bytes <= kRunMax / 2
-                                    ? pages_.take_in_use(group, room, std::bit_ceil(room.n))
-                                    : PageHeap::Place{};
+  const PageHeap::Place place =
+      bytes <= kRunMax / 2 ? pages_.take_in_use(group, room, std::bit_ceil(room.n), grain_of(bytes))
+                           : PageHeap::Place{};
   if (place.page == nullptr) return allocate(bytes, 1, group, false);
   Span* span = run_at(place, room, group);
   span->sampled = false;

@@ -233,6 +233,20 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
+  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
+  template <typename F>
+  void for_each_span(const HugePage& page, F&& f) const {
+    for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
+      const Span* span = map_.find_any(page.base + block * kBlockSize);
+      uint32_t blocks = 1;
+      if (span != nullptr) {
+        blocks = span->kind == SpanKind::slots ? shape_of_bin(span->bin).blocks
+                                               : Blocks::covering(span->bytes).n;
+        f(*span);
+      }
+      block = page.used.next(block + blocks, true);
+    }
+  }
 
   // f(Lock&) for every lock, in the order in which they may be taken.
   template <typename F>
@@ -254,20 +268,6 @@ class Heap {
   bool is_consistent();
 
  private:
-  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
-  template <typename F>
-  void for_each_span(const HugePage& page, F&& f) const {
-    for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
-      const Span* span = map_.find_any(page.base + block * kBlockSize);
-      uint32_t blocks = 1;
-      if (span != nullptr) {
-        blocks = span->kind == SpanKind::slots ? shape_of_bin(span->bin).blocks
-                                               : Blocks::covering(span->bytes).n;
-        f(*span);
-      }
-      block = page.used.next(block + blocks, true);
-    }
-  }
   size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
@@ -282,10 +282,11 @@ class Heap {
   size_t take_from_bin(int bin, void** out, size_t n);
   // After each growth, without a lock.
   void settle() {
-    if (pages_.has_grown() | direct_.has_grown()) give_back_for_growth();
+    const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it
+    if (pages || direct) give_back_for_growth();
   }
   void give_back_for_growth();
-  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment);
+  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
 
   PageSource& system_;
   MetadataArena& arena_;

@@ -24,7 +24,10 @@ struct MemoryLimits {
   uint32_t unreadable = 0;  // files that are there, but cannot be read or hold no number
 };
 
-// root: a folder that stands for /, for tests.
+// root: a folder that stands for /, for tests; here and below.
 MemoryLimits read_memory_limits(const char* root = "");
+// What the process's own group is charged for: its usage less the page cache of files; memory that
+// is shared counts. SIZE_MAX: not known, or it is the group of the whole system.
+size_t read_memory_charge(const char* root = "");
 
 }  // namespace llamalloc

@@ -87,6 +87,8 @@ struct HugePage {
   HugePage* neighbour = nullptr;
 
   const char* address() const { return base; }
+  // Of its address, among all 2 MiB of address space.
+  uintptr_t number() const { return reinterpret_cast<uintptr_t>(base) / kHugePageSize; }
   // Blocks that have, or may have, memory behind them.
   uint32_t backed_blocks() const {
     return !backed ? 0 : broken ? dirty.count() : static_cast<uint32_t>(kBlocksPerHugePage);

@@ -16,8 +16,26 @@ PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
   return place;
 }
 
-PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment) {
-  Place place = take_in(group, PageKind::native, blocks, alignment);
+// Pages of the group itself.
+PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alignment,
+                                   Grain grain) {
+  Place place;
+  const bool coarse = grain == Grain::coarse && group == PageGroup::unknown;
+  if (coarse) place = take_in(group, PageKind::coarse, blocks, alignment);
+  if (place.page != nullptr || (coarse && set_of(group, PageKind::native).pages() > kSharedPages))
+    return place;
+  return take_in(group, PageKind::native, blocks, alignment);
+}
+
+PageKind PageHeap::kind_of_new(PageGroup group, Grain grain) {
+  const bool coarse = grain == Grain::coarse && group == PageGroup::unknown &&
+                      set_of(group, PageKind::native).pages() >= kSharedPages;
+  return coarse ? PageKind::coarse : PageKind::native;
+}
+
+PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment,
+                                      Grain grain) {
+  Place place = take_own(group, blocks, alignment, grain);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   const bool fills =
@@ -45,14 +63,14 @@ bool PageHeap::is_small_with_holes() const {
   return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
 }
 
-PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks) {
+PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {
   if (!has_empty() && !may_grow(kHugePageSize)) return {};
   HugePage* page = pool_.acquire();
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
-  PageSet& set = set_of(group, PageKind::native);
+  PageSet& set = set_of(group, kind_of_new(group, grain));
   LockGuard guard(set.lock());
   const Place place = set.take_first(page, blocks);
   demand_.change(place.newly_backed, blocks.n, page->opened);

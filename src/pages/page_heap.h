@@ -6,10 +6,10 @@
 //   break_idle        the free blocks of sparse pages go back to the system (broken_pages.cc)
 //   release           empty pages go back to the system
 //
-//   sets[group] { native, promoted } --huge page--> pool --> system
+//   sets[group] { native, promoted, coarse } --huge page--> pool --> system
 //
 // Blocks come from the first of these that has room (docs/heap_policy.md):
-//   1. pages of the group
+//   1. pages of the group; in `unknown`, what is coarse has pages of its own (Grain)
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. `permanent` may always use
@@ -28,8 +28,18 @@
 
 namespace llamalloc {
 
-enum class PageKind : uint8_t { native, promoted };
-inline constexpr int kPageKinds = 2;
+enum class PageKind : uint8_t { native, promoted, coarse };
+inline constexpr int kPageKinds = 3;
+// What blocks are for. Coarse: slots or runs above kFineMax bytes, mostly buffers. They leave
+// together, unless one fine object stays among them (docs/heap_policy.md, H7).
+enum class Grain : uint8_t { fine, coarse };
+inline constexpr size_t kFineMax = size_t{16} << 10;
+constexpr Grain grain_of(size_t bytes) {
+  return bytes <= kFineMax ? Grain::fine : Grain::coarse;
+}
+// Up to so many pages of fine objects, coarse ones lie among them: pages of their own would cost
+// more than they save.
+inline constexpr uint32_t kSharedPages = 8;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 
@@ -81,12 +91,12 @@ class PageHeap {
   void count_splits(bool yes) { split_watch_.may_count(yes); }
 
   // Blocks for the group, at a multiple of `alignment` blocks; a null page: no memory.
-  Place take(PageGroup group, Blocks blocks, uint32_t alignment) {
-    const Place place = take_in_use(group, blocks, alignment);
-    return place.page != nullptr ? place : take_new(group, blocks);
+  Place take(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain = Grain::fine) {
+    const Place place = take_in_use(group, blocks, alignment, grain);
+    return place.page != nullptr ? place : take_new(group, blocks, grain);
   }
   // The same, but only from pages in use; a null page: none has room.
-  Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment);
+  Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain = Grain::fine);
   void give(HugePage* page, const char* start, Blocks blocks);
   // Extends an allocation from `have` to `want` blocks; false: the next blocks are not free.
   bool extend(HugePage* page, const char* start, Blocks have, Blocks want);
@@ -201,7 +211,9 @@ class PageHeap {
   Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
-  Place take_new(PageGroup group, Blocks blocks);
+  Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
+  PageKind kind_of_new(PageGroup group, Grain grain);
+  Place take_new(PageGroup group, Blocks blocks, Grain grain);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   bool part(HugePage* page, const BlockBits& rest);
   void leave_whole(HugePage* page, const BlockBits& rest);

@@ -58,9 +58,10 @@ class Run {
     const auto group = static_cast<PageGroup>(input_.below(kPageGroups));
     const Blocks blocks{2 + input_.below(kBlocksPerHugePage - 1)};
     const uint32_t alignment = 1u << input_.below(8);
+    const Grain grain = input_.flag() ? Grain::coarse : Grain::fine;
     if (held_.size() == kMostHeld) return;
-    const PageHeap::Place place = may_open ? pages_.take(group, blocks, alignment)
-                                           : pages_.take_in_use(group, blocks, alignment);
+    const PageHeap::Place place = may_open ? pages_.take(group, blocks, alignment, grain)
+                                           : pages_.take_in_use(group, blocks, alignment, grain);
     if (place.page == nullptr) return;
     CHECK_EQ(place.first % alignment, 0u);
     CHECK(place.page->group == group || place.page->group > group ||

@@ -26,8 +26,8 @@ struct Held {
 
 class PageHeapTest : public testing::Test {
  protected:
-  Held take(PageGroup group, uint32_t n, uint32_t alignment = 1) {
-    const PageHeap::Place place = pages_.take(group, {n}, alignment);
+  Held take(PageGroup group, uint32_t n, uint32_t alignment = 1, Grain grain = Grain::fine) {
+    const PageHeap::Place place = pages_.take(group, {n}, alignment, grain);
     return place.page != nullptr ? Held{place.page, place.start(), {n}} : Held{};
   }
   void give(const Held& held) { pages_.give(held.page, held.start, held.blocks); }
@@ -114,6 +114,37 @@ TEST_F(PageHeapTest, CountsHolesWhateverMakesThem) {
   EXPECT_FALSE(shares(PageGroup::transient)) << "no more than a half";
   pages_.give(growing.page, growing.start + kAll / 4 * kBlockSize, {kAll / 4});
   EXPECT_TRUE(shares(PageGroup::transient));
+}
+
+// Buffers and small objects alternate; when the buffers go, their pages are empty.
+TEST_F(PageHeapTest, CoarseBlocksHavePagesOfTheirOwnInUnknown) {
+  std::vector<Held> buffers;
+  constexpr uint32_t kEach = 60;  // pages of either
+  for (uint32_t i = 0; i < 4 * kEach; ++i) {
+    take(PageGroup::unknown, kAll / 4);
+    buffers.push_back(take(PageGroup::unknown, kAll / 4, 1, Grain::coarse));
+  }
+  for (const Held& held : buffers) give(held);
+  EXPECT_LE(pages_.in_use(), kEach * 5 / 4);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+// A known lifetime says more than a size.
+TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
+  std::vector<Held> held;
+  for (uint32_t i = 0; i < 20; ++i) held.push_back(take(PageGroup::session, kAll - 8));
+  EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, held[0].page);
+}
+
+TEST_F(PageHeapTest, CoarseBlocksLieAmongFewFineOnes) {
+  const Held fine = take(PageGroup::unknown, 2);
+  EXPECT_EQ(take(PageGroup::unknown, 8, 1, Grain::coarse).page, fine.page);
+  std::vector<Held> buffers;
+  for (uint32_t i = 0; i < 4 * kSharedPages; ++i)
+    buffers.push_back(take(PageGroup::unknown, kHalf, 1, Grain::coarse));
+  for (const Held& held : buffers) give(held);
+  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, fine.page)
+      << "their holes stay open to buffers";
 }
 
 // What stays may lie with what is not known; that pins nothing that would have become free.

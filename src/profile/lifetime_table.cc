@@ -119,6 +119,7 @@ uint32_t LifetimeTable::intern(uint32_t stack, uint64_t bucket, uint32_t tag) {
 
 bool LifetimeTable::record(uint32_t context, const Death& death, Nanos died) {
   LockGuard guard(lock_);
+  history_.change(arena_, context, -death.weight * static_cast<double>(death.size), died);
   if (!fresh(context).add(arena_, death)) return false;
   recent_.add({died, death.lifetime, death.weight, death.size, context, death.same_thread,
                death.same_cpu, death.first});
@@ -130,9 +131,25 @@ bool LifetimeTable::keep_recent_deaths() {
   return recent_.open(arena_);
 }
 
+void LifetimeTable::live_changed(uint32_t context, double bytes, Nanos now) {
+  if (!follows_live_.load(std::memory_order_relaxed)) return;
+  LockGuard guard(lock_);
+  history_.change(arena_, context, bytes, now);
+}
+
+void LifetimeTable::add_live(uint32_t context, double bytes, Nanos now) {
+  history_.change(arena_, context, bytes, now);
+}
+
+bool LifetimeTable::start_history() {
+  follows_live_.store(history_.start(arena_), std::memory_order_relaxed);
+  return history_.is_on();
+}
+
 void LifetimeTable::clear() {
   LockGuard guard(lock_);
   recent_.clear();
+  history_.clear();
   ++epoch_;
 }
 
@@ -148,7 +165,7 @@ bool LifetimeTable::is_consistent() {
   LockGuard guard(lock_);
   for (uint32_t i = 0; i < rows_.size(); ++i)
     if (!rows_[i].is_consistent()) return false;
-  return true;
+  return history_.is_consistent();
 }
 
 }  // namespace llamalloc

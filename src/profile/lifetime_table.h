@@ -8,6 +8,7 @@
 // else copy each page of the table.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/lifetime_class.h"
@@ -17,6 +18,7 @@
 #include "profile/chunked_array.h"
 #include "profile/id_index.h"
 #include "profile/lifetime_histogram.h"
+#include "profile/live_history.h"
 #include "profile/recent_deaths.h"
 
 namespace llamalloc {
@@ -77,6 +79,13 @@ class LifetimeTable {
   // From now on. False: no memory.
   bool keep_recent_deaths();
   const RecentDeaths& recent() const REQUIRES(lock_) { return recent_; }
+  // The live bytes of a context change; record() takes those of the dead away by itself.
+  // Without a time: at that of the last change.
+  void live_changed(uint32_t context, double bytes, Nanos now = {0});
+  // Follows live bytes from now on. False: no memory.
+  bool start_history() REQUIRES(lock_);
+  void add_live(uint32_t context, double bytes, Nanos now) REQUIRES(lock_);
+  const LiveHistory& history() const REQUIRES(lock_) { return history_; }
   void clear();
 
   uint32_t size() const { return rows_.size(); }
@@ -108,6 +117,8 @@ class LifetimeTable {
   uint32_t epoch_ GUARDED_BY(lock_) = 0;
   IdIndex index_ GUARDED_BY(lock_);
   RecentDeaths recent_ GUARDED_BY(lock_);
+  LiveHistory history_ GUARDED_BY(lock_);
+  std::atomic<bool> follows_live_{false};
   // 2 Mi contexts. What a context is, is read without the lock.
   ChunkedArray<LifetimeStats, 8, 8192> rows_ WRITTEN_UNDER(lock_);
 };

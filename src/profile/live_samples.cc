@@ -7,10 +7,12 @@
 
 namespace llamalloc {
 
-bool LiveSamples::insert(const LiveSample& sample) {
+bool LiveSamples::insert(const LiveSample& sample, LiveSample* replaced) {
   DCHECK(sample.address != 0);
   Shard& shard = shard_of(sample.address);
   LockGuard guard(shard.lock);
+  const uint32_t known = find(shard, sample.address);
+  if (known != kAbsent && replaced != nullptr) *replaced = shard.slots[known];
   return put(shard, sample);
 }
 
@@ -21,13 +23,6 @@ bool LiveSamples::put(Shard& shard, const LiveSample& sample) {
   place(shard, sample);
   ++shard.used;
   return true;
-}
-
-bool LiveSamples::resize(uintptr_t address, size_t new_size) {
-  return with_sample(address, [&](Shard& shard, uint32_t i) {
-    shard.lock.assert_held();
-    shard.slots[i].size = new_size;
-  });
 }
 
 bool LiveSamples::move(uintptr_t from, uintptr_t to) NO_THREAD_SAFETY_ANALYSIS {

@@ -31,6 +31,8 @@ struct LiveSample {
   uint32_t cpu;
   LifetimeClass predicted;
   bool first = false;  // of its context: taken beside the countdown (Engine::is_first)
+
+  double bytes() const { return weight * static_cast<double>(size); }  // that it stands for
 };
 
 class LiveSamples {
@@ -40,7 +42,7 @@ class LiveSamples {
   constexpr explicit LiveSamples(MetadataArena& arena) : arena_(arena) {}
 
   // Replaces a sample of the same address (whose free was never seen). False: no memory.
-  bool insert(const LiveSample& sample);
+  bool insert(const LiveSample& sample, LiveSample* replaced = nullptr);
 
   // Removes the sample of the address, if there is one, and calls ended(sample) while the shard is
   // locked: nobody who locks all shards sees it neither alive nor dead.
@@ -63,8 +65,18 @@ class LiveSamples {
     });
   }
 
-  // False: the address is not sampled.
-  bool resize(uintptr_t address, size_t new_size);
+  // False: the address is not sampled. Otherwise f(sample as it was), under the shard's lock.
+  template <typename F>
+  bool resize(uintptr_t address, size_t new_size, F&& f) {
+    return with_sample(address, [&](Shard& shard, uint32_t i) {
+      shard.lock.assert_held();
+      f(shard.slots[i]);
+      shard.slots[i].size = new_size;
+    });
+  }
+  bool resize(uintptr_t address, size_t new_size) {
+    return resize(address, new_size, [](const LiveSample&) {});
+  }
 
   // The sample of `from` is that of `to` from now on; whoever locks all shards meanwhile sees it at
   // one of the two. False: `from` is not sampled, or there is no memory and the sample is gone.

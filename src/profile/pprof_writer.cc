@@ -100,6 +100,8 @@ bool PprofWriter::write(const Header& header, const Snapshot& snapshot) {
   header_ = header;
   next_before_ = header.before == nullptr ? nullptr : header.before->survivors;
   write_header(header);
+  const bool whole = header.kind == ProfileKind::lifetimes && header.before == nullptr;
+  if (whole && snapshot.point_count != 0) write_history(snapshot);
   write_samples(snapshot);
   if (!name_frames()) return false;
   order_modules();
@@ -135,7 +137,34 @@ void PprofWriter::write_header(const Header& header) {
   if (header.kind == ProfileKind::lifetimes)
     proto_.number(kComment, strings_.id(header.at_exit ? "llamalloc-profile 1 exit=1"
                                                        : "llamalloc-profile 1 exit=0"));
+  if (header.program != nullptr && header.kind == ProfileKind::lifetimes) {
+    const int length = snprintf(name_, 300, "llamalloc-program %s", header.program);
+    const size_t n = std::min(static_cast<size_t>(length), size_t{299});
+    make_printable(name_, n);
+    proto_.number(kComment, strings_.id(name_, n));
+  }
   proto_.number(kDefaultSampleType, strings_.id(kind.preset));
+}
+
+void PprofWriter::write_history(const Snapshot& snapshot) {
+  next_share_ = snapshot.shares;
+  const auto since = [&](Nanos at) {
+    return static_cast<long long>(at < header_.began ? 0 : (at - header_.began).n);
+  };
+  const auto bytes = [](double n) { return static_cast<long long>(rounded(n)); };
+  int length = snprintf(name_, sizeof(name_), "llamalloc-peak %lld:%lld", since(snapshot.peak_at),
+                        bytes(snapshot.peak));
+  proto_.number(kComment, strings_.id(name_, static_cast<size_t>(length)));
+  constexpr size_t kLongest = sizeof(" 9223372036854775807:9223372036854775807");
+  static_assert(sizeof(name_) > 64 + (LiveHistory::kPoints + 1) * kLongest);
+  constexpr char kTimeline[] = "llamalloc-timeline";
+  length = sizeof(kTimeline) - 1;
+  memcpy(name_, kTimeline, sizeof(kTimeline));
+  for (uint32_t i = 0; i < snapshot.point_count; ++i) {
+    const LivePoint& point = snapshot.points[i];
+    length += snprintf(name_ + length, kLongest, " %lld:%lld", since(point.at), bytes(point.total));
+  }
+  proto_.number(kComment, strings_.id(name_, static_cast<size_t>(length)));
 }
 
 void PprofWriter::write_value_type(uint32_t field, const char* type, const char* unit) {
@@ -159,7 +188,7 @@ void PprofWriter::write_samples(const Snapshot& snapshot) {
             ? rounded(totals.dead.count + totals.alive.count - totals.before.count) == 0
             : snapshot.contexts[i].count + count == 0;
     if (nothing || (header_.kind == ProfileKind::pinned && count == 0)) continue;
-    write_sample(snapshot.contexts[i], first, count, totals);
+    write_sample(snapshot, i, first, count, totals);
     flush_if(kFlushAt);
   }
 }
@@ -189,8 +218,9 @@ PprofWriter::Values PprofWriter::allocated_before(uint32_t context) {
   return totals.dead + totals.alive;
 }
 
-void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count,
-                               const Totals& totals) {
+void PprofWriter::write_sample(const Snapshot& snapshot, uint32_t context, const Survivor* alive,
+                               size_t alive_count, const Totals& totals) {
+  const LifetimeStats& dead = snapshot.contexts[context];
   uint32_t ages[kLifetimeBuckets] = {};
   for (const Survivor* s = alive; s != alive + alive_count; ++s) ++ages[lifetime_bucket(s->age)];
   const auto sample = proto_.open(kSample);
@@ -205,7 +235,23 @@ void PprofWriter::write_sample(const LifetimeStats& dead, const Survivor* alive,
   if (dead.tag != 0) text_label("tag", tags_.text(dead.tag), strlen(tags_.text(dead.tag)));
   if (dead.count != 0) write_dead_labels(dead);
   if (alive_count != 0) histogram_label("censored_ages", [&](int b) { return ages[b]; });
+  if (next_share_ != nullptr) write_live(snapshot, context);
   proto_.close(sample);
+}
+
+// Contexts come in ascending order.
+void PprofWriter::write_live(const Snapshot& snapshot, uint32_t context) {
+  const int64_t at_peak = rounded(snapshot.at_peak[context]);
+  if (at_peak != 0) label("peak_bytes", static_cast<uint64_t>(at_peak), "bytes");
+  const LiveShare* const end = snapshot.shares + snapshot.share_count;
+  while (next_share_ != end && next_share_->context < context) ++next_share_;
+  int length = 0;
+  constexpr size_t kLongest = sizeof(" 255:9223372036854775807");
+  static_assert(sizeof(name_) > (LiveHistory::kPoints + 1) * kLongest);
+  for (; next_share_ != end && next_share_->context == context; ++next_share_)
+    length += snprintf(name_ + length, kLongest, "%s%u:%lld", length == 0 ? "" : " ",
+                       next_share_->point, static_cast<long long>(rounded(next_share_->bytes)));
+  if (length != 0) text_label("live", name_, static_cast<size_t>(length));
 }
 
 void PprofWriter::write_locations(uint32_t stack) {

@@ -33,6 +33,8 @@ class PprofWriter {
     ProfileKind kind = ProfileKind::lifetimes;
     const PinnedPages* pinned = nullptr;
     const Snapshot* before = nullptr;  // allocs: sorted; only what was allocated since counts
+    const char* program = nullptr;
+    Nanos began{};  // when sampling began, by the clock of the snapshot
   };
 
   PprofWriter(MetadataArena& scratch, ByteSink& out, const NamedFrames& names,
@@ -71,12 +73,14 @@ class PprofWriter {
   void order_modules();
 
   void write_header(const Header& header);
+  void write_history(const Snapshot& snapshot);
   void write_value_type(uint32_t field, const char* type, const char* unit);
   void write_samples(const Snapshot& snapshot);
   Totals totals_of(const LifetimeStats& dead, const Survivor* alive, size_t alive_count) const;
   Values allocated_before(uint32_t context);
-  void write_sample(const LifetimeStats& dead, const Survivor* alive, size_t alive_count,
-                    const Totals& totals);
+  void write_sample(const Snapshot& snapshot, uint32_t context, const Survivor* alive,
+                    size_t alive_count, const Totals& totals);
+  void write_live(const Snapshot& snapshot, uint32_t context);
   void write_locations(uint32_t stack);
   void write_values(const Totals& totals);
   void write_dead_labels(const LifetimeStats& dead);
@@ -97,6 +101,7 @@ class PprofWriter {
   MetadataArena& scratch_;
   Header header_{};
   const Survivor* next_before_ = nullptr;  // of header_.before
+  const LiveShare* next_share_ = nullptr;  // of the snapshot; null: no history is written
   const NamedFrames& names_;
   const StackTable& stacks_;
   const TagTable& tags_;

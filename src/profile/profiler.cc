@@ -23,6 +23,19 @@ void Profiler::start(size_t interval, Nanos now) {
   on_.store(true, std::memory_order_relaxed);
 }
 
+bool Profiler::tell_history(Nanos now) NO_THREAD_SAFETY_ANALYSIS {
+  lock_all();
+  const bool begins = !contexts_.history().is_on();
+  const bool good = contexts_.start_history();
+  if (begins && good)
+    live_.for_each_locked([&](const LiveSample& s) {
+      contexts_.lock().assert_held();
+      contexts_.add_live(s.context, s.bytes(), now);
+    });
+  unlock_all();
+  return good;
+}
+
 void Profiler::bound_contexts(uint32_t most, uint32_t freely) {
   stacks_.bound(most, freely);
   contexts_.bound(most);
@@ -37,9 +50,13 @@ bool Profiler::on_alloc(const void* p, size_t size, const StackTrace& trace, uin
                                ? LifetimeTable::kNone
                                : contexts_.intern(stack, size_bucket(size), tag);
   const double weight = first ? 1 : sample_weight(size, static_cast<double>(interval()));
+  LiveSample replaced{};
   const bool recorded = context != LifetimeTable::kNone &&
                         live_.insert({address_of(p), size, now, weight, context_key, context,
-                                      thread, cpu, predicted, first});
+                                      thread, cpu, predicted, first},
+                                     &replaced);
+  if (replaced.address != 0) contexts_.live_changed(replaced.context, -replaced.bytes(), now);
+  if (recorded) contexts_.live_changed(context, weight * static_cast<double>(size), now);
   if (recorded && first) firsts_.fetch_add(1, std::memory_order_relaxed);
   (recorded ? samples_ : dropped_).fetch_add(1, std::memory_order_relaxed);
   return recorded;
@@ -57,7 +74,10 @@ Profiler::Freed Profiler::on_free(const void* p, Nanos now, uint32_t thread, uin
 }
 
 void Profiler::on_resize(const void* p, size_t new_size) {
-  live_.resize(address_of(p), new_size);
+  live_.resize(address_of(p), new_size, [&](const LiveSample& s) {
+    const double change = static_cast<double>(new_size) - static_cast<double>(s.size);
+    contexts_.live_changed(s.context, s.weight * change);
+  });
 }
 
 void Profiler::on_leave(const void* p, const void* record) {
@@ -108,7 +128,7 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   if (copied && info.at_exit) snapshot.undo_teardown(scratch, contexts_, live_, info.now);
   unlock_all();
   if (!copied) return false;
-  snapshot.sort_survivors();
+  snapshot.sort();
   int64_t began = began_.load(std::memory_order_relaxed);
   if (info.window != nullptr) {
     began = info.window->opened.n;
@@ -120,16 +140,17 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   if (!name_frames_locked(names)) return false;
   PprofWriter* writer = scratch.make<PprofWriter>(scratch, sink, *named_, stacks_, tags_);
   return writer != nullptr &&
-         writer->write({info.wall_time - duration, duration, interval(), info.at_exit, info.kind,
-                        info.pinned, info.window == nullptr ? nullptr : &info.window->before},
-                       snapshot);
+         writer->write(
+             {info.wall_time - duration, duration, interval(), info.at_exit, info.kind, info.pinned,
+              info.window == nullptr ? nullptr : &info.window->before, info.program, Nanos{began}},
+             snapshot);
 }
 
 bool Profiler::open_window(ProfileWindow* window, Nanos now) {
   lock_all();
   const bool copied = window->before.copy(window->scratch, contexts_, live_, now);
   unlock_all();
-  window->before.sort_survivors();
+  window->before.sort();
   window->opened = now;
   return copied;
 }

@@ -44,6 +44,9 @@ class Profiler {
   // For a profile written at exit: what died of the program's end is then told apart. False: no
   // memory.
   bool tell_teardown() { return contexts_.keep_recent_deaths(); }
+  // A profile then shows live bytes along time and at their peak. A sample that is taken meanwhile
+  // may count twice. False: no memory.
+  bool tell_history(Nanos now);
   size_t interval() const { return interval_.load(std::memory_order_relaxed); }
 
   // Records a sampled object. False: off, or no memory (counted in dropped()); if true, on_free
@@ -109,6 +112,14 @@ class Profiler {
     FrameNamesOf<Symboliser> names(symboliser);
     return name_frames(static_cast<FrameNames&>(names));
   }
+  // Does that, and then calls f(const NamedFrames&). False: no memory.
+  template <typename F>
+  bool with_names(FrameNames& names, F&& f) {
+    LockGuard naming(naming_lock_);
+    if (!name_frames_locked(names)) return false;
+    f(static_cast<const NamedFrames&>(*named_));
+    return true;
+  }
 
   struct WriteInfo {
     Nanos now;        // monotonic clock, as above
@@ -117,6 +128,7 @@ class Profiler {
     ProfileKind kind = ProfileKind::lifetimes;
     const ProfileWindow* window = nullptr;  // only what happened since it was opened
     const PinnedPages* pinned = nullptr;    // for ProfileKind::pinned
+    const char* program = nullptr;          // how it was called; null: not said
   };
   // A profile of the time from now on can be written later. False: no memory.
   bool open_window(ProfileWindow* window, Nanos now);

@@ -202,6 +202,24 @@ TEST(Profiler, WritesTheValuesOfTheContract) {
   EXPECT_EQ(samples[0].texts.at("censored_ages"), "79:4");
 }
 
+// From then on; what lived before counts, too.
+TEST(Profiler, TellsPeakAndTimeLineOnRequest) {
+  World w;
+  w.profiler.start(kInterval, {0});
+  for (uintptr_t i = 1; i <= 4; ++i) w.allocate(i * 16, 1000, 5, {0}, 1);
+  EXPECT_EQ(w.samples({1}).at(0).numbers.count("peak_bytes"), 0u);
+  ASSERT_TRUE(w.profiler.tell_history({10}));
+  ASSERT_TRUE(w.profiler.tell_history({11}));  // does not count them again
+  for (uintptr_t i = 5; i <= 10; ++i) w.allocate(i * 16, 1000, 5, {20}, 1);
+  for (uintptr_t i = 1; i <= 9; ++i) w.profiler.on_free(at(i * 16), {30}, 1, 0);
+  w.profiler.on_resize(at(10 * 16), 500);
+  EXPECT_TRUE(w.profiler.is_consistent());
+  const auto samples = w.samples({40});
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].numbers.at("peak_bytes"), 46163);
+  EXPECT_EQ(samples[0].texts.at("live"), "1:2308");
+}
+
 TEST(Profiler, KeepsTagsApartInProfileAndSums) {
   World w;
   w.profiler.start(1, {0});

@@ -18,9 +18,29 @@ bool Snapshot::copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamp
     if (!table.row(i).lifetimes.copy(scratch, &contexts[i].lifetimes)) return false;
   }
   context_count = rows;
+  if (!copy_history(scratch, table.history(), now)) return false;
   live.for_each_locked([&](const LiveSample& s) {
     survivors[survivor_count++] = {s.context, s.size, s.weight, now - s.born, s.address};
   });
+  return true;
+}
+
+bool Snapshot::copy_history(MetadataArena& scratch, const LiveHistory& history, Nanos now) {
+  if (!history.is_on()) return true;
+  const uint32_t count = history.points() + 1;
+  at_peak = scratch.make_array<double>(context_count + 1);
+  points = scratch.make_array<LivePoint>(count + 1);
+  shares = scratch.make_array<LiveShare>(size_t{count} * LivePoint::kLargest + 1);
+  if (at_peak == nullptr || points == nullptr || shares == nullptr) return false;
+  peak = history.peak();
+  peak_at = history.peak_at();
+  for (uint32_t i = 0; i < context_count; ++i) at_peak[i] = history.at_peak(i);
+  for (uint32_t p = 0; p < count; ++p) {
+    points[p] = p + 1 < count ? history.point(p) : history.point_of(now);
+    for (uint32_t i = 0; i < points[p].count; ++i)
+      shares[share_count++] = {points[p].largest[i].context, p, points[p].largest[i].bytes};
+  }
+  point_count = count;
   return true;
 }
 
@@ -43,9 +63,12 @@ void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
   }
 }
 
-void Snapshot::sort_survivors() {
+void Snapshot::sort() {
   std::sort(survivors, survivors + survivor_count,
             [](const Survivor& a, const Survivor& b) { return a.context < b.context; });
+  std::sort(shares, shares + share_count, [](const LiveShare& a, const LiveShare& b) {
+    return a.context != b.context ? a.context < b.context : a.point < b.point;
+  });
 }
 
 void Snapshot::keep_since(const Snapshot& before, Nanos age) {

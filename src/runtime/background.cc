@@ -27,7 +27,8 @@ constexpr size_t kWorkerStack = 512 * 1024;
 constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say; 18 KiB in 2.36
 
 bool has_standing_work() {
-  return background.contexts.loaded() || process.profiler.on();
+  return background.contexts.loaded() || process.profiler.on() ||
+         process.options.stats.text[0] != 0;
 }
 
 void do_own_work(Nanos now) REQUIRES(background.work_lock) {
@@ -37,6 +38,7 @@ void do_own_work(Nanos now) REQUIRES(background.work_lock) {
   learn_if_due(now);
   name_sampled_frames();
   write_profile_if_due(now);
+  write_stats_if_due(now);
 }
 
 // Once a second: scratch memory of the worker goes back, and the process may have switched huge

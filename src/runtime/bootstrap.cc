@@ -72,6 +72,7 @@ void start_hardening() {
   open_sockets(process.options.control.text, process.options.http.text);
   const bool observed = http_address[0] != 0;
   if (profile) process.profiler.tell_teardown();
+  if (profile || observed) process.profiler.tell_history(process.system.now());
   // Without learning, a profile over HTTP shows each stack from its first sample on.
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,
@@ -83,7 +84,8 @@ void start_hardening() {
     process.threads.wake_all();
   }
   sample_for_learning(sample);
-  if (!predict && !profile && !learn) return;
+  const bool stats = process.options.stats.text[0] != 0;
+  if (!predict && !profile && !learn && !stats) return;
   const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
   const bool working = start_worker();
   if (predict && !working) {

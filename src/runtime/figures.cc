@@ -18,7 +18,7 @@ Figures current_figures() {
   return telemetry.figures(process.threads.in_use());
 }
 
-ProcessSnapshot* take_process_snapshot() {
+ProcessSnapshot* take_process_snapshot(size_t charge, const PeakFigures* peak) {
   return telemetry.take({.command = program_invocation_short_name,
                          .pid = getpid(),
                          .started = process.started,
@@ -27,7 +27,10 @@ ProcessSnapshot* take_process_snapshot() {
                          .idle_caches = process_world.idle_caches_state(),
                          .learning = learning_state(),
                          .segregation = segregation_state(),
-                         .thread_caches = process.threads.in_use()});
+                         .thread_caches = process.threads.in_use(),
+                         .sampling = process.profiler.on(),
+                         .charge = charge,
+                         .peak = peak});
 }
 
 }  // namespace llamalloc

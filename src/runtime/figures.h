@@ -9,7 +9,8 @@ namespace llamalloc {
 extern Telemetry telemetry;
 
 Figures current_figures();
-// For telemetry.give() after use; null: no memory.
-ProcessSnapshot* take_process_snapshot();
+// For telemetry.give() after use; null: no memory. charge: of the control group, or SIZE_MAX.
+ProcessSnapshot* take_process_snapshot(size_t charge = SIZE_MAX,
+                                       const PeakFigures* peak = nullptr);
 
 }  // namespace llamalloc

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/background_state.h"
 #include "runtime/figures.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
+#include "runtime/limits.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -70,7 +72,8 @@ Metrics current_metrics() {
            .learning = is_learning(),
            .placement = placement,
            .sampling = process.profiler.on(),
-           .sample_interval = process.profiler.interval()}};
+           .sample_interval = process.profiler.interval(),
+           .charge = memory_charge()}};
 }
 
 // In a page; only what cannot end the text or begin a tag.
@@ -110,8 +113,9 @@ bool HttpPages::begin_page(int client, const HttpRequest& request, Text* out) {
     return add_http_error(HttpStatus::not_found, "no such page; / lists them", out), false;
   document.page = found->id;
   document.chunked = request.chunked;
+  const bool compressed = found->id == HttpPage::heap_map;
   if (!request.wants_body)
-    return add_http_head(HttpStatus::ok, found->type, request.chunked, out), false;
+    return add_http_head(HttpStatus::ok, found->type, request.chunked, out, compressed), false;
   switch (found->id) {
     case HttpPage::index:
       piece_.clear();
@@ -122,30 +126,68 @@ bool HttpPages::begin_page(int client, const HttpRequest& request, Text* out) {
       document.metrics = current_metrics();
       break;
     case HttpPage::stats:
-      return begin_stats(&document, out);
+      return begin_snapshot(&document, out);
+    case HttpPage::heap_map:
+      break;
+    case HttpPage::heap_json:
+      return begin_heap(client, request.query, out);
     default:
       return begin_profile(client, request.query, found->parameter[0] != 0, out);
   }
-  add_http_head(HttpStatus::ok, found->type, document.chunked, out);
+  add_http_head(HttpStatus::ok, found->type, document.chunked, out, compressed);
   return true;
 }
 
-bool HttpPages::begin_stats(Document* document, Text* out) {
+bool HttpPages::begin_snapshot(Document* document, Text* out) {
   if (snapshots_ == kMostSnapshots)
     return add_http_error(HttpStatus::busy, "others are reading the statistics", out), false;
-  document->snapshot = take_process_snapshot();
+  document->snapshot = take_process_snapshot(memory_charge());
   if (document->snapshot == nullptr)
     return add_http_error(HttpStatus::busy, "out of memory", out), false;
   ++snapshots_;
   document->json = StatsJson(*document->snapshot);
+  document->map = HeapMapJson(*document->snapshot);
   add_http_head(HttpStatus::ok, row(document->page).type, document->chunked, out);
   return true;
+}
+
+bool HttpPages::begin_heap(int client, const char* query, Text* out) {
+  uint64_t page;
+  bool absent;
+  if (!http_number(query, "page", kMostPage, &page, &absent))
+    return add_http_error(HttpStatus::bad_request, "page: its address / 2 MiB", out), false;
+  return absent ? begin_snapshot(&documents_[client], out) : begin_look(client, page, out);
+}
+
+bool HttpPages::begin_look(int client, uint64_t page, Text* out) {
+  Document& document = documents_[client];
+  if (look_of_ != kNobody)
+    return add_http_error(HttpStatus::busy, "another page is being looked at", out), false;
+  if (!look_.copy_page(process.heap, page))
+    return add_http_error(HttpStatus::not_found, "this huge page holds nothing now", out), false;
+  if (!name_sites()) return add_http_error(HttpStatus::busy, "out of memory", out), false;
+  look_of_ = client;
+  document.looks = true;
+  document.look = PageLookJson(look_);
+  add_http_head(HttpStatus::ok, row(document.page).type, document.chunked, out);
+  return true;
+}
+
+bool HttpPages::name_sites() {
+  if (!look_.find_sites(process.heap, process.profiler, process.system)) return false;
+  LockGuard guard(background.work_lock);
+  Symboliser* symbols = background.ensure_symboliser();
+  if (symbols == nullptr) return false;
+  FrameNamesOf<Symboliser> names(*symbols);
+  return process.profiler.with_names(names, [this](const NamedFrames& named) {
+    look_.take_names(named, process.profiler.stacks());
+  });
 }
 
 bool HttpPages::begin_profile(int client, const char* query, bool may_wait, Text* out) {
   uint64_t seconds = 0;
   bool absent = true;
-  if (may_wait && !http_seconds(query, kMostSeconds, &seconds, &absent))
+  if (may_wait && !http_number(query, "seconds", kMostSeconds, &seconds, &absent))
     return add_http_error(HttpStatus::bad_request, "seconds: a number up to 3600", out), false;
   if (profile_of_ != kNobody)
     return add_http_error(HttpStatus::busy, "another profile is being made", out), false;
@@ -166,9 +208,23 @@ bool HttpPages::more(int client, Text* out) {
       return add_piece(&document, document.metrics.add_next(&piece_), out);
     case HttpPage::stats:
       return add_piece(&document, document.json.add_next(&piece_), out);
+    case HttpPage::heap_map:
+      return more_map(&document, out);
+    case HttpPage::heap_json:
+      return add_piece(
+          &document,
+          document.looks ? document.look.add_next(&piece_) : document.map.add_next(&piece_), out);
     default:
       return more_profile(client, out);
   }
+}
+
+bool HttpPages::more_map(Document* document, Text* out) {
+  size_t bytes = kHeapMapPageBytes - document->sent;
+  if (bytes > Text::kRoom / 2) bytes = Text::kRoom / 2;
+  piece_.append(reinterpret_cast<const char*>(kHeapMapPage) + document->sent, bytes);
+  document->sent += bytes;
+  return add_piece(document, document->sent < kHeapMapPageBytes, out);
 }
 
 bool HttpPages::more_profile(int client, Text* out) {
@@ -212,6 +268,7 @@ void HttpPages::end(int client) {
     --snapshots_;
   }
   document.snapshot = nullptr;
+  if (look_of_ == client) look_of_ = kNobody;
   if (profile_of_ != client) return;
   job_.clear();
   profile_of_ = kNobody;

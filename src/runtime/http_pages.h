@@ -3,7 +3,9 @@
 // piece by piece as the client reads; nothing is locked meanwhile.
 //
 //   metrics        from counters that are kept anyway (Telemetry::quick_figures)
-//   stats.json     a snapshot of the heap, at most kMostSnapshots at once
+//   stats.json     a snapshot of the heap, at most kMostSnapshots at once; heap.json as well
+//   heap           a text that is part of the library; it asks for heap.json
+//   heap.json?page=N   one huge page (telemetry/page_look.h), for one client at a time
 //   profiles       made in memory, one at a time (profile_job.h)
 //
 // Who asks for more at once is told to come back: 503.
@@ -11,8 +13,10 @@
 
 #include "runtime/profile_job.h"
 #include "telemetry/client_server.h"
+#include "telemetry/heap_map.h"
 #include "telemetry/http.h"
 #include "telemetry/metrics.h"
+#include "telemetry/page_look.h"
 #include "telemetry/stats_json.h"
 
 namespace llamalloc {
@@ -41,20 +45,28 @@ class HttpPages final : public Responder {
   static constexpr int kMost = ClientServer::kMostClients;
   static constexpr int kMostSnapshots = 4;
   static constexpr int kNobody = -1;
+  static constexpr uint64_t kMostPage = UINT64_MAX >> 21;
 
   struct Document {
     HttpPage page{};
     bool chunked = false;
     bool in_body = false;  // the head of the response was sent
     Nanos due{};           // a profile: not before
-    size_t sent = 0;       // of a profile
+    size_t sent = 0;       // of a profile, or of the heap map
     ProcessSnapshot* snapshot = nullptr;
     StatsJson json;
+    HeapMapJson map;
+    PageLookJson look;
+    bool looks = false;  // heap_json: at one page
     Metrics metrics;
   };
 
   bool begin_page(int client, const HttpRequest& request, Text* out);
-  bool begin_stats(Document* document, Text* out);
+  bool begin_snapshot(Document* document, Text* out);
+  bool begin_heap(int client, const char* query, Text* out);
+  bool begin_look(int client, uint64_t page, Text* out);
+  bool name_sites();
+  bool more_map(Document* document, Text* out);
   bool begin_profile(int client, const char* query, bool may_wait, Text* out);
   bool more_profile(int client, Text* out);
   bool make_profile(Document* document, Text* out);
@@ -65,6 +77,8 @@ class HttpPages final : public Responder {
   Document documents_[kMost];
   int snapshots_ = 0;
   int profile_of_ = kNobody;
+  int look_of_ = kNobody;
+  PageLook look_;
   ProfileJob job_;
   Text piece_;
 };

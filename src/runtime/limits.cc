@@ -27,6 +27,11 @@ void read_if_due(Nanos now, size_t own) {
 
 }  // namespace
 
+size_t memory_charge() {
+  const bool may_read = process.options.follow_limits && !process_world.program_filters_calls();
+  return may_read ? read_memory_charge() : SIZE_MAX;
+}
+
 Pressure memory_pressure(Nanos now) {
   const size_t own = process.backed_bytes();
   read_if_due(now, own);

@@ -10,5 +10,8 @@ namespace llamalloc {
 
 // For the worker.
 Pressure memory_pressure(Nanos now);
+// What the process's control group is charged for; SIZE_MAX: not known. Reads a few files: for who
+// was asked.
+size_t memory_charge();
 
 }  // namespace llamalloc

@@ -16,12 +16,19 @@
 namespace llamalloc {
 namespace {
 
+constexpr Nanos kPeakStep = Nanos{100'000'000};  // between two looks
+
+constexpr Nanos kFirstStats = Nanos::seconds(1);  // after the start
+
 struct OutputState {
   bool complained = false;  // about a fault; once
   bool is_child = false;    // forked from the process that was started with these options
   Nanos last_flush GUARDED_BY(background.work_lock){};
   bool finished GUARDED_BY(background.work_lock) = false;  // the recorded time is over
   uint64_t samples_written GUARDED_BY(background.work_lock) = 0;
+  Nanos last_stats GUARDED_BY(background.work_lock){};
+  Nanos last_look GUARDED_BY(background.work_lock){};  // at the figures, for their peak
+  PeakFigures peak GUARDED_BY(background.work_lock);
   FileSink* sink GUARDED_BY(background.work_lock) = nullptr;  // made when first needed
 };
 constinit OutputState state;
@@ -88,7 +95,10 @@ bool write_profile(const char* path, bool at_exit) {
   Symboliser* names = background.ensure_symboliser();
   if (names == nullptr) return complain("profile", path, 0);
   if (!open_sink(path)) return complain("profile", path, sink_error());
-  const Profiler::WriteInfo info{process.system.now(), wall_time(), at_exit};
+  const Profiler::WriteInfo info{.now = process.system.now(),
+                                 .wall_time = wall_time(),
+                                 .at_exit = at_exit,
+                                 .program = program_invocation_short_name};
   const bool written = process.profiler.write(*state.sink, *names, info);
   if (written && state.sink->commit()) return true;
   state.sink->abandon();
@@ -123,8 +133,47 @@ void write_profile_if_due(Nanos now) {
   write_profile(path, false);
 }
 
-bool write_stats_json(ByteSink& sink) {
-  ProcessSnapshot* snapshot = take_process_snapshot();
+namespace {
+
+void note_peak(Nanos now) REQUIRES(background.work_lock) {
+  const Figures figures = telemetry.quick_figures(process.threads.in_use());
+  const int allocated = static_cast<int>(Stat::allocated);
+  if (state.peak.taken && figures.stats[allocated] <= state.peak.stats[allocated]) return;
+  state.peak.taken = true;
+  state.peak.at = now;
+  memcpy(state.peak.stats, figures.stats, sizeof(state.peak.stats));
+}
+
+// The first ones soon, but not those of a program that ends at once: it leaves an earlier file.
+Nanos next_stats() REQUIRES(background.work_lock) {
+  const Nanos flush{static_cast<int64_t>(process.options.stats_flush)};
+  if (state.last_stats.n != 0) return state.last_stats + flush;
+  return process.started + (flush < kFirstStats ? flush : kFirstStats);
+}
+
+void own_stats_path(char* path, size_t room) {
+  own_path(process.options.stats.text, path, room);
+}
+
+}  // namespace
+
+void write_stats_if_due(Nanos now) {
+  background.work_lock.assert_held();
+  const Options& options = process.options;
+  if (options.stats.text[0] == 0 || !process.ready.load()) return;
+  if (now - state.last_look >= kPeakStep) {
+    state.last_look = now;
+    note_peak(now);
+  }
+  if (now < next_stats()) return;
+  state.last_stats = now;
+  char path[kOptionText + 16];
+  own_stats_path(path, sizeof(path));
+  write_stats(path);
+}
+
+bool write_stats_json(ByteSink& sink, const PeakFigures* peak) {
+  ProcessSnapshot* snapshot = take_process_snapshot(SIZE_MAX, peak);
   if (snapshot == nullptr) return false;
   write_stats_json(snapshot, sink);
   telemetry.give(snapshot);
@@ -134,7 +183,7 @@ bool write_stats_json(ByteSink& sink) {
 bool write_stats(const char* path) {
   background.work_lock.assert_held();
   if (!open_sink(path)) return complain("statistics", path, sink_error());
-  if (!write_stats_json(*state.sink)) {
+  if (!write_stats_json(*state.sink, state.peak.taken ? &state.peak : nullptr)) {
     state.sink->abandon();
     return complain("statistics", path, 0);
   }
@@ -160,7 +209,8 @@ void write_at_exit() {
     write_profile(path, true);
   }
   if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
-    own_path(options.stats.text, path, sizeof(path));
+    note_peak(process.system.now());
+    own_stats_path(path, sizeof(path));
     write_stats(path);
   }
 }
@@ -168,6 +218,8 @@ void write_at_exit() {
 // No other thread is there.
 void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
+  state.peak = {};
+  state.last_stats = process.system.now();
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }
 

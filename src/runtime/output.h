@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "os/byte_sink.h"
+#include "telemetry/snapshot.h"
 
 namespace llamalloc {
 
@@ -15,11 +16,13 @@ void check_output_paths();
 void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
+// Called by the worker: writes the statistics every stats_flush, and notes those of the peak.
+void write_stats_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
 bool write_profile(const char* path, bool at_exit);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
-bool write_stats_json(ByteSink& sink);
+bool write_stats_json(ByteSink& sink, const PeakFigures* peak = nullptr);
 // The counters as text on stderr.
 void print_summary();
 // At the end of the process: profile and statistics as configured.

@@ -10,6 +10,7 @@
 #include "runtime/background_state.h"
 #include "runtime/limits.h"
 #include "runtime/misuse.h"
+#include "runtime/probes.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -50,6 +51,14 @@ uint32_t ProcessWorld::processor() {
   unsigned cpu = 0;
   getcpu(&cpu, nullptr);
   return cpu;
+}
+
+void ProcessWorld::note_sample(const void* p, size_t size, double weight) {
+  probe_alloc(p, size, weight);
+}
+
+void ProcessWorld::note_sample_end(const void* p) {
+  probe_free(p);
 }
 
 bool ProcessWorld::may_issue_barrier() {

@@ -28,6 +28,8 @@ class ProcessWorld final : public World {
   Placement::Choice choose(ThreadCache& cache, const Request& request, bool recheck) override;
   void trace_stack(const CallSite& site, StackTrace* out) override;
   uint32_t processor() override;
+  void note_sample(const void* p, size_t size, double weight) override;
+  void note_sample_end(const void* p) override;
   bool may_issue_barrier() override;
   bool issue_barrier() override;
   void want_worker() override;

@@ -59,7 +59,8 @@ bool ProfileJob::make(ProfileKind kind) {
                                  .at_exit = false,
                                  .kind = kind,
                                  .window = window_,
-                                 .pinned = kind == ProfileKind::pinned ? &pinned : nullptr};
+                                 .pinned = kind == ProfileKind::pinned ? &pinned : nullptr,
+                                 .program = program_invocation_short_name};
   LockGuard guard(background.work_lock);
   Symboliser* names = background.ensure_symboliser();
   return names != nullptr && process.profiler.write(body_, *names, info);

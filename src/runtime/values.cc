@@ -16,6 +16,7 @@ namespace llamalloc {
 namespace {
 
 void start_sampling() {
+  process.profiler.tell_history(process.system.now());
   process.profiler.start(process.options.interval(), process.system.now());
 }
 

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdio>
 
+#include "base/print_plain.h"
 #include "runtime/figures.h"
 #include "runtime/output.h"
 #include "runtime/process.h"
@@ -72,7 +73,14 @@ LLAMALLOC_EXPORT int malloc_info(int options, FILE* out) {
   return write_glibc_xml(current_figures(), sink) ? 0 : -1;
 }
 
+// glibc's lines first, for who reads them; without its maxima of mappings, which we do not keep.
 LLAMALLOC_EXPORT void malloc_stats(void) {
+  const Figures figures = current_figures();
+  print_plain("Arena 0:\nsystem bytes     = %10zu\nin use bytes     = %10zu\n",
+              figures.pages_backed, figures.allocated);
+  print_plain("Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n",
+              figures.pages_backed + figures.direct_bytes,
+              figures.allocated + figures.direct_bytes);
   print_summary();
 }
 

@@ -6,13 +6,10 @@
 //   pattern  "arena.*.purge"
 //   mib      [ row, 0, 0 ]         as long as the name has parts; the number stands in its place
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
-#include "os/byte_sink.h"
 #include "runtime/allocator.h"
 #include "runtime/figures.h"
-#include "runtime/output.h"
 #include "shim/call_site.h"
 
 using namespace llamalloc;
@@ -154,26 +151,6 @@ size_t find_row(const char* name, size_t* number) {
   return row;
 }
 
-class CallbackSink final : public ByteSink {
- public:
-  CallbackSink(void (*function)(void*, const char*), void* data) : write_(function), data_(data) {}
-  bool write(const void* data, size_t bytes) override {
-    const char* from = static_cast<const char*>(data);
-    char text[256];
-    for (size_t n; bytes != 0; bytes -= n, from += n) {
-      n = bytes < sizeof(text) ? bytes : sizeof(text) - 1;
-      memcpy(text, from, n);
-      text[n] = 0;
-      write_(data_, text);
-    }
-    return true;
-  }
-
- private:
-  void (*write_)(void*, const char*);
-  void* data_;
-};
-
 }  // namespace
 
 extern "C" {
@@ -207,23 +184,6 @@ LLAMALLOC_EXPORT int mallctlbymib(const size_t* mib, size_t length, void* old, s
   const size_t place = place_of_number(row.pattern);
   const size_t number = place < length ? mib[place] : 0;
   return row.answer(number, {old, old_length, value, new_length});
-}
-
-LLAMALLOC_EXPORT void malloc_stats_print(void (*write)(void*, const char*), void* data,
-                                         const char* options) {
-  if (write == nullptr) return print_summary();
-  CallbackSink sink(write, data);
-  if (options != nullptr && strchr(options, 'J') != nullptr) {
-    write_stats_json(sink);
-    return;
-  }
-  const Figures figures = current_figures();
-  for (int i = 0; i < kStats; ++i) {
-    char line[128];
-    const int n = snprintf(line, sizeof(line), "%-22s %14llu %s\n", kStatRows[i].name,
-                           static_cast<unsigned long long>(figures.stats[i]), kStatRows[i].unit);
-    sink.write(line, static_cast<size_t>(n));
-  }
 }
 
 }  // extern "C"

@@ -116,28 +116,33 @@ HttpStatus parse_http(char* head, bool local, HttpRequest* out) {
   return line != nullptr ? HttpStatus::ok : HttpStatus::bad_request;
 }
 
-bool http_seconds(const char* query, uint64_t most, uint64_t* seconds, bool* absent) {
-  constexpr char kName[] = "seconds=";
-  *seconds = 0;
+bool http_number(const char* query, const char* name, uint64_t most, uint64_t* number,
+                 bool* absent) {
+  const size_t length = strlen(name);
+  *number = 0;
   *absent = true;
-  while (query != nullptr && strncmp(query, kName, sizeof(kName) - 1) != 0) {
+  while (query != nullptr && !(strncmp(query, name, length) == 0 && query[length] == '=')) {
     query = strchr(query, '&');
     if (query != nullptr) ++query;
   }
   if (query == nullptr) return true;
   *absent = false;
-  const char* digit = query + sizeof(kName) - 1;
+  const char* digit = query + length + 1;
   const char* const first = digit;
-  for (; *digit >= '0' && *digit <= '9' && *seconds <= most; ++digit)
-    *seconds = *seconds * 10 + static_cast<uint64_t>(*digit - '0');
-  return digit != first && (*digit == 0 || *digit == '&') && *seconds <= most;
+  for (; *digit >= '0' && *digit <= '9' && *number <= most; ++digit)
+    *number = *number * 10 + static_cast<uint64_t>(*digit - '0');
+  return digit != first && (*digit == 0 || *digit == '&') && *number <= most;
 }
 
-void add_http_head(HttpStatus status, const char* type, bool chunked, Text* out) {
+void add_http_head(HttpStatus status, const char* type, bool chunked, Text* out, bool compressed) {
   out->add(
       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nCache-Control: no-store\r\n"
-      "X-Content-Type-Options: nosniff\r\nConnection: close\r\n%s\r\n",
+      "X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; "
+      "style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\nConnection: "
+      "close\r\n%s%s\r\n",
       static_cast<int>(status), reason_of(status), type,
+      compressed ? "Content-Encoding: gzip\r\n" : "",
       chunked ? "Transfer-Encoding: chunked\r\n" : "");
 }
 

@@ -40,11 +40,13 @@ struct HttpRequest {
 bool http_head_is_whole(const char* text, size_t length);
 // Reads a whole head and cuts it into strings. local: over a Unix socket, where any name is good.
 HttpStatus parse_http(char* head, bool local, HttpRequest* out);
-// The value of a parameter of the query in seconds; *absent if there is none. False: no number up
-// to `most`.
-bool http_seconds(const char* query, uint64_t most, uint64_t* seconds, bool* absent);
+// The number after `name=` in the query, 0 and *absent if there is none. False: no number up to
+// `most`.
+bool http_number(const char* query, const char* name, uint64_t most, uint64_t* number,
+                 bool* absent);
 
-void add_http_head(HttpStatus status, const char* type, bool chunked, Text* out);
+void add_http_head(HttpStatus status, const char* type, bool chunked, Text* out,
+                   bool compressed = false);
 // A piece of the body: as it is, or as one chunk. An empty one adds nothing.
 void add_http_piece(const char* data, size_t length, bool chunked, Text* out);
 inline constexpr char kHttpLastChunk[] = "0\r\n\r\n";

@@ -15,14 +15,22 @@ bool is_whole_naively(const std::string& text) {
   return text.find("\n\n") != std::string::npos || text.find("\n\r\n") != std::string::npos;
 }
 
+bool has_parameter(const std::string& query, const std::string& name) {
+  return ("&" + query).find("&" + name + "=") != std::string::npos;
+}
+
 void check_accepted(const std::string& original, const HttpRequest& request) {
   CHECK(request.path[0] == '/');
   CHECK(strpbrk(request.path, " ?\n") == nullptr && strpbrk(request.query, " \n") == nullptr);
   const std::string method = request.wants_body ? "GET " : "HEAD ";
   CHECK(original.starts_with(method + request.path));
-  uint64_t seconds;
+  uint64_t number;
   bool absent;
-  if (http_seconds(request.query, 3600, &seconds, &absent)) CHECK(seconds <= 3600);
+  for (const char* name : {"seconds", "page"})
+    if (http_number(request.query, name, 3600, &number, &absent)) {
+      CHECK(number <= 3600);
+      CHECK(absent == !has_parameter(request.query, name));
+    }
 }
 
 }  // namespace

@@ -66,15 +66,20 @@ TEST(Http, FindsTheEndOfAHead) {
     EXPECT_FALSE(http_head_is_whole(part, strlen(part))) << part;
 }
 
-TEST(Http, ReadsSeconds) {
+TEST(Http, ReadsNumbers) {
   uint64_t n;
   bool absent;
-  EXPECT_TRUE(http_seconds("", 60, &n, &absent) && absent);
-  EXPECT_TRUE(http_seconds("xseconds=3", 60, &n, &absent) && absent);
-  EXPECT_TRUE(http_seconds("a&seconds=60&b", 60, &n, &absent) && n == 60 && !absent);
+  const auto read = [&](const char* query, const char* name = "seconds") {
+    return http_number(query, name, 60, &n, &absent);
+  };
+  EXPECT_TRUE(read("") && absent);
+  EXPECT_TRUE(read("xseconds=3") && absent);
+  EXPECT_TRUE(read("seconds") && absent);
+  EXPECT_TRUE(read("a&seconds=60&b") && n == 60 && !absent);
+  EXPECT_TRUE(read("seconds=9&page=8", "page") && n == 8 && !absent);
   for (const char* bad : {"seconds=", "seconds=61", "seconds=-1", "seconds=1s", "seconds=0x1",
                           "seconds=99999999999999999999999999"})
-    EXPECT_FALSE(http_seconds(bad, 60, &n, &absent)) << bad;
+    EXPECT_FALSE(read(bad)) << bad;
 }
 
 TEST(Http, FramesPieces) {

@@ -126,6 +126,10 @@ void Metrics::add_state(Text* out) const {
             : broken > pages ? 0
                              : (pages - broken) / pages,
             out);
+  if (facts_.charge != SIZE_MAX)
+    add_gauge("charge_bytes",
+              "memory that the kernel counts for the process's control group, less page cache",
+              static_cast<double>(facts_.charge), out);
   add_gauge("learning", "whether lifetimes are learned in this process", facts_.learning, out);
   add_gauge("placement", "whether objects are placed by lifetime now", facts_.placement, out);
   add_gauge("sampling", "whether allocations are sampled", facts_.sampling, out);

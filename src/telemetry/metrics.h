@@ -19,6 +19,7 @@ struct MetricsFacts {
   bool placement = false;  // objects are placed by lifetime now
   bool sampling = false;
   size_t sample_interval = 0;
+  size_t charge = SIZE_MAX;  // of the control group; SIZE_MAX: not known, and not shown
 };
 
 class Metrics {

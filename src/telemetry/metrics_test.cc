@@ -37,12 +37,14 @@ TEST(Metrics, NamesUnitsAndKinds) {
   facts.version = "1";
   facts.model = "a \"x\\y\"\nz";
   facts.placement = true;
+  facts.charge = size_t{3} << 30;
   const std::string text = all({figures, predicted, facts});
   for (const char* line :
        {"llamalloc_allocated_bytes 12345678901234", "# TYPE llamalloc_allocated_bytes gauge",
         "llamalloc_predict_seconds_total 1.500000000",
         "# TYPE llamalloc_predict_seconds_total counter", "llamalloc_huge_pages_used 4",
         "llamalloc_huge_page_coverage_ratio 0.75", "llamalloc_placement 1",
+        "llamalloc_charge_bytes 3221225472", "# TYPE llamalloc_charge_bytes gauge",
         "llamalloc_group_huge_pages{group=\"transient\"} 3", "llamalloc_sampling 0",
         "llamalloc_predicted_contexts{class=\"le_10ms\"} 42",
         "llamalloc_info{version=\"1\",hugepages=\"\",model=\"a \\\"x\\\\y\\\" z\"} 1"})
@@ -58,6 +60,11 @@ TEST(Metrics, EveryStatisticIsThereOnce) {
     ASSERT_NE(first, std::string::npos) << row.name;
     EXPECT_EQ(text.find(help, first + 1), std::string::npos) << row.name;
   }
+}
+
+TEST(Metrics, AChargeThatIsNotKnownIsNotShown) {
+  const uint64_t none[kLifetimeClasses] = {};
+  EXPECT_EQ(all({Figures{}, none, MetricsFacts{}}).find("charge"), std::string::npos);
 }
 
 TEST(Metrics, AnEmptyDocumentEnds) {

@@ -22,11 +22,14 @@ void ProcessSnapshot::add(const HugePage& page, const PageCounts& counts) {
     if (of.slots != 0) slots[slot_count++] = {static_cast<uint64_t>(c), of.objects, of.slots};
   }
   pages[page_count++] = {.opened = page.opened,
+                         .last_taken = {page.last_taken.load(std::memory_order_relaxed)},
+                         .number = static_cast<uint32_t>(page.number()),
                          .allocated = static_cast<uint32_t>(counts.allocated),
                          .slots_end = slot_count,
                          .used_blocks = page.used_blocks,
                          .group = page.group.load(std::memory_order_relaxed),
-                         .promoted = page.promoted};
+                         .promoted = page.promoted,
+                         .broken = page.broken};
 }
 
 bool ProcessSnapshot::is_consistent() const {

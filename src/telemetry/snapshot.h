@@ -17,6 +17,13 @@
 
 namespace llamalloc {
 
+// The figures at the moment when most was allocated, as far as somebody looked.
+struct PeakFigures {
+  bool taken = false;
+  Nanos at{};
+  uint64_t stats[kStats] = {};
+};
+
 // Facts from outside the heap; the texts are not copied.
 struct ProcessFacts {
   const char* command = "";
@@ -28,15 +35,21 @@ struct ProcessFacts {
   const char* learning = "";     // "off", "on: FILE", or "on; nothing is kept: REASON"
   const char* segregation = "";  // what the gate decided, in a sentence
   size_t thread_caches = 0;
+  bool sampling = false;
+  size_t charge = SIZE_MAX;  // of the control group (os/memory_limits.h); SIZE_MAX: not known
+  const PeakFigures* peak = nullptr;  // null: nobody looked
 };
 
 struct PageRow {
   Nanos opened{};
+  Nanos last_taken{};   // as HugePage::last_taken
+  uint32_t number = 0;  // its address / 2 MiB
   uint32_t allocated = 0;
   uint32_t slots_end = 0;  // its slots end there; they start where those of the row before end
   uint16_t used_blocks = 0;
   PageGroup group{};
   bool promoted = false;
+  bool broken = false;
 };
 
 struct SlotRow {

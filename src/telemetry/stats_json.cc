@@ -64,7 +64,10 @@ void StatsJson::add_head(Text* out) const {
   out->add_json_string(facts.learning);
   out->add(", \"segregation\": ");
   out->add_json_string(facts.segregation);
-  out->add(",\n");
+  if (facts.charge == SIZE_MAX)
+    out->add(", \"charge\": null,\n");
+  else
+    out->add(", \"charge\": %zu,\n", facts.charge);
 }
 
 void StatsJson::add_stats(Text* out) const {
@@ -74,6 +77,16 @@ void StatsJson::add_stats(Text* out) const {
     out->add("%s\"%s\": %llu", comma(&first), kStatRows[i].name,
              number(snapshot_->figures.stats[i]));
   out->add("},\n");
+  if (snapshot_->facts.peak != nullptr) add_peak(*snapshot_->facts.peak, out);
+}
+
+void StatsJson::add_peak(const PeakFigures& peak, Text* out) const {
+  out->add(" \"peak\": {\"seconds\": %.3f, \"stats\": {",
+           seconds(peak.at - snapshot_->facts.started));
+  bool first = true;
+  for (int i = 0; i < kStats; ++i)
+    out->add("%s\"%s\": %llu", comma(&first), kStatRows[i].name, number(peak.stats[i]));
+  out->add("}},\n");
 }
 
 void StatsJson::add_tag(Text* out) {

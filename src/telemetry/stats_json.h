@@ -22,6 +22,7 @@ class StatsJson {
   enum class Part : uint8_t { head, tags, groups, pages, done };
   void add_head(Text* out) const;
   void add_stats(Text* out) const;
+  void add_peak(const PeakFigures& peak, Text* out) const;
   void add_tag(Text* out);
   void add_predicted(Text* out) const;
   void add_groups(Text* out) const;

@@ -34,6 +34,9 @@ def test_malloc_stats_prints_every_statistic():
     done = subprocess.run(
         ["python3", "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
+    glibc = re.findall(r"^(system|in use) bytes     = +(\d+)$", done.stderr, re.MULTILINE)
+    assert [words for words, _ in glibc] == ["system", "in use"] * 2
+    assert int(glibc[0][1]) >= int(glibc[1][1]) > 0 and int(glibc[2][1]) >= int(glibc[3][1])
     printed = re.findall(r"^llamalloc: (\w+) +\d+ ", done.stderr, re.MULTILINE)
     assert printed == [stat.name for stat in contracts.stats()]
 

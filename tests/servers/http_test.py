@@ -22,6 +22,7 @@ from preload import compile_program, environment
 
 from llamalloc.formats import contracts
 from llamalloc.formats.pprof_proto import ProfileMessage
+from llamalloc.running import charge
 
 MIB = 1 << 20
 PROFILES = ("heap", "allocs", "lifetimes", "pinned")
@@ -170,7 +171,13 @@ def test_metrics_say_what_the_program_did(program: Program):
         assert f"llamalloc_{gauge}_bytes" in after
     assert after["llamalloc_active_bytes"] >= after["llamalloc_allocated_bytes"]
     assert after["llamalloc_mapped_bytes"] >= after["llamalloc_resident_bytes"] > 25 * MIB
-    stats = json.loads(program.get("/stats.json"))["stats"]
+    document = json.loads(program.get("/stats.json"))
+    stats = document["stats"]
+    if (group := charge.of_process(program.process.pid)) is not None:
+        own = group.read().charge
+        for said in (document["charge"], after["llamalloc_charge_bytes"]):
+            assert said > 25 * MIB
+            assert said == pytest.approx(own, rel=0.5, abs=64 * MIB)
     for stat in contracts.stats():
         if stat.name in ("metadata", "resident", "mapped"):
             continue
@@ -302,6 +309,28 @@ def test_a_thousand_bad_clients_cost_nobody_anything(program: Program):
         longest.append(float(program.process.stdout.readline()))
     assert min(longest) < 0.5, longest
     assert min(answered) < 10, answered
+
+
+def test_a_huge_page_is_looked_at_closely(program: Program):
+    program.do("keep 2000 10000")
+    heap = json.loads(program.get("/heap.json"))
+    used = json.loads(program.get("/stats.json"))["stats"]["huge_pages_used"]
+    assert len(heap["pages"]) == used >= 10
+    row = heap["pages"][used // 2]
+    look = json.loads(program.get(f"/heap.json?page={row[0]}"))
+    assert look["group"] == heap["groups"][row[1]][0]
+    assert look["sites"][0]["frames"][0] == "_Z4keepm"
+    assert sum(blocks for _, blocks, *_ in look["spans"]) <= row[3] + 64
+    for wrong, status in {"x": 400, "-1": 400, "9" * 30: 400, "": 400, "1": 404}.items():
+        assert program.status(f"/heap.json?page={wrong}") == status
+
+
+def test_a_browser_may_run_only_what_the_page_holds(program: Program):
+    head = program.curl("/heap", "--head").stdout.decode()
+    assert "Content-Security-Policy: default-src 'none'" in head
+    assert "Content-Encoding: gzip" in head
+    page = gzip.decompress(program.get("/heap")).decode()
+    assert not re.search(r"https?://|src=|href=|@import|url\(", page)
 
 
 def test_a_child_serves_nothing_and_says_nothing(program: Program):

@@ -93,8 +93,13 @@ int main() {
   const auto add = [](void* data, const char* part) { *static_cast<std::string*>(data) += part; };
   malloc_stats_print(add, &text, nullptr);
   malloc_stats_print(add, &json, "J");
-  EXPECT(text.find("allocated ") == 0 && text.back() == '\n');
-  EXPECT(json.find("{\"version\"") == 0 && json.find("]}\n") == json.size() - 3);
-  printf("ok\n");
+  EXPECT(text.find("___ Begin jemalloc statistics ___\n") == 0 && text.back() == '\n');
+  EXPECT(text.find("\nAllocated: ") != std::string::npos);
+  EXPECT(json.find("{\"jemalloc\":{\"version\":") == 0 && json.find("}}}\n") == json.size() - 4);
+  text.clear();
+  malloc_stats_print(add, &text, "gmdablxeh");
+  EXPECT(text.find("Version") == std::string::npos && text.find("Allocated") < 60);
+  malloc_stats_print(nullptr, nullptr, nullptr);
+  printf("ok\n%s", json.c_str());
   return 0;
 }

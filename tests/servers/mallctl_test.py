@@ -5,6 +5,7 @@ Debian's redis-server is linked with jemalloc. Before llamalloc answered mallctl
 Redis brings did: it described a heap that nobody uses.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -14,9 +15,19 @@ from pathlib import Path
 import pytest
 from preload import Server, compile_program, free_port, run
 
+from llamalloc.formats import contracts
+
 
 def test_what_callers_ask():
-    assert run([compile_program("mallctl")], seconds=60).stdout == "ok\n"
+    done = run([compile_program("mallctl")], seconds=60)
+    said, _, document = done.stdout.partition("\n")
+    assert said == "ok"
+    assert "Allocated: " in done.stderr
+    found = json.loads(document)["jemalloc"]
+    stats = found["stats"]
+    assert stats["resident"] >= stats["active"] >= stats["allocated"] > 0
+    assert found["arenas"]["nbins"] == len(found["arenas"]["bin"]) > 10
+    assert set(found["llamalloc"]) == {row.name for row in contracts.stats()}
 
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is missing")
@@ -46,4 +57,11 @@ def test_redis_tells_the_truth(tmp_path: Path):
         assert info["allocator_resident"] >= info["allocator_active"]
         assert info["allocator_resident"] <= 1.5 * info["used_memory_rss"]
         assert ask("memory", "purge") == "OK\n"
-        assert "allocated" in ask("memory", "malloc-stats")
+        text = ask("memory", "malloc-stats")
+        line = re.search(
+            r"^Allocated: (\d+), active: (\d+), metadata: \d+ .*, resident: (\d+), mapped: \d+, "
+            r"retained: \d+$", text, re.MULTILINE,
+        )  # fmt: skip
+        allocated, active, resident = map(int, line.groups())
+        assert resident >= active >= allocated > 30e6
+        assert text.startswith("___ Begin jemalloc statistics ___")

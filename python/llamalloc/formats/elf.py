@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small ELF reader: what `run` and `doctor` must know of a program before they preload into it.
 
-Reads the program headers (interpreter, build-id), the dynamic section (needed libraries) and the
-symbol tables (who defines malloc). Source: the System V gABI, chapters 4 and 5. Every offset is
-checked; any fault is one ElfError. 64-bit little-endian files only, other ELF files are told by
-`machine`.
+Reads the program headers (interpreter, build-id), the dynamic section (needed libraries), the
+symbol tables (who defines malloc), and the notes of USDT probes. Source: the System V gABI,
+chapters 4 and 5. Every offset is checked; any fault is one ElfError. 64-bit little-endian files
+only, other ELF files are told by `machine`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183
 _LOAD, _DYNAMIC, _INTERP, _NOTE = 1, 2, 3, 4
 _BUILD_ID = (3, b"GNU\0")  # type and name of the note
+_PROBE = (3, b"stapsdt\0")
+_SECTION_NOTE = 7
 _NEEDED, _STRTAB = 1, 5
 _SYMTAB, _DYNSYM = 2, 11
 
@@ -54,6 +56,31 @@ def read(path: Path) -> Elf:
                 return _Reader(data).facts()
             except (struct.error, IndexError) as error:
                 raise ElfError(f"damaged ELF file ({error})") from error
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A USDT probe. `arguments`: as in the note, such as `8@%rdi`; `code`: the byte at its place;
+    `semaphore`: address of its counter of tracers, 0: none."""
+
+    provider: str
+    name: str
+    arguments: str
+    address: int
+    code: int
+    semaphore: int
+
+
+def probes(path: Path) -> list[Probe]:
+    """The USDT probes of an ELF file (notes of SystemTap, version 3). Raises as `read`."""
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        try:
+            return _Reader(data).probes()
+        except (struct.error, IndexError) as error:
+            raise ElfError(f"damaged ELF file ({error})") from error
 
 
 class _Reader:
@@ -118,6 +145,39 @@ class _Reader:
                 return self.data[words : words + size]
             at = words + (size + 3 & ~3)
         return b""
+
+    def probes(self) -> list[Probe]:
+        """Those of all sections of notes: these notes are in no segment."""
+        (start,) = self._unpack("<Q", 40)
+        size, count = self._unpack("<HH", 58)
+        sections = [self._unpack("<IIQQQQ", start + i * size) for i in range(count if start else 0)]
+        segments = self._segments()
+        return [
+            self._probe(at, segments)
+            for _, kind, _, _, offset, length in sections if kind == _SECTION_NOTE
+            for at in self._notes(offset, length, _PROBE)
+        ]  # fmt: skip
+
+    def _notes(self, at: int, length: int, wanted: tuple[int, bytes]) -> list[int]:
+        """Where the contents of notes of this type and name are."""
+        found, end = [], at + length
+        while at + 12 <= end:
+            names, size, kind = self._unpack("<III", at)
+            words = at + 12 + (names + 3 & ~3)
+            if (kind, self.data[at + 12 : at + 12 + names]) == wanted:
+                found.append(words)
+            at = words + (size + 3 & ~3)
+        return found
+
+    def _probe(self, at: int, segments: list[tuple[int, int, int, int]]) -> Probe:
+        address, _, semaphore = self._unpack("<QQQ", at)
+        texts, at = [], at + 24
+        for _ in range(3):
+            texts.append(self._text(at))
+            at += len(texts[-1].encode()) + 1
+        (code,) = self._unpack("<B", self._offset_of(address, segments))
+        provider, name, arguments = texts
+        return Probe(provider, name, arguments, address, code, semaphore)
 
     def _offset_of(self, address: int, segments: list[tuple[int, int, int, int]]) -> int:
         for kind, offset, start, length in segments:

@@ -22,6 +22,9 @@ from llamalloc.formats.pprof_proto import ProfileMessage
 VERSION = "1"
 COMMENT = "llamalloc-profile"
 MODULE_COMMENT = "llamalloc-module"
+PROGRAM_COMMENT = "llamalloc-program"
+PEAK_COMMENT = "llamalloc-peak"
+TIMELINE_COMMENT = "llamalloc-timeline"
 SAMPLE_TYPES = (
     ("allocated_objects", "count"),
     ("allocated_space", "bytes"),
@@ -39,6 +42,7 @@ NUMBER_LABELS = (
     "max_lifetime",
     "same_thread",
     "same_cpu",
+    "peak_bytes",
 )
 _MAX_FILE_BYTES = 1 << 30
 _CURE = "record one with: llamalloc record -o p.pb.gz -- ./server"
@@ -72,6 +76,7 @@ class Context:
     censored_ages: Histogram = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     tag: str = ""  # what the thread said it was doing
+    live: dict[int, int] = field(default_factory=dict)  # point of Profile.timeline -> bytes
     codes: tuple[int, ...] = field(default=(), compare=False)
 
     @property
@@ -79,14 +84,28 @@ class Context:
         """How many objects were sampled, dead and alive."""
         return histogram.total(self.lifetimes) + histogram.total(self.censored_ages)
 
+    @property
+    def peak_bytes(self) -> int:
+        """What it held at Profile.peak."""
+        return self.numbers.get("peak_bytes", 0)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Live bytes of the whole process at a time, in ns since sampling began."""
+
+    at_ns: int
+    bytes: int
+
 
 @dataclass(frozen=True)
 class Profile:
     """One recording of one process. Times in ns, `sample_interval` in bytes.
 
     `exiting`: the process was ending when the profile was written, so what still lived then was
-    never freed. `program`: base name of the first mapping, or of the file where there is none;
-    `build`: hash of its build-id, 0: unknown.
+    never freed. `program`: how it was called; without that the base name of the first mapping, or
+    of the file. `build`: hash of its build-id, 0: unknown. `peak`: when most was live; `timeline`:
+    moments in order. Older profiles have neither.
     """
 
     path: Path
@@ -97,6 +116,8 @@ class Profile:
     sample_interval: int
     contexts: tuple[Context, ...]
     build: int = field(default=0, compare=False)
+    peak: Moment | None = None
+    timeline: tuple[Moment, ...] = ()
 
 
 def read(path: Path | str) -> Profile:
@@ -165,6 +186,8 @@ class _Reader:
             sample_interval=message.period,
             contexts=contexts,
             build=self.modules[message.mapping[0].id][0] if message.mapping else 0,
+            peak=next(iter(self._moments(PEAK_COMMENT)), None),
+            timeline=self._moments(TIMELINE_COMMENT),
         )
 
     def _module(self, mapping) -> tuple[int, int]:
@@ -206,11 +229,26 @@ class _Reader:
             cause = f"of version {' '.join(words[1:2])}; this program reads version {VERSION}"
             raise ProfileError(self.path, cause)
 
-    def _comment(self) -> str:
+    def _comment(self, first: str = COMMENT) -> str:
         comments = [self._string(index) for index in self.message.comment]
-        return next((text for text in comments if text.split()[:1] == [COMMENT]), "")
+        return next((text for text in comments if text.split()[:1] == [first]), "")
+
+    def _moments(self, comment: str) -> tuple[Moment, ...]:
+        """NS:BYTES, ascending."""
+        words = [word.split(":") for word in self._comment(comment).split()[1:]]
+        try:
+            found = tuple(Moment(int(at), int(size)) for at, size in words)
+        except ValueError as fault:
+            raise ProfileError(self.path, f"damaged: {comment} is not NS:BYTES") from fault
+        if any(m.at_ns < 0 or m.bytes < 0 for m in found) or list(found) != sorted(
+            found, key=lambda m: m.at_ns
+        ):
+            raise ProfileError(self.path, f"damaged: {comment} does not ascend")
+        return found
 
     def _program(self) -> str:
+        if called := self._comment(PROGRAM_COMMENT).partition(" ")[2]:
+            return called
         files = [self._string(mapping.filename) for mapping in self.message.mapping[:1]]
         return Path(files[0]).name if files and files[0] else self.path.name.split(".")[0]
 
@@ -232,6 +270,7 @@ class _Reader:
             censored_ages=self._histogram(texts.get("censored_ages", "")),
             numbers=numbers,
             tag=texts.get("tag", ""),
+            live=self._histogram(texts.get("live", "")),
             codes=codes,
         )
 

@@ -4,24 +4,36 @@
 from __future__ import annotations
 
 from llamalloc.formats.contracts import stats as stat_rows
+from llamalloc.formats.profile import Profile
 from llamalloc.formats.units import bytes_text, seconds_text
-from llamalloc.reporting import pictures
+from llamalloc.reporting import call_tree, flame, pictures
 from llamalloc.reporting.frames import demangled, shortened
 from llamalloc.reporting.learned_summary import LearnedSummary
 from llamalloc.reporting.page import Page
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
-from llamalloc.reporting.text import learned_head, learned_rows, life, number, without_huge_pages
+from llamalloc.reporting.text import (
+    learned_head,
+    learned_rows,
+    life,
+    number,
+    peak_sentence,
+    without_huge_pages,
+)
 
 
-def add_summary(page: Page, summary: ProfileSummary | StatsSummary | LearnedSummary) -> None:
-    """Whatever the report is on."""
+def add_summary(
+    page: Page,
+    summary: ProfileSummary | StatsSummary | LearnedSummary,
+    profile: Profile | None = None,
+) -> None:
+    """Whatever the report is on; `profile`: what a ProfileSummary was made of."""
     if isinstance(summary, StatsSummary):
         add_stats(page, summary)
     elif isinstance(summary, LearnedSummary):
         add_learned(page, summary)
     else:
-        add_profile(page, summary)
+        add_profile(page, summary, profile)
 
 
 def add_learned(page: Page, summary: LearnedSummary) -> None:
@@ -32,18 +44,59 @@ def add_learned(page: Page, summary: LearnedSummary) -> None:
     page.table(("lifetime", "call sites"), learned_rows(summary))
 
 
-def add_profile(page: Page, summary: ProfileSummary) -> None:
-    """Lifetimes, their picture, the largest contexts, the survivors."""
+def add_profile(page: Page, summary: ProfileSummary, profile: Profile | None = None) -> None:
+    """Flame graph, live bytes along time, lifetimes, the largest contexts, peak, survivors."""
     page.paragraph(
         f"{summary.sampled:,} objects sampled in {summary.contexts:,} contexts over "
         f"{seconds_text(summary.seconds)}; about {bytes_text(summary.allocated_bytes)} allocated, "
         f"{bytes_text(summary.alive_bytes)} alive at the end."
     )
+    if profile is not None:
+        add_flame_graph(page, profile)
+    add_history(page, summary)
     add_lifetimes(page, summary)
     page.heading("Who allocated most")
     _contexts(page, summary.top)
     page.heading("What was still alive at the end")
     _contexts(page, summary.survivors)
+
+
+def add_flame_graph(page: Page, profile: Profile) -> None:
+    """Who holds and who allocates memory, by call."""
+    page.heading("Who uses memory")
+    page.paragraph(
+        "Calls run downwards, from the program to the call that allocates. A box is as wide as "
+        "the bytes that were allocated in it and below it. Click a box to enlarge it."
+    )
+    views = call_tree.views_of(profile)
+    root = call_tree.tree(profile, views, call_tree.readable_names([profile]))
+    data = flame.graph_json(root, views)
+    page.flame_graph(data, [view.label for view in views], "bytes by call")
+
+
+def add_history(page: Page, summary: ProfileSummary) -> None:
+    """Live bytes along time, and who held them at the peak."""
+    page.heading("Live memory along time")
+    if summary.timeline is None:
+        page.paragraph(
+            "The profile does not hold it: an older version wrote it, or it was taken of a process "
+            "that was not asked for a profile before."
+        )
+    else:
+        page.picture(
+            pictures.timeline(summary.timeline, summary.peak_seconds),
+            "live bytes along time by call site",
+            f"Estimated from samples, one in {bytes_text(summary.interval)}, as recorded in the "
+            "profile: the call sites that held most, and the rest in grey.",
+        )
+    if summary.peak_bytes is None:
+        return
+    page.heading("What was alive at the peak")
+    page.paragraph(
+        f"Most was alive {seconds_text(summary.peak_seconds)} after sampling began: "
+        f"{bytes_text(summary.peak_bytes)}."
+    )
+    _contexts(page, summary.at_peak)
 
 
 def add_lifetimes(page: Page, summary: ProfileSummary) -> None:
@@ -71,12 +124,21 @@ def _contexts(page: Page, rows: list[ContextRow]) -> None:
         return
     readable = demangled(name for row in rows for name in row.frames)
     page.table(
-        ("innermost frame first", "size", "allocated", "still alive", "median life", "longest"),
+        (
+            "innermost frame first",
+            "size",
+            "allocated",
+            "at peak",
+            "still alive",
+            "median life",
+            "longest",
+        ),
         [
             (
                 shortened(row.frames, readable, 8),
                 bytes_text(row.size),
                 bytes_text(row.allocated_bytes),
+                bytes_text(row.peak_bytes),
                 bytes_text(row.alive_bytes),
                 life(row.median_lifetime),
                 life(row.longest_lifetime),
@@ -97,15 +159,19 @@ def add_stats(page: Page, summary: StatsSummary) -> None:
         page.paragraph(warning, "note")
     if summary.memory:
         page.paragraph(summary.memory)
+    if summary.peak is not None:
+        page.paragraph(peak_sentence(summary))
     add_learning(page, summary)
     page.heading("Where the memory is")
     add_memory(page, summary)
     page.heading("Counters")
+    columns = [summary.counters, *([summary.peak] if summary.peak is not None else [])]
     counters = [
-        (row.name, row.help, number(summary.counters.get(row.name, 0), row.unit))
+        (row.name, row.help, *(number(column.get(row.name, 0), row.unit) for column in columns))
         for row in stat_rows()
     ]
-    page.table(("counter", "what it counts", "value"), counters)
+    heads = ("counter", "what it counts", "value", "at the peak")
+    page.table(heads[: 2 + len(columns)], counters)
 
 
 def add_learning(page: Page, summary: StatsSummary) -> None:

@@ -8,6 +8,8 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from llamalloc.reporting import flame
+
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --soft: #60666d; --line: #d9dce0;
   --paper: #fff; --mark: #fff3f2; --accent: #c0272d; }
@@ -25,6 +27,7 @@ th, td { padding: .32rem .7rem; border-bottom: 1px solid var(--line); text-align
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
 tr.mark td { background: var(--mark); font-weight: 600; }
 td.code { font: .82rem/1.4 ui-monospace, "DejaVu Sans Mono", monospace; word-break: break-word; }
+td.code ~ td { white-space: nowrap; }
 figure { margin: 1rem 0; } figure img { width: 100%; } figure svg { max-width: 100%; }
 figure img, figure svg { height: auto; background: #fff; border-radius: 6px; }
 figcaption { font-size: .88rem; max-width: 46rem; }
@@ -44,6 +47,7 @@ class Page:
 
     title: str
     parts: list[str] = field(default_factory=list)
+    graphs: int = 0  # flame graphs, which need a script
 
     def heading(self, words: str) -> None:
         self.parts.append(f"<h2>{text(words)}</h2>")
@@ -89,11 +93,29 @@ class Page:
         """An <svg> element, as it is."""
         self.parts.append(f'<figure role="img" aria-label="{text(alternative)}">{svg}</figure>')
 
+    def flame_graph(self, data: str, views: Sequence[str], alternative: str) -> None:
+        """`data`: of flame.graph_json; `views`: a button each."""
+        self.graphs += 1
+        buttons = "".join(
+            f'<button type="button" data-view="{number}">{text(label)}</button>'
+            for number, label in enumerate(views)
+        )
+        self.parts.append(
+            f'<div class="flame" role="group" aria-label="{text(alternative)}"><div class="bar">'
+            f'{buttons}<input type="search" placeholder="Search" aria-label="Search a function">'
+            f'<button type="button" class="all">Show all</button><span class="found"></span></div>'
+            f'<p class="told"></p><div class="graph"></div>'
+            f'<script type="application/json">{data}</script></div>'
+        )
+
     def render(self) -> str:
         """The document."""
+        style, script = _STYLE, ""
+        if self.graphs:
+            style, script = _STYLE + flame.STYLE, f"<script>{flame.SCRIPT}</script>"
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{text(self.title)}</title><style>{_STYLE}</style></head><body>"
-            f"<h1>{text(self.title)}</h1>{''.join(self.parts)}</body></html>\n"
+            f"<title>{text(self.title)}</title><style>{style}</style></head><body>"
+            f"<h1>{text(self.title)}</h1>{''.join(self.parts)}{script}</body></html>\n"
         )

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from llamalloc.formats.contracts import lifetime_classes
+from llamalloc.reporting.history import Timeline
 from llamalloc.reporting.profile_summary import ALIVE, ProfileSummary
 from llamalloc.reporting.stats_summary import StatsSummary
 
@@ -97,6 +98,31 @@ def _class_bands(axes: Axes) -> None:
         label = row.name.removeprefix("le_")
         axes.text((above * below) ** 0.5, 1.15, f"<= {label}", ha="center", color=SOFT, fontsize=9)
         below = above
+
+
+_SITES = ("#4f9d8f", "#c98b2b", "#7a6fb0", "#c0272d", "#4878a8", "#7fa650", "#b5669f", "#8c6d46")
+
+
+def timeline(shown: Timeline, peak_seconds: float | None) -> bytes:
+    """Live bytes along time: the largest call sites stacked, the rest in grey above them."""
+    with drawing(9, 4.2) as (figure, axes):
+        rows = [[b / 2**20 for b in row] for row in (*shown.sites.values(), shown.other)]
+        colours = [*_SITES[: len(shown.sites)], LINE]
+        names = [_short(name) for name in shown.sites] + ["all other call sites"]
+        axes.stackplot(shown.seconds, *rows, colors=colours, labels=names, step="post", lw=0)
+        total = [b / 2**20 for b in shown.total]
+        axes.step(shown.seconds, total, where="post", color=INK, linewidth=1)
+        if peak_seconds is not None:
+            axes.axvline(peak_seconds, color=ACCENT, linewidth=1, linestyle=":")
+        axes.set(xlabel="seconds since sampling began", ylabel="live, MiB", ylim=(0, None))
+        axes.set(xlim=(0, max(shown.seconds[-1], 1e-3)))
+        axes.grid(axis="y")
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.16), ncols=2)
+        return png(figure)
+
+
+def _short(name: str, most: int = 66) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def where_memory_is(summary: StatsSummary) -> bytes:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llamalloc.formats import histogram
 from llamalloc.formats.contracts import lifetime_classes
 from llamalloc.formats.profile import Context, Profile
+from llamalloc.reporting.history import Timeline, timeline
 
 TOP = 15
 ALIVE = "alive"
@@ -36,13 +37,17 @@ class ContextRow:
     allocated_bytes: int
     allocated_objects: int
     alive_bytes: int
+    peak_bytes: int
     median_lifetime: float | None
     longest_lifetime: float | None
 
 
 @dataclass(frozen=True)
 class ProfileSummary:
-    """`buckets`: (lifetime in ns, share of all objects) of the dead, ascending."""
+    """`buckets`: (lifetime in ns, share of all objects) of the dead, ascending.
+
+    `peak_bytes`, `peak_seconds`: when most was live; None and no `timeline` in older profiles.
+    """
 
     file: str
     program: str
@@ -57,6 +62,10 @@ class ProfileSummary:
     top: list[ContextRow]
     survivors: list[ContextRow]
     buckets: list[tuple[float, float]]
+    peak_bytes: int | None = None
+    peak_seconds: float | None = None
+    at_peak: list[ContextRow] = field(default_factory=list)
+    timeline: Timeline | None = None
 
 
 def summarise(profile: Profile) -> ProfileSummary:
@@ -76,6 +85,10 @@ def summarise(profile: Profile) -> ProfileSummary:
         top=_largest(contexts, lambda c: c.allocated_bytes),
         survivors=_largest(contexts, lambda c: c.censored_bytes),
         buckets=_buckets(contexts),
+        peak_bytes=profile.peak.bytes if profile.peak else None,
+        peak_seconds=profile.peak.at_ns / 1e9 if profile.peak else None,
+        at_peak=_largest(contexts, lambda c: c.peak_bytes),
+        timeline=timeline(profile),
     )
 
 
@@ -93,6 +106,7 @@ def _row(context: Context) -> ContextRow:
         allocated_bytes=context.allocated_bytes,
         allocated_objects=context.allocated_objects,
         alive_bytes=context.censored_bytes,
+        peak_bytes=context.peak_bytes,
         median_lifetime=_quantile(lives, 0.5) if lives else None,
         longest_lifetime=histogram.middle_ns(max(lives)) if lives else None,
     )

@@ -77,14 +77,16 @@ def _row(result: dict[str, Any]) -> list[str]:
 
 
 def _losses(results: list[dict[str, Any]]) -> Table:
-    """By what is live: means over the samples; pinned (of slots and blocks) after the last drop."""
-    view = _table("\nLost, by live bytes", *_CAUSES)
+    """By what is live: means over the samples. Pinned (of slots and blocks) after the last drop, by
+    what was live at the peak: little or nothing may be live then.
+    """
+    view = _table("\nLost, by live bytes (pinned: by live bytes at the peak)", *_CAUSES)
     for result in results:
         samples = [m for m in result["moments"] if m["kind"] == "sample"]
         live = max(sum(m["live"] for m in samples), 1)
         low = last_low(result)
         shares = [sum(m[name] for m in samples) / live for name in LOSSES]
-        shares.append(low["pinned"] / max(low["live"], 1))
+        shares.append(low["pinned"] / max(result["trace"]["peak_live"], 1))
         view.add_row(name_of(result), *(f"{share:.1%}" for share in shares))
     return view
 

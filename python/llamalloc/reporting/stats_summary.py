@@ -50,7 +50,8 @@ class StatsSummary:
 
     `learning`: what is learned in process and where it is kept, `segregation`: whether objects are
     placed by it, each a sentence; empty: learning is off. `memory`: a sentence on what the process
-    is charged for now; empty: it has ended.
+    is charged for now; empty: it has ended. `peak`: counters at the moment when most was
+    allocated, None if nobody looked.
     """
 
     file: str
@@ -67,6 +68,8 @@ class StatsSummary:
     learning: str = ""
     segregation: str = ""
     memory: str = ""
+    peak: dict[str, float] | None = None
+    peak_seconds: float = 0.0
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -104,6 +107,8 @@ def summarise(document: dict[str, Any], file: str, memory: str = "") -> StatsSum
         learning=_learning(document.get("learning", "off")),
         segregation=_sentence(document.get("segregation", "")),
         memory=memory,
+        peak=document.get("peak", {}).get("stats"),
+        peak_seconds=document.get("peak", {}).get("seconds", 0.0),
     )
 
 

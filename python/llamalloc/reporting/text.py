@@ -91,6 +91,12 @@ def print_profile(summary: ProfileSummary, console: Console) -> None:
         )
     console.print(view)
     _print_contexts("\nWho allocated most", summary.top, console)
+    if summary.peak_bytes is not None:
+        title = (
+            f"\nWhat was alive at the peak of {bytes_text(summary.peak_bytes)}, after "
+            f"{seconds_text(summary.peak_seconds)}"
+        )
+        _print_contexts(title, summary.at_peak, console)
     _print_contexts("\nWhat was still alive at the end", summary.survivors, console)
 
 
@@ -99,12 +105,14 @@ def _print_contexts(title: str, rows: list[ContextRow], console: Console) -> Non
         console.print(f"{title}: nothing")
         return
     view = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in ("size", "allocated", "alive", "median life", "longest"):
+    for head in ("size", "allocated", "at peak", "alive", "median life", "longest"):
         view.add_column(head, justify="right", no_wrap=True)
     view.add_column("allocated by (innermost first)", overflow="fold")
     readable = demangled(name for row in rows for name in row.frames)
     for row in rows:
-        sizes = (bytes_text(b) for b in (row.size, row.allocated_bytes, row.alive_bytes))
+        sizes = (
+            bytes_text(b) for b in (row.size, row.allocated_bytes, row.peak_bytes, row.alive_bytes)
+        )
         lives = (life(ns) for ns in (row.median_lifetime, row.longest_lifetime))
         view.add_row(*sizes, *lives, escape(shortened(row.frames, readable)))
     console.print(view)
@@ -115,6 +123,18 @@ def life(nanoseconds: float | None) -> str:
     return "-" if nanoseconds is None else seconds_text(nanoseconds / 1e9)
 
 
+def peak_sentence(summary: StatsSummary) -> str:
+    """When most was allocated, and how much memory that took."""
+    if summary.peak is None:
+        return ""
+    at = summary.peak
+    return (
+        f"At the peak, {seconds_text(summary.peak_seconds)} after the start: "
+        f"{bytes_text(at.get('allocated', 0))} allocated, {bytes_text(at.get('backed', 0))} of "
+        f"memory for it."
+    )
+
+
 def print_stats(summary: StatsSummary, console: Console) -> None:
     """Where the memory is, what pins it, what prediction did."""
     console.print(
@@ -123,7 +143,8 @@ def print_stats(summary: StatsSummary, console: Console) -> None:
     )
     if warning := without_huge_pages(summary):
         console.print(f"[yellow]{warning}[/]")
-    for sentence in filter(None, (summary.memory, summary.learning, summary.segregation)):
+    peak = peak_sentence(summary)
+    for sentence in filter(None, (summary.memory, peak, summary.learning, summary.segregation)):
         console.print(escape(sentence))
     heads = ("pages", "allocated", "free slots", "free blocks", "pinned")
     view = _table("\nWhere the memory is", *heads)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from llamalloc.formats.units import bytes_text, seconds_text
+from llamalloc.reporting.frames import demangled
 
 _FRAMES = 6  # of a stack that are shown
 
@@ -99,8 +100,9 @@ def _stacks(found: dict[str, Any]) -> Table:
     for name in ("bytes", "objects", "live at end", "mean life"):
         view.add_column(name, justify="right")
     view.add_column("allocation site and its callers", overflow="fold")
+    readable = demangled(name for stack in found["top_stacks"] for name in stack["frames"])
     for stack in found["top_stacks"]:
-        names = [escape(name) for name in stack["frames"][:_FRAMES]]
+        names = [escape(readable.get(name, name)) for name in stack["frames"][:_FRAMES]]
         more = len(stack["frames"]) - len(names)
         view.add_row(
             bytes_text(stack["bytes"]),

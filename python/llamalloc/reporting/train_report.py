@@ -7,6 +7,7 @@ from pathlib import Path
 
 from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
 from llamalloc.reporting import train_charts
+from llamalloc.reporting.frames import demangled
 from llamalloc.reporting.page import Page
 
 _PARTS = {
@@ -169,9 +170,10 @@ def _wrong_table(page: Page, result: TrainResult) -> None:
     if not result.wrong:
         page.paragraph("None: every context measured on is predicted as it lived.")
         return
+    readable = demangled(name for wrong in result.wrong for name in wrong.frames)
     rows = [
         (
-            _stack(wrong.frames),
+            _stack(tuple(readable.get(name, name) for name in wrong.frames)),
             f"{100 * wrong.share:.3g} %",
             f"{wrong.samples:,}",
             f"{wrong.size:,}",

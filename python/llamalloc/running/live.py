@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from llamalloc.running import published
+from llamalloc.running import charge, published
 from llamalloc.running.procmem import PROC, read_memory, read_text
 
 _OWN = ("allocated", "huge_pages_acquired", "huge_pages_released")
@@ -120,9 +120,21 @@ def _by_address(address: str) -> Look:
     return Look(
         pid, document["command"], time.monotonic(), document["stats"],
         [{**g, "slots": g["allocated"]} for g in document["groups"]],
-        document["segregation"], False, address, **_of_system(pid, document["command"]),
+        document["segregation"], False, address,
+        **{"charge": document.get("charge")} | _of_system(pid, document["command"]),
         sites=_sites(address),
     )  # fmt: skip
+
+
+def address_of(at: published.Published) -> str:
+    """Where a process serves HTTP, if that address means the same here; or ""."""
+    address = at.text("http")
+    return address if address and _shares_network(at.pid) else ""
+
+
+def download(address: str, path: str) -> bytes:
+    """A page of a process that serves HTTP. Raises LiveError."""
+    return _get(address.removeprefix("http://").rstrip("/"), path)
 
 
 def _of_system(pid: int, command: str | None = None) -> dict[str, int | None]:
@@ -137,11 +149,10 @@ def _of_system(pid: int, command: str | None = None) -> dict[str, int | None]:
 
 
 def _charge(pid: int) -> int | None:
-    """memory.current of the control group; None for the root group or without cgroup 2."""
-    for line in read_text(PROC / str(pid) / "cgroup").splitlines():
-        if line.startswith("0::"):
-            current = read_text(f"/sys/fs/cgroup{line[3:].rstrip('/')}/memory.current")
-            return int(current) if current.isdigit() else None
+    """Of its control group; None where none is to be seen."""
+    group = charge.of_process(pid, proc=PROC)
+    with contextlib.suppress(charge.ChargeError):
+        return group.read().charge if group else None
     return None
 
 

@@ -120,7 +120,7 @@ def groups(at: Published) -> list[dict[str, int | str]]:
     rows: list[dict[str, int | str]] = []
     names = [group.name for group in contracts.page_groups()]
     pages, sizes = at.numbers.get("groups.pages", []), at.numbers.get("classes.size", [])
-    classes = max(len(sizes), 1)
+    classes, kinds = max(len(sizes), 1), len(pages) // len(names)
     for g, name in enumerate(names):
         slots = free = 0
         for b, (taken, spans) in enumerate(
@@ -131,7 +131,7 @@ def groups(at: Published) -> list[dict[str, int | str]]:
                 whole = spans * at.numbers[f"{kind}.blocks"][b % classes] * BLOCK
                 slots += taken * sizes[b % classes]
                 free += max(whole - taken * sizes[b % classes], 0)
-        in_use = sum(pages[2 * g : 2 * g + 2])
+        in_use = sum(pages[kinds * g : kinds * (g + 1)])
         rows.append({"group": name, "pages": in_use, "slots": slots, "free_slots": free})
     return rows
 

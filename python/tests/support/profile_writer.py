@@ -13,6 +13,7 @@ from llamalloc.formats.pprof_proto import ProfileMessage
 from llamalloc.formats.profile import NUMBER_LABELS, SAMPLE_TYPES, Context, Profile
 
 _UNITS = {"bytes": "bytes", "sampled": "count", "same_thread": "count", "same_cpu": "count"}
+_UNITS["peak_bytes"] = "bytes"
 
 
 class _Builder:
@@ -57,6 +58,7 @@ class _Builder:
             sample.label.add(key=self.string(key), num=context.numbers[key], num_unit=unit)
         self.label_text(sample, "lifetimes", histogram.render(context.lifetimes))
         self.label_text(sample, "censored_ages", histogram.render(context.censored_ages))
+        self.label_text(sample, "live", histogram.render(context.live))
 
     def header(self) -> None:
         message, profile = self.message, self.profile
@@ -69,6 +71,10 @@ class _Builder:
         message.time_nanos = profile.time_ns
         message.duration_nanos = profile.duration_ns
         message.comment.append(self.string(f"llamalloc-profile 1 exit={int(profile.exiting)}"))
+        for kind, moments in (("peak", [profile.peak]), ("timeline", profile.timeline)):
+            words = [f"{m.at_ns}:{m.bytes}" for m in moments if m is not None]
+            if words:
+                message.comment.append(self.string(f"llamalloc-{kind} {' '.join(words)}"))
         file = self.string(f"/usr/bin/{profile.program}")
         build_id = self.string("00112233445566778899aabbccddeeff00112233")
         message.mapping.add(

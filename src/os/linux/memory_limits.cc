@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 #include "base/errno_keeper.h"
+#include "base/units.h"
 #include "os/descriptor.h"
 
 namespace llamalloc {
@@ -160,10 +162,16 @@ struct Names {
   const char* limits[2];
   const char* usage;
   const char* files;
+  const char* cache;  // page cache, with what is shared
+  const char* shared;
 };
-constexpr Names kSecond = {{"/memory.max", "/memory.high"}, "/memory.current", "\ninactive_file "};
-constexpr Names kFirst = {
-    {"/memory.limit_in_bytes", nullptr}, "/memory.usage_in_bytes", "\ntotal_inactive_file "};
+constexpr Names kSecond = {
+    {"/memory.max", "/memory.high"}, "/memory.current", "\ninactive_file ", "\nfile ", "\nshmem "};
+constexpr Names kFirst = {{"/memory.limit_in_bytes", nullptr},
+                          "/memory.usage_in_bytes",
+                          "\ntotal_inactive_file ",
+                          "\ntotal_cache ",
+                          "\ntotal_shmem "};
 
 // SIZE_MAX: no such file, or no limit.
 size_t read_bytes(const char* folder, const char* name, MemoryLimits* out) {
@@ -177,17 +185,26 @@ size_t read_bytes(const char* folder, const char* name, MemoryLimits* out) {
   return value;
 }
 
-// Of files that can be dropped.
-size_t droppable(const char* folder, const char* row) {
+// memory.stat; false: it cannot be read.
+bool read_rows(const char* folder, char (&text)[kText]) {
   Path file;
-  char text[kText];
-  if (!file.set(folder, "/memory.stat") || read_text(file.text, text) != Read::ok) return 0;
+  return file.set(folder, "/memory.stat") && read_text(file.text, text) == Read::ok;
+}
+
+// 0: there is no such row.
+size_t row_in(const char* text, const char* row) {
   const char* found = strstr(text, row);
   if (found == nullptr) return 0;
   size_t value = 0;
   for (const char* p = found + strlen(row); *p >= '0' && *p <= '9'; ++p)
     value = value * 10 + static_cast<size_t>(*p - '0');
   return value;
+}
+
+// Of files that can be dropped.
+size_t droppable(const char* folder, const char* row) {
+  char text[kText];
+  return read_rows(folder, text) ? row_in(text, row) : 0;
 }
 
 void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
@@ -214,13 +231,19 @@ const char* below(const char* group, const char* mounted) {
   return group[length] == 0 || group[length] == '/' ? group + length : nullptr;
 }
 
-// The group and those above it, as far as they can be seen. Null: there is no such hierarchy.
-bool look_at_groups(const char* root, bool second, MemoryLimits* out, Path* own) {
-  Path group, mounted, mount;
-  if (!find_group(root, second, &group) || !find_mount(root, second, &mounted, &mount))
-    return false;
+// The folder of the process's group, and of what is mounted there. False: there is no such
+// hierarchy.
+bool find_own(const char* root, bool second, Path* own, Path* mount) {
+  Path group, mounted;
+  if (!find_group(root, second, &group) || !find_mount(root, second, &mounted, mount)) return false;
   const char* rest = below(group.text, mounted.text);
-  if (!own->set(root, mount.text, rest ? rest : "")) return false;
+  return own->set(root, mount->text, rest && strcmp(rest, "/") != 0 ? rest : "");
+}
+
+// The group and those above it, as far as they can be seen.
+bool look_at_groups(const char* root, bool second, MemoryLimits* out, Path* own) {
+  Path mount;
+  if (!find_own(root, second, own, &mount)) return false;
   const size_t shortest = strlen(root) + strlen(mount.text);
   Path folder = *own;
   for (int level = 0; level < kMostLevels; ++level) {
@@ -246,6 +269,12 @@ bool read_pressure(const char* folder, const char* name, MemoryLimits* out) {
   return true;
 }
 
+// Whether the memory group of version 1 is that of the whole system.
+bool is_top(const char* root) {
+  Path group;
+  return !find_group(root, false, &group) || strcmp(group.text, "/") == 0;
+}
+
 }  // namespace
 
 MemoryLimits read_memory_limits(const char* root) {
@@ -257,6 +286,23 @@ MemoryLimits read_memory_limits(const char* root) {
   if (!second || !read_pressure(own.text, "/memory.pressure", &out))
     read_pressure(root, "/proc/pressure/memory", &out);
   return out;
+}
+
+size_t read_memory_charge(const char* root) {
+  const ErrnoKeeper keep;
+  for (const bool second : {false, true}) {
+    Path own, mount;
+    MemoryLimits ignored;
+    char rows[kText];
+    const Names& names = second ? kSecond : kFirst;
+    if (!find_own(root, second, &own, &mount)) continue;
+    // In version 1 the top has files, too: those of the whole system.
+    if (!second && is_top(root)) continue;
+    const size_t usage = read_bytes(own.text, names.usage, &ignored);
+    if (usage == SIZE_MAX || !read_rows(own.text, rows)) continue;
+    return less(usage, less(row_in(rows, names.cache), row_in(rows, names.shared)));
+  }
+  return SIZE_MAX;
 }
 
 }  // namespace llamalloc

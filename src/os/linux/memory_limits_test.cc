@@ -146,7 +146,7 @@ TEST_F(MemoryLimitsTest, FoldersAndPipesInPlaceOfFilesDoNotStall) {
 }
 
 TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {
-  second(std::string("/") + std::string(3000, 'x'));
+  second(std::string("/").append(3000, 'x'));
   group("/a/b", mib(10), mib(9));
   EXPECT_EQ(read().room, SIZE_MAX);
   second();
@@ -171,6 +171,32 @@ TEST(MemoryLimits, OfThisSystemCanBeRead) {
   const MemoryLimits limits = read_memory_limits();
   EXPECT_EQ(errno, 77);
   EXPECT_EQ(limits.room == SIZE_MAX, limits.limit == SIZE_MAX);
+}
+
+TEST_F(MemoryLimitsTest, TheChargeOfTheOwnGroupIsUsageWithoutPageCache) {
+  const auto charge = [this] { return read_memory_charge(root_.c_str()); };
+  EXPECT_EQ(charge(), SIZE_MAX);
+  second();
+  group("/a/b", "max\n", mib(100));
+  write("/sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile " + mib(40) + "shmem " + mib(10));
+  EXPECT_EQ(charge(), 70 * kMiB);
+  write("/sys/fs/cgroup/a/b/memory.stat", "anon 1\nfile " + mib(400) + "shmem 0\n");
+  EXPECT_EQ(charge(), 0u) << "the two files are not of one moment";
+  std::filesystem::remove(root_ + "/sys/fs/cgroup/a/b/memory.current");
+  EXPECT_EQ(charge(), SIZE_MAX);
+}
+
+TEST_F(MemoryLimitsTest, TheChargeInVersionOne) {
+  const auto charge = [this] { return read_memory_charge(root_.c_str()); };
+  const std::string rows = "cache 1\ntotal_cache " + mib(30) + "total_shmem " + mib(5);
+  first();
+  write("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", mib(90));
+  write("/sys/fs/cgroup/memory/a/b/memory.stat", rows);
+  EXPECT_EQ(charge(), 65 * kMiB);
+  first("/");
+  write("/sys/fs/cgroup/memory/memory.usage_in_bytes", mib(900));
+  write("/sys/fs/cgroup/memory/memory.stat", rows);
+  EXPECT_EQ(charge(), SIZE_MAX) << "the whole system";
 }
 
 }  // namespace
