@@ -4,8 +4,9 @@
     .venv/bin/python scripts/policy_table.py out/traces/*.trace [--out out/policy.json]
     .venv/bin/python scripts/policy_table.py --learning [--generate out/traces] [out/traces/*.trace]
 
-The second makes the table of learning in process: blind, a first run that begins with nothing, a
-second one that begins with what the first kept, and the same with `segregate:always`. `--generate`
+The second makes the table of learning in process: blind, a first run that begins with nothing, and
+a second one that begins with what the first kept. A cell is the mean over runs whose worker comes
+at other moments, since memory depends on those; in brackets it is divided by blind. `--generate`
 makes the five loads of GENERATED in that folder, and measures them too.
 
 Record the traces first, each by
@@ -36,6 +37,10 @@ GENERATED = {
     "--seed 14",
     "steady": "TCMALLOC_1.csv --events 4000000 --live 64 --wave none --seed 15",
 }
+# By so many ms the background work begins later. In a small heap one huge page matters.
+DELAYS = (0, 300)
+DELAYS_OF_SMALL = range(0, 1000, 125)
+SMALL = 64 << 20
 COLUMNS = (
     ("llamalloc", "none"),
     ("llamalloc", "constant:le_10ms"),
@@ -70,39 +75,58 @@ def generate(folder: pathlib.Path) -> list[pathlib.Path]:
     return traces
 
 
-def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[dict]:
-    """The runs of the table of learning, in its order."""
+def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
+    """For each delay, the runs of the table of learning in its order."""
     kept = folder / f"{trace.stem}.learned"
-    known = f"state:{kept}"
-    return [
-        simulate(trace, "llamalloc", "none"),
-        simulate(trace, "llamalloc", "online", "--keep", kept),
-        simulate(trace, "llamalloc", known),
-        simulate(trace, "llamalloc", known, "--conf", "segregate:always"),
-    ]
+    runs = (("none",), ("online", "--keep", kept), (f"state:{kept}",))
 
+    def run_all(delay: int) -> list[dict]:
+        return [simulate(trace, "llamalloc", *run, "--delay", str(delay)) for run in runs]
 
-def gate_of(run: dict) -> str:
-    last = run["gate"][-1]
-    return f"{last['verdict']}{', late' if last['late'] else ''}"
+    found = [run_all(0)]
+    small = found[0][0]["trace"]["peak_live"] < SMALL
+    return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
 
 
 def print_learning(traces: list[pathlib.Path]) -> None:
-    head = ["trace", "blind", "first run", "gate", "second run", "gate", "second run, always"]
+    head = ["trace", "peak live", "blind", "first run", "second run", "gate in the second run"]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     with tempfile.TemporaryDirectory() as folder:
         for trace in traces:
-            runs = learn(trace, pathlib.Path(folder))
-            cells = [f"{r['totals']['average_huge']:.2f} / {after_drops(r)}" for r in runs]
-            cells[1:3] = [cells[1], gate_of(runs[1]), cells[2], gate_of(runs[2])]
-            print(f"| {trace.stem} | " + " | ".join(cells) + " |", flush=True)
+            columns = list(zip(*learn(trace, pathlib.Path(folder)), strict=True))
+            blind = means(columns[0])
+            cells = [f"{columns[0][0]['trace']['peak_live'] / 2**20:.0f} MiB", cell(blind)]
+            cells += [beside(means(runs), blind) for runs in columns[1:]]
+            cells.append(", ".join(sorted({run["gate"][-1]["verdict"] for run in columns[-1]})))
+            print(f"| {trace.stem} | {' | '.join(cells)} |", flush=True)
 
 
-def after_drops(result: dict) -> str:
+def means(runs: tuple[dict, ...]) -> list[float]:
+    """Average and after drops; no second one without drops."""
+    average = sum(run["totals"]["average_huge"] for run in runs) / len(runs)
+    drops = [ratio for run in runs if (ratio := ratio_after_drops(run)) is not None]
+    return [average, sum(drops) / len(drops)] if drops else [average]
+
+
+def cell(ratios: list[float]) -> str:
+    return " / ".join([*(f"{ratio:.3f}" for ratio in ratios), "-"][:2])
+
+
+def beside(ratios: list[float], blind: list[float]) -> str:
+    by_blind = " / ".join(f"{a / b:.3f}" for a, b in zip(ratios, blind, strict=True))
+    return f"{cell(ratios)} ({by_blind})"
+
+
+def ratio_after_drops(result: dict) -> float | None:
     drops = [m for m in result["moments"] if m["kind"] == "drop"]
     drops = [m for m in drops if m["live"] > 0.05 * result["trace"]["peak_live"]]
     live = sum(m["live"] for m in drops)
-    return f"{sum(m['huge'] for m in drops) / live:.2f}" if live else "-"
+    return sum(m["huge"] for m in drops) / live if live else None
+
+
+def after_drops(result: dict) -> str:
+    ratio = ratio_after_drops(result)
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 CAUSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")

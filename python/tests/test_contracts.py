@@ -55,6 +55,7 @@ def test_exported_names_are_different_and_described():
 def test_option_types():
     options = {option.name: option for option in contracts.options()}
     assert options["profile_flush"].default == 10_000_000_000
+    assert options["sample_interval"].default == 0
     assert options["model"].is_path and options["model"].default == ""
     assert not options["hugepages"].is_path
 

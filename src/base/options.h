@@ -55,12 +55,12 @@ struct Options {
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) kind name{default_value};
 #include "contracts/options.def"
 
-  // sample_interval, where it is 0: as usual, and where samples are only for whoever looks.
-  static constexpr uint64_t kSampleInterval = 512 << 10;
-  static constexpr uint64_t kObserveInterval = 2 << 20;
-  uint64_t interval_or(uint64_t usual) const {
-    const uint64_t set = current(sample_interval);
-    return set == 0 ? usual : set;
+  // Bytes between samples; `usual`, where the option leaves it open.
+  static constexpr uint64_t kSampleInterval = uint64_t{512} << 10;
+  static constexpr uint64_t kObserveInterval = uint64_t{2} << 20;  // only for whoever looks
+  uint64_t interval(uint64_t usual = kSampleInterval) const {
+    const uint64_t asked = current(sample_interval);
+    return asked == 0 ? usual : asked;
   }
 
   // What a parser does with a fault: a message without newline, of printable characters, below

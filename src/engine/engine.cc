@@ -106,7 +106,7 @@ namespace {
 // Samples of like sizes share spans: there are few of them, and each span takes two blocks. Slots
 // of whole blocks hold one anyway.
 int class_of_sample(int size_class) {
-  constexpr uint32_t kLeast = 256, kMost = 4096;
+  constexpr uint32_t kLeast = 256, kMost = 8192;
   const uint32_t size = kSizeClassRows[size_class].size;
   if (size > kMost) return size_class;
   return size_class_of(size < kLeast ? kLeast : std::bit_ceil(size));

@@ -92,6 +92,8 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 
 bool Gate::step(Nanos now, const GateFigures& figures) {
   cycle_.see(figures.live);
+  if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
+    came_back_ = true;
   if (started_ && now - last_ < kLeastStep) return on_;
   if (!started_) {
     round_start_ = now;
@@ -185,20 +187,29 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  if (may && measured && (proofs_ >= kProofs || known)) return engage();
+  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs;
+  if (may && measured && (known || (proven && came_back_ && pins_enough(1)))) return engage();
+  if (may && measured && proven && !armed_) return arm();
   if (!round_is_over()) return;
   note_load();
   take_in_blind();
   start_round(cycle_.is_low());
 }
 
-// The rest of this trough says what blind placement left.
-void Gate::engage() {
+// The next start is on trial. This run is not: it would have to fill pages of its own beside those
+// that blind placement left, and if the load does not come back, nothing repays them.
+void Gate::arm() {
   if (round_.low.count != 0) take_in_blind();
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
-  on_ = late_ = true;
+  armed_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
+}
+
+// The rest of this trough says what blind placement left.
+void Gate::engage() {
+  arm();
+  on_ = late_ = true;
 }
 
 // ----- On -----
@@ -279,6 +290,11 @@ void Gate::describe(char* out, size_t room) const {
     snprintf(out, room,
              "placement by lifetime is on for what lives long, and from the next start on for all: "
              "without it troughs pinned %u %% of the peak, held/live %u.%02u",
+             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+  } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
+    snprintf(out, room,
+             "placement by lifetime is off until the next start, or until the load has come back: "
+             "troughs pin %u %% of the peak, held/live %u.%02u",
              blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether objects are placed by lifetime: only where that has something to gain, and does.
 //
-//   blind --(three troughs' seconds with much pinned, and contexts that separate)--> on trial
-//     ^                                                                                 |
+//   blind --(three troughs' seconds with much pinned, and contexts that separate)--> on trial:
+//     ^       from the next start on; in this run when the load came back and it is     |
+//     |       so in a later trough, too                                                 |
 //     '--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
 //         the same, 0 and all forgiven if less: then placement helps)
 //
@@ -123,6 +124,7 @@ class Gate {
   void start_round(bool closed);
   bool pins_enough(double part) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
+  void arm();
   void engage();
   void verify(Nanos now);
   uint32_t points_of(const GateWaste& placed) const;
@@ -136,6 +138,8 @@ class Gate {
   bool on_ = false;
   bool late_ = false;
   bool started_ = false;
+  bool armed_ = false;      // a trough of this run proved it
+  bool came_back_ = false;  // since then the load was high again
   bool was_large_ = false;  // the peak was worth it in this run
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;

@@ -91,7 +91,7 @@ Load steady() {
 Server next_run(const Load& load) {
   Server first;
   first.run(load, 20);
-  EXPECT_TRUE(first.gate.is_late());
+  EXPECT_EQ(first.gate.kept().verdict, GateVerdict::on_trial);
   return Server(first.gate.kept());
 }
 GateKept kept(GateVerdict verdict, uint8_t reversals = 0) {
@@ -100,17 +100,37 @@ GateKept kept(GateVerdict verdict, uint8_t reversals = 0) {
 
 // ----- Blind -----
 
-TEST(GateTest, DeepTroughsEngageItInTheFirstOne) {
+TEST(GateTest, TheFirstDeepTroughPutsTheNextStartOnTrial) {
   Server server;
   server.run({}, 10);
-  EXPECT_FALSE(server.gate.is_on()) << "high so far";
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << "high so far";
   server.run({.high = 0}, 5);
-  EXPECT_TRUE(server.gate.is_late());
-  EXPECT_NE(server.sentence().find("for what lives long"), std::string::npos) << server.sentence();
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  EXPECT_NE(server.sentence().find("off until the next start"), std::string::npos)
+      << server.sentence();
   const Server next(server.gate.kept());
   EXPECT_TRUE(next.gate.is_on());
   EXPECT_FALSE(next.gate.is_late());
   EXPECT_NE(next.sentence().find("on trial"), std::string::npos) << next.sentence();
+}
+
+// As a compiler: it fills the heap once, and never again.
+TEST(GateTest, ALoadThatDoesNotComeBackStaysBlind) {
+  Server server;
+  server.run({}, 10);
+  server.run({.high = 0, .low = 1}, 250);
+  EXPECT_EQ(server.switches, 0) << "new pages beside those that blind placement left cost memory";
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+}
+
+TEST(GateTest, ALoadThatComesBackEngagesItInTheNextTrough) {
+  Server server;
+  server.run({}, 30);
+  EXPECT_FALSE(server.gate.is_on());
+  server.run({.high = 0}, 5);
+  EXPECT_TRUE(server.gate.is_late());
+  EXPECT_NE(server.sentence().find("for what lives long"), std::string::npos) << server.sentence();
+  EXPECT_TRUE(Gate(server.gate.kept()).is_on());
 }
 
 TEST(GateTest, ASteadyLoadNever) {
@@ -153,7 +173,7 @@ TEST(GateTest, PeaksBetweenTheStepsAreSeen) {
   server.feed({300 * kMiB, 100 * kMiB, 0.95, 0.9});
   server.gate.step(server.now + Nanos::millis(300), {320 * kMiB, 300 * kMiB, 0.95, 0.9});
   for (int i = 0; i < 4; ++i) server.feed({300 * kMiB, 100 * kMiB, 0.95, 0.9});
-  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
 }
 
 // ----- On -----
@@ -318,7 +338,7 @@ TEST(GateTest, NoiseDoesNotMakeItFlap) {
   for (double pins : {0.02, 0.03, 0.032, 0.035, 0.05}) {
     Server helped, not_helped;
     helped.run({.blind = {0.01, pins}, .placed = {0.01, pins / 3}, .noise = 0.3}, kDay);
-    EXPECT_LE(helped.switches, 1) << pins;
+    EXPECT_LE(helped.switches, 3) << pins;  // off once in a day, when the peak was low for long
     not_helped.run({.blind = {0.05, pins}, .placed = {0.06, pins}, .noise = 0.3}, kDay);
     EXPECT_LE(not_helped.switches, 2 * Gate::kMostReversals) << pins;
   }
@@ -381,7 +401,7 @@ TEST(GateTest, AgedStateIsTriedAgain) {
   EXPECT_TRUE(state.is_valid());
   EXPECT_EQ(state.peak, 0) << "measured long ago";
   Server server(state);
-  server.run({}, 20);
+  server.run({}, 40);
   EXPECT_TRUE(server.gate.is_on());
   GateKept good = kept(GateVerdict::helps);
   good.age();
@@ -448,14 +468,14 @@ struct Point {
 };
 
 template <size_t N>
-bool engages(const Point (&points)[N], double short_share, double long_share) {
+bool puts_on_trial(const Point (&points)[N], double short_share, double long_share) {
   Server server;
   for (const Point& point : points) {
     server.gate.step(server.now + Nanos::millis(100),
                      {point.held * kMiB, point.live * kMiB, short_share, long_share});
     server.feed({point.held * kMiB, point.live * kMiB, short_share, long_share});
   }
-  return server.gate.is_on();
+  return server.gate.kept().verdict == GateVerdict::on_trial;
 }
 
 constexpr Point kRedis[] = {{2, 1},     {22, 20},   {56, 48},   {20, 2},    {24, 23},   {56, 45},
@@ -472,14 +492,14 @@ constexpr Point kNginx[] = {{4, 2},  {4, 3},   {16, 13}, {16, 12}, {10, 4}, {8, 
                             {10, 9}, {20, 18}, {20, 5},  {14, 2},  {14, 2}, {8, 2}};
 
 TEST(GateTest, OnForRecordedLoadsThatGain) {
-  EXPECT_TRUE(engages(kRedis, 0.97, 0.5));
-  EXPECT_TRUE(engages(kClang, 0.95, 0.5));
+  EXPECT_TRUE(puts_on_trial(kRedis, 0.97, 0.5));
+  EXPECT_TRUE(puts_on_trial(kClang, 0.95, 0.5));
 }
 
 TEST(GateTest, OffForRecordedLoadsThatLose) {
-  EXPECT_FALSE(engages(kMariadb, 0.99, 0.9));
-  EXPECT_FALSE(engages(kNginx, 0.99, 0.9));
-  EXPECT_FALSE(engages(kRedis, 0.2, 0.1)) << "with lives as under random eviction";
+  EXPECT_FALSE(puts_on_trial(kMariadb, 0.99, 0.9));
+  EXPECT_FALSE(puts_on_trial(kNginx, 0.99, 0.9));
+  EXPECT_FALSE(puts_on_trial(kRedis, 0.2, 0.1)) << "with lives as under random eviction";
 }
 
 }  // namespace

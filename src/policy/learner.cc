@@ -14,6 +14,7 @@ constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
 constexpr Nanos kCollapse = Nanos::seconds(3);
 constexpr double kCollapsed = 0.5;
+constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
@@ -175,6 +176,7 @@ Verdict Learner::verdict_on(const Node& node) const {
 bool Learner::is_split(const Node& node) const {
   if (node.differed) return true;
   if (node.contexts <= 1) return false;
+  if (sum_of(node).samples() < kEnoughToSplit) return false;
   const Verdict verdict = verdict_on(node);
   return !(verdict.decided && is_short(verdict.lifetime));
 }

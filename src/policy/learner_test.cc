@@ -114,6 +114,18 @@ TEST_F(LearnerTest, CallersAreToldApartThroughAWrapper) {
   EXPECT_FALSE(ask({1, 2, 12, 5}).known);  // a caller that was never seen is not guessed
 }
 
+// Their parts would have too few to be decided, and each takes a node.
+TEST_F(LearnerTest, FewSamplesAreNotToldApart) {
+  for (uintptr_t caller = 10; caller < 10 + kEnoughShort - 1; ++caller) stay({1, 2, caller, 3}, 1);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(learner_.size(), 1u) << "the site";
+  EXPECT_EQ(ask({1, 2, 99, 3}).lifetime, LifetimeClass::never);
+  die_at_once({1, 2, 9, 3}, kEnoughShort);
+  round();
+  EXPECT_GT(learner_.size(), kEnoughShort) << "now they differ";
+}
+
 TEST_F(LearnerTest, SizesAreToldApart) {
   die_at_once({1, 2}, 100, 100);
   stay({1, 2}, 10, 1000);

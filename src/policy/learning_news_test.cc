@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When there is something to write: LearningRun::has_news.
+// When there is something to sample (LearningRun::wants_samples), and to write (has_news).
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -45,6 +45,38 @@ class LearningNewsTest : public testing::Test {
   Nanos now_{0};
   uintptr_t next_ = 1 << 20;
 };
+
+// ----- What is sampled -----
+
+TEST_F(LearningNewsTest, SmallHeapsAreNotSampledUnlessAsked) {
+  Options options;
+  EXPECT_FALSE(run_.wants_samples(options, LearningRun::kLeastHeap - 1));
+  EXPECT_TRUE(run_.wants_samples(options, LearningRun::kLeastHeap));
+  options.segregate.value = Segregate::always;
+  EXPECT_TRUE(run_.wants_samples(options, 0));
+  options = {};
+  options.sample_interval = 4096;
+  EXPECT_TRUE(run_.wants_samples(options, 0));
+  EXPECT_EQ(run_.interval(options), 4096u);
+}
+
+TEST_F(LearningNewsTest, SamplesAreFinerWherePlacementPays) {
+  EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
+  LearnedState state;
+  state.header.runs = 1;
+  state.header.gate.blind = {3, 50, 900, 5, 100000};
+  for (const GateVerdict verdict : {GateVerdict::on_trial, GateVerdict::helps}) {
+    state.header.gate.verdict = verdict;
+    run_.take_in(state, true, tree_, pages_);
+    EXPECT_EQ(run_.interval({}), Options::kSampleInterval);
+    EXPECT_TRUE(run_.wants_samples({}, 0)) << "from the first allocation on";
+  }
+  state.header.gate.verdict = GateVerdict::fails;
+  run_.take_in(state, true, tree_, pages_);
+  EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
+}
+
+// ----- What is written -----
 
 TEST_F(LearningNewsTest, NothingAtFirst) {
   round();

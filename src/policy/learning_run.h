@@ -17,6 +17,12 @@ namespace llamalloc {
 
 class LearningRun {
  public:
+  // Bytes between samples while nothing says that placement pays. Each keeps a span and a record:
+  // with 512 KiB, loads of 100 MiB take a hundredth more memory. With 1.5 MiB, clang's contexts are
+  // not decided in one run.
+  static constexpr uint64_t kInterval = uint64_t{1} << 20;
+  // A smaller heap has too little to gain to pay for samples.
+  static constexpr size_t kLeastHeap = 2 * Gate::kMuch;
   static constexpr Nanos kRound = Nanos::seconds(1);
   static constexpr int64_t kShareOfTime = 200;         // a round's time is one over this of all
   static constexpr Nanos kFirsts = Nanos::seconds(5);  // between looks at contexts nobody knows
@@ -43,6 +49,18 @@ class LearningRun {
 
   bool is_round_due(Nanos now) const { return now >= next_round_; }
   void round(const Tables& tables, Nanos now);
+  // Whether objects are to be sampled now, unless something else wants it: from then on for good.
+  bool wants_samples(const Options& options, size_t held) const {
+    const bool asked = Options::current(options.sample_interval) != 0;
+    const bool places = options.segregate == Segregate::always || gate_.is_on();
+    return asked || places || held >= kLeastHeap;
+  }
+  // Between samples, from now on: finer where they are known to pay.
+  uint64_t interval(const Options& options) const {
+    const GateVerdict verdict = gate_.kept().verdict;
+    const bool pays = verdict == GateVerdict::on_trial || verdict == GateVerdict::helps;
+    return options.interval(pays ? Options::kSampleInterval : kInterval);
+  }
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live);
 

@@ -50,49 +50,69 @@ class LifetimeHistogram {
   // False: no memory for the page.
   bool add(MetadataArena& arena, Nanos lifetime) {
     const int bucket = lifetime_bucket(lifetime);
-    uint32_t*& page = pages_[bucket / kPage];
-    if (page == nullptr) page = arena.make_array<uint32_t>(kPage);
+    Page* page = find(bucket / kPage);
+    if (page == nullptr) page = add_page(arena, bucket / kPage);
     if (page == nullptr) return false;
-    ++page[bucket % kPage];
+    ++page->counts[bucket % kPage];
     return true;
   }
   // False: there is none to take back.
   bool remove(Nanos lifetime) {
     const int bucket = lifetime_bucket(lifetime);
     if (count(bucket) == 0) return false;
-    --pages_[bucket / kPage][bucket % kPage];
+    --find(bucket / kPage)->counts[bucket % kPage];
     return true;
   }
   uint32_t count(int bucket) const {
-    const uint32_t* page = pages_[bucket / kPage];
-    return page == nullptr ? 0 : page[bucket % kPage];
+    const Page* page = find(bucket / kPage);
+    return page == nullptr ? 0 : page->counts[bucket % kPage];
   }
   // Takes away what an earlier copy of it held.
   void subtract(const LifetimeHistogram& before) {
-    for (int p = 0; p < kPages; ++p)
-      for (int i = 0; before.pages_[p] != nullptr && i < kPage; ++i)
-        pages_[p][i] -= before.pages_[p][i];
+    for (const Page* theirs = before.first_; theirs != nullptr; theirs = theirs->next) {
+      Page* mine = find(theirs->number);
+      for (int i = 0; mine != nullptr && i < kPage; ++i) mine->counts[i] -= theirs->counts[i];
+    }
   }
   void clear() {
-    for (uint32_t* page : pages_)
-      for (int i = 0; page != nullptr && i < kPage; ++i) page[i] = 0;
+    for (Page* page = first_; page != nullptr; page = page->next)
+      for (uint32_t& count : page->counts) count = 0;
   }
   // Makes *to a copy with pages of its own; false: no memory.
   bool copy(MetadataArena& arena, LifetimeHistogram* to) const {
-    for (int p = 0; p < kPages; ++p) {
-      to->pages_[p] = pages_[p] == nullptr ? nullptr : arena.make_array<uint32_t>(kPage);
-      if (pages_[p] == nullptr) continue;
-      if (to->pages_[p] == nullptr) return false;
-      for (int i = 0; i < kPage; ++i) to->pages_[p][i] = pages_[p][i];
+    to->first_ = nullptr;
+    for (const Page* page = first_; page != nullptr; page = page->next) {
+      Page* mine = to->add_page(arena, page->number);
+      if (mine == nullptr) return false;
+      for (int i = 0; i < kPage; ++i) mine->counts[i] = page->counts[i];
     }
     return true;
   }
 
  private:
-  static constexpr int kPage = 64;
-  static constexpr int kPages = (kLifetimeBuckets + kPage - 1) / kPage;
+  static constexpr int kPage = 12;
+  // So many buckets that one was seen in. Most contexts need one or two.
+  struct Page {
+    Page* next;
+    int number;
+    uint32_t counts[kPage];
+  };
+  static_assert(sizeof(Page) == 64);
 
-  uint32_t* pages_[kPages] = {};
+  Page* find(int number) const {
+    Page* page = first_;
+    while (page != nullptr && page->number != number) page = page->next;
+    return page;
+  }
+  Page* add_page(MetadataArena& arena, int number) {
+    Page* page = arena.make_array<Page>(1);
+    if (page == nullptr) return nullptr;
+    page->next = first_;
+    page->number = number;
+    return first_ = page;
+  }
+
+  Page* first_ = nullptr;
 };
 
 }  // namespace llamalloc

@@ -92,6 +92,16 @@ TEST(LifetimeStats, CopiesOfAHistogramAreIndependent) {
   EXPECT_EQ(a.count(lifetime_bucket({100})), 0u);
 }
 
+// Programs have thousands of contexts of which a sample or two died.
+TEST(LifetimeTable, AContextOfFewDeathsTakesLittle) {
+  MetadataArena arena(system_pages);
+  LifetimeTable table(arena);
+  constexpr uint32_t kContexts = 4096;
+  for (uint32_t stack = 0; stack < kContexts; ++stack)
+    ASSERT_TRUE(table.record(table.intern(stack, 64), {64, 1, {1000}, true, true}));
+  EXPECT_LT(arena.used_bytes() / kContexts, 320u);
+}
+
 TEST(LifetimeTable, GivesOneRowPerStackAndBucket) {
   MetadataArena arena(system_pages);
   LifetimeTable table(arena);

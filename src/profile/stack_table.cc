@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/stack_table.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace llamalloc {
 
@@ -26,6 +26,12 @@ uint64_t frame_hash(uintptr_t address, uint32_t module) {
 }
 
 }  // namespace
+
+bool StackTable::is_it(const Stack& stack, const uint32_t* frames, uint32_t depth) {
+  bool same = stack.depth == depth;
+  for (uint32_t i = 0; i < depth && same; ++i) same = stack.frame(i) == frames[i];
+  return same;
+}
 
 void StackTable::bound(uint32_t most, uint32_t freely) {
   LockGuard guard(lock_);
@@ -53,8 +59,7 @@ uint32_t StackTable::find(const StackTrace& trace) const {
     if (frames[i] == kNone) return kNone;
   }
   return stack_index_.find(hash_of(frames, trace.depth), [&](uint32_t stack) {
-    return stacks_[stack]->depth == trace.depth &&
-           memcmp(stacks_[stack]->frames, frames, trace.depth * sizeof(frames[0])) == 0;
+    return is_it(*stacks_[stack], frames, trace.depth);
   });
 }
 
@@ -74,11 +79,16 @@ uint32_t StackTable::intern(const StackTrace& trace) {
 }
 
 uint32_t StackTable::add(const uint32_t* frames, uint32_t depth) {
-  const size_t bytes = sizeof(Stack) + depth * sizeof(uint32_t);
+  const bool wide = std::any_of(frames, frames + depth, [](uint32_t f) { return f > UINT16_MAX; });
+  const size_t bytes = sizeof(Stack) + depth * (wide ? sizeof(uint32_t) : sizeof(uint16_t));
   Stack* stack = static_cast<Stack*>(arena_.allocate(bytes, alignof(Stack)));
   if (stack == nullptr) return kNone;
-  stack->depth = depth;
-  memcpy(stack->frames, frames, depth * sizeof(uint32_t));
+  stack->depth = static_cast<uint16_t>(depth);
+  stack->wide = wide;
+  for (uint32_t i = 0; i < depth; ++i) {
+    stack->frames[wide ? 2 * i : i] = static_cast<uint16_t>(frames[i]);
+    if (wide) stack->frames[2 * i + 1] = static_cast<uint16_t>(frames[i] >> 16);
+  }
   return stacks_.push(arena_, stack) ? stacks_.size() - 1 : kNone;
 }
 

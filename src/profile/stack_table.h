@@ -40,7 +40,7 @@ class StackTable {
   uint32_t stacks() const { return stacks_.size(); }
   uint32_t depth(uint32_t stack) const { return stacks_[stack]->depth; }
   // i < depth(stack); 0 is the allocation site.
-  uint32_t frame(uint32_t stack, uint32_t i) const { return stacks_[stack]->frames[i]; }
+  uint32_t frame(uint32_t stack, uint32_t i) const { return stacks_[stack]->frame(i); }
 
   uint32_t frames() const { return frames_.size(); }
   uintptr_t address(uint32_t frame) const { return frames_[frame].address; }
@@ -56,10 +56,17 @@ class StackTable {
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork; below it only the arena's
 
  private:
+  // Two bytes a frame, four where an id needs more.
   struct Stack {
-    uint32_t depth;
-    uint32_t frames[];
+    uint16_t depth;
+    uint16_t wide;
+    uint16_t frames[];
+
+    uint32_t frame(uint32_t i) const {
+      return wide ? frames[2 * i] | uint32_t{frames[2 * i + 1]} << 16 : frames[i];
+    }
   };
+  static bool is_it(const Stack& stack, const uint32_t* frames, uint32_t depth);
 
   struct Frame {
     uintptr_t address;

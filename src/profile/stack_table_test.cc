@@ -54,6 +54,32 @@ TEST(StackTable, GivesOneIdPerStackAsAMapDoes) {
   for (const auto& [frames, id] : oracle) ASSERT_EQ(read(table, id), frames);
 }
 
+TEST(StackTable, HoldsMoreFramesThanTwoBytesCount) {
+  MetadataArena arena(system_pages);
+  StackTable table(arena);
+  constexpr uintptr_t kFrames = 70'000;
+  const auto of = [](uintptr_t i) {
+    return std::vector<uintptr_t>{0x1000 + i * 16, 0x1000, 0x1000 + (kFrames - 1 - i) * 16};
+  };
+  for (uintptr_t i = 0; i < kFrames; ++i) ASSERT_EQ(table.intern(trace_of(of(i))), i);
+  for (uintptr_t i = 0; i < kFrames; ++i) {
+    ASSERT_EQ(read(table, static_cast<uint32_t>(i)), of(i));
+    ASSERT_EQ(table.intern(trace_of(of(i))), i);
+  }
+}
+
+TEST(StackTable, AStackTakesTwoBytesAFrame) {
+  MetadataArena arena(system_pages);
+  StackTable table(arena);
+  std::vector<uintptr_t> frames(60, 0x1000);
+  for (uintptr_t i = 0; i < 4096; ++i) {
+    frames[0] = 0x1000 + i % 64 * 16;
+    frames[1] = 0x1000 + i / 64 * 16;
+    ASSERT_EQ(table.intern(trace_of(frames)), i);
+  }
+  EXPECT_LT(arena.used_bytes() / 4096, 180u);
+}
+
 TEST(StackTable, AnAddressInAnotherImageIsAnotherFrame) {
   MetadataArena arena(system_pages);
   StackTable table(arena);

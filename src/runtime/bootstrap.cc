@@ -80,13 +80,17 @@ void start_hardening() {
   if ((learn || observed) && !profile)
     process.profiler.bound_contexts(Learner::kMostContexts,
                                     learn ? Learner::kContextsFreely : Learner::kMostContexts);
-  // hardened: so that a report can name a stack
-  const bool needed = predict || profile || learn || process.hardening.is_on();
-  samples_for_lookers = observed && !needed;
-  if (needed || observed) {
-    process.profiler.start(process.options.sample_interval, process.started);
+  // Hardened: so that a report can name a stack.
+  const bool needed = predict || profile || process.hardening.is_on();
+  const bool sample = needed || observed;
+  samples_for_lookers = observed && !needed && !learn;
+  if (sample) {
+    const uint64_t usual =
+        samples_for_lookers ? Options::kObserveInterval : Options::kSampleInterval;
+    process.profiler.start(process.options.interval(usual), process.started);
     process.threads.wake_all();
   }
+  sample_for_learning(sample);
   const bool stats = process.options.stats.text[0] != 0;
   if (!predict && !profile && !learn && !stats) return;
   const bool place = segregates(process.options.segregate.value, predict, gate_is_on());

@@ -38,14 +38,6 @@ void read_file(const char* path, bool secure) {
   file.close();
 }
 
-// Where nothing but a look from outside needs samples, few do.
-uint64_t usual_interval(const Options& options) {
-  const bool looked_at = options.http.text[0] != 0 || options.control.text[0] != 0;
-  const bool needed = options.profile.text[0] != 0 || options.model.text[0] != 0 ||
-                      options.learn.text[0] != 0 || options.hardened;
-  return looked_at && !needed ? Options::kObserveInterval : Options::kSampleInterval;
-}
-
 }  // namespace
 
 void read_options() {
@@ -60,7 +52,6 @@ void read_options() {
     if (path_of_option(options.conf_file.text, path, sizeof(path))) read_file(path, secure);
     if (from_environment != nullptr) options.parse(from_environment, secure, ignore);  // it wins
   }
-  if (options.sample_interval == 0) options.sample_interval = usual_interval(options);
   if (options.confirm_conf)
     options.print(
         [](const char* name, const char* value) { print_line("option %s = %s", name, value); });

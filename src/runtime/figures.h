@@ -10,7 +10,6 @@ extern Telemetry telemetry;
 
 Figures current_figures();
 // For telemetry.give() after use; null: no memory. charge: of the control group, or SIZE_MAX.
-ProcessSnapshot* take_process_snapshot(size_t charge = SIZE_MAX,
-                                       const PeakFigures* peak = nullptr);
+ProcessSnapshot* take_process_snapshot(size_t charge = SIZE_MAX, const PeakFigures* peak = nullptr);
 
 }  // namespace llamalloc

@@ -24,6 +24,8 @@ constexpr int kTries = 250;
 
 struct Learning {
   LearningRun run;
+  bool samples = false;  // has begun to
+  bool shares = false;   // something else wants samples, too, and has begun
   ModuleWatch modules;
   Nanos next_save{};
   char path[kOptionText + 256] = {};  // empty: nothing is kept
@@ -187,8 +189,24 @@ void start_learning() {
   describe_decision();
 }
 
+void sample_for_learning(bool already) {
+  if (learning == nullptr) return;
+  learning->shares = learning->shares || already;
+  if (learning->shares) return;
+  const bool begins =
+      !learning->samples && learning->run.wants_samples(process.options, process.heap.held_bytes());
+  learning->samples = learning->samples || begins;
+  const uint64_t interval = learning->run.interval(process.options);
+  const bool changes =
+      learning->samples && process.profiler.on() && process.profiler.interval() != interval;
+  if (!begins && !changes) return;
+  process.profiler.start(interval, process.system.now());
+  process.threads.wake_all();
+}
+
 void learn_if_due(Nanos now) {
   if (learning == nullptr) return;
+  sample_for_learning(false);
   if (learning->run.is_round_due(now)) run_round(now);
   step_gate(now);
   if (now < learning->next_save) return;

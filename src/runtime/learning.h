@@ -14,6 +14,9 @@ void start_learning();
 bool is_learning();
 // What the gate says now, or false while nothing is learned.
 bool gate_is_on();
+// Starts samples as soon as they are worth it; at the start and by learn_if_due. already: something
+// else wants them, too, and started them.
+void sample_for_learning(bool already);
 // By the worker, under its lock, whenever it is awake.
 void learn_if_due(Nanos now);
 void save_learned_at_exit();

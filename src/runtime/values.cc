@@ -17,8 +17,7 @@ namespace {
 
 void start_sampling() {
   process.profiler.tell_history(process.system.now());
-  process.profiler.start(process.options.interval_or(Options::kSampleInterval),
-                         process.system.now());
+  process.profiler.start(process.options.interval(), process.system.now());
 }
 
 bool act_sampling(const char* on_or_off) {

@@ -90,6 +90,8 @@ class Policy {
   }
   // The coarse clock of the system (os/pages.h): its period, and the time of one of its ticks.
   virtual void set_ticks(Nanos, Nanos) {}
+  // The background work begins so much later, and all of it with that.
+  virtual void delay_work(Nanos) {}
   // Does the background work.
   virtual void advance(Nanos now) = 0;
   // When the background work is due again, if it was last done at `last`; any call may make it due

@@ -86,7 +86,7 @@ void ProductPolicy::end_thread(uint32_t number) {
 
 // As a process that has a model.
 void ProductPolicy::start_sampling(Nanos now) {
-  engine_.profiler.start(engine_.options.interval_or(Options::kSampleInterval), now);
+  engine_.profiler.start(engine_.options.interval(), now);
   engine_.threads.wake_all();
 }
 
@@ -95,7 +95,7 @@ void ProductPolicy::start_learning(Nanos now) {
   predicting_ = true;
   learning_->start(now);
   engine_.has_worker = true;
-  next_step_ = now;
+  next_step_ = now + delay_;
 }
 
 char* ProductPolicy::place(const Request& request, bool grows) {
@@ -140,7 +140,7 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
 
 void ProductPolicy::call_worker(Nanos now) {
   const bool starts = world_.wanted || world_.wanted_for_idle;
-  if (starts && !engine_.has_worker.exchange(true)) next_step_ = now;
+  if (starts && !engine_.has_worker.exchange(true)) next_step_ = now + delay_;
   if (world_.wanted && engine_.stop_dozing()) next_step_ = now;
   world_.wanted = world_.wanted_for_idle = false;
 }

@@ -78,6 +78,7 @@ class ProductPolicy final : public Policy {
     pages_.tick = period;
     pages_.a_tick = one;
   }
+  void delay_work(Nanos by) override { delay_ = by; }
   void advance(Nanos now) override;
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
@@ -122,6 +123,7 @@ class ProductPolicy final : public Policy {
   Engine engine_{pages_, *tables_, *predictions_, *empty_, world_};
   std::vector<std::unique_ptr<Thread>> threads_;  // by number; null: not begun, or ended
   Nanos next_step_ = Nanos::max();                // the worker starts when it is first wanted
+  Nanos delay_{};                                 // and so much later
   bool predicting_ = false;  // some object was given a class: a process has a model loaded
   uint64_t rounding_ = 0;
   std::unique_ptr<SimLearning> learning_;  // null: it is given classes

@@ -31,13 +31,23 @@ void SimLearning::start(Nanos now) {
   started_ = now;
   run_.begin(now);
   engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  engine_.profiler.start(engine_.options.interval_or(Options::kSampleInterval), now);
-  engine_.threads.wake_all();
+  sample_if_worth_it(now);
   engine_.placement_on = segregates(engine_.options.segregate.value, false, run_.gate().is_on());
   note(now);
 }
 
+void SimLearning::sample_if_worth_it(Nanos now) {
+  Profiler& profiler = engine_.profiler;
+  const bool on = profiler.on();
+  if (!on && !run_.wants_samples(engine_.options, engine_.heap.held_bytes())) return;
+  const uint64_t interval = run_.interval(engine_.options);
+  if (on && profiler.interval() == interval) return;
+  profiler.start(interval, now);
+  engine_.threads.wake_all();
+}
+
 void SimLearning::work(Nanos now) {
+  sample_if_worth_it(now);
   if (run_.is_round_due(now)) run_.round(tables(), now);
   const bool on = run_.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes());
   engine_.place_by_lifetime(segregates(engine_.options.segregate.value, false, on),

@@ -32,7 +32,7 @@ class SimLearning {
 
  private:
   LearningRun::Tables tables();
-  void place();
+  void sample_if_worth_it(Nanos now);
   void note(Nanos now);
 
   Engine& engine_;

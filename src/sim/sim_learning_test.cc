@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "sim/outcome_json.h"
 #include "sim/simulation.h"
 #include "sim/synthetic_load.h"
@@ -20,12 +22,12 @@ constexpr uint64_t kShort = 1, kKept = 2;  // stacks
 
 // Six seconds a wave: in one, 96 MiB of objects of 4 KiB; then they die, and nothing happens. One
 // in 50, of another context, stays.
-std::unique_ptr<TraceInput> waves(int count) {
+std::unique_ptr<TraceInput> waves(int count, int objects = 24'000) {
   std::vector<Event> events;
   std::vector<uint64_t> dying;
   uint64_t object = 0, time = 0;
   for (int wave = 0; wave < count; ++wave) {
-    for (int i = 0; i < 24'000; ++i) {
+    for (int i = 0; i < objects; ++i) {
       const bool stays = i % 50 == 0;
       if (!stays) dying.push_back(object);
       time += kMillisecond / 24;
@@ -111,6 +113,22 @@ TEST_F(SimLearningTest, WhatIsKnownIsRightFromTheFirstAllocation) {
   const Run knows = run(*load, second);
   EXPECT_EQ(knows.chosen[0], static_cast<uint8_t>(LifetimeClass::never));
   EXPECT_EQ(knows.chosen[1], static_cast<uint8_t>(LifetimeClass::le_10s));
+}
+
+// It could not save what the samples cost.
+TEST_F(SimLearningTest, ASmallHeapIsNotSampled) {
+  const auto kept_of = [&](int objects, Segregate segregate) {
+    const auto load = waves(4, objects);
+    LearningOptions learns = options(segregate);
+    learns.process.sample_interval = 0;
+    learns.keep = state_;
+    run(*load, learns);
+    return std::filesystem::file_size(state_);
+  };
+  const auto nothing = kept_of(100, Segregate::automatic);
+  EXPECT_EQ(kept_of(10'000, Segregate::automatic), nothing) << "40 MiB";
+  EXPECT_GT(kept_of(24'000, Segregate::automatic), nothing) << "96 MiB";
+  EXPECT_GT(kept_of(10'000, Segregate::always), nothing) << "asked for";
 }
 
 TEST_F(SimLearningTest, AStateThatCannotBeReadIsTold) {

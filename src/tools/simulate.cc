@@ -30,6 +30,7 @@ struct Arguments {
   PredictorSpec spec;
   RunOptions run;
   LearningOptions learning;
+  uint64_t delay = 0;  // ms
   bool progress = false;
 };
 
@@ -48,7 +49,7 @@ void print_help() {
       "  --predictor W      oracle, site[:Q], exact[:Q], model:FILE, constant:CLASS, none,\n"
       "                     online[:INTERVAL], state:FILE: the process learns while it runs, as "
       "with\n"
-      "                     the option learn, with so many bytes between samples (512KiB); or "
+      "                     the option learn, with so many bytes between samples (1MiB); or "
       "from\n"
       "                     what earlier runs left in a state file. Only for the policy llamalloc\n"
       "  --keep FILE        with these, write what was learned to this state file in the end\n"
@@ -60,6 +61,8 @@ void print_help() {
       "  --pace FILE        when things happen, from a replay: the numbers of `clock` with their\n"
       "                     count before them, of `ticks` and `worker`; without it, as recorded\n"
       "  --steps FILE       write what llamalloc-replay does for the trace, and stop\n"
+      "  --delay MS         the background work begins so much later: memory depends a little on\n"
+      "                     the moments at which it is done, so compare means over some delays\n"
       "  --conf OPTIONS     options of llamalloc, as in LLAMALLOC_CONF: segregate:always, ...\n"
       "  --progress         print lines `progress SHARE` to standard error\n"
       "\n"
@@ -108,14 +111,21 @@ int check_learning(Arguments* arguments) {
 
 // 0: go on; else the exit status plus one.
 int parse(int argc, char** argv, Arguments* arguments) {
-  static const option kOptions[] = {
-      {"policy", 1, nullptr, 'p'},   {"predictor", 1, nullptr, 'w'},
-      {"pace", 1, nullptr, 'c'},     {"steps", 1, nullptr, 't'},
-      {"keep", 1, nullptr, 'k'},     {"conf", 1, nullptr, 'f'},
-      {"learn", 1, nullptr, 'l'},    {"error", 1, nullptr, 'e'},
-      {"seed", 1, nullptr, 's'},     {"samples", 1, nullptr, 'n'},
-      {"progress", 0, nullptr, 'g'}, {"error-objects", 0, nullptr, 'o'},
-      {"help", 0, nullptr, 'h'},     {}};
+  static const option kOptions[] = {{"policy", 1, nullptr, 'p'},
+                                    {"predictor", 1, nullptr, 'w'},
+                                    {"pace", 1, nullptr, 'c'},
+                                    {"steps", 1, nullptr, 't'},
+                                    {"keep", 1, nullptr, 'k'},
+                                    {"conf", 1, nullptr, 'f'},
+                                    {"learn", 1, nullptr, 'l'},
+                                    {"error", 1, nullptr, 'e'},
+                                    {"seed", 1, nullptr, 's'},
+                                    {"samples", 1, nullptr, 'n'},
+                                    {"delay", 1, nullptr, 'd'},
+                                    {"progress", 0, nullptr, 'g'},
+                                    {"error-objects", 0, nullptr, 'o'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {}};
   uint64_t count = 0;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case 'p':
@@ -160,6 +170,10 @@ int parse(int argc, char** argv, Arguments* arguments) {
         if (!parse_count(optarg, 1'000'000, &count) || count == 0)
           return 1 + wrong(std::string("--samples ") + optarg + ": give a number up to 1000000");
         arguments->run.samples = count;
+        break;
+      case 'd':
+        if (!parse_count(optarg, 60'000, &arguments->delay))
+          return 1 + wrong(std::string("--delay ") + optarg + ": give milliseconds up to 60000");
         break;
       case 'h':
         print_help();
@@ -240,6 +254,7 @@ int run(const Arguments& arguments) {
   if (policy == nullptr) return failed(arguments.policy, error);
   if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
     return failed("--conf " + arguments.conf, error);
+  policy->delay_work(Nanos::millis(static_cast<int64_t>(arguments.delay)));
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;
   if (!arguments.pace.empty() && !read_pace(arguments.pace, survey.duration, &options.pace))
