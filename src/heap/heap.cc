@@ -207,13 +207,15 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-// What is free but kept helps out only where the system has no memory: it is not to shape the heap.
+// What is free but kept, or free in pages for other objects, helps out only where the system has no
+// memory: it is not to shape the heap.
 PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain) {
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
     place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && drain_parked() != 0)
     place = pages_.take(group, blocks, alignment, grain);
+  if (place.page == nullptr) place = pages_.take_anywhere(blocks, alignment);
   return place;
 }
 

@@ -56,6 +56,14 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
   return place;
 }
 
+PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
+  Place place;
+  for (int g = 0; g < kPageGroups && place.page == nullptr; ++g)
+    for (int kind = 0; kind < kPageKinds && place.page == nullptr; ++kind)
+      place = take_in(static_cast<PageGroup>(g), static_cast<PageKind>(kind), blocks, alignment);
+  return place;
+}
+
 bool PageHeap::is_small_with_holes() const {
   const size_t pages = in_use();
   const size_t all = pages * kBlocksPerHugePage;

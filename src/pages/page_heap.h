@@ -15,8 +15,8 @@
 //      there a new page costs more than separating the groups can save. `permanent` may always use
 //      pages of `unknown`, since some objects stay there too
 //   4. a new page
-// Several page sets are locked in order of rising address: towards the longer-lived groups, native
-// before promoted.
+// Several page sets are locked in order of rising address: towards the longer-lived groups, and
+// within one in the order of PageKind.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ constexpr Grain grain_of(size_t bytes) {
   return bytes <= kFineMax ? Grain::fine : Grain::coarse;
 }
 // Up to so many pages of fine objects, coarse ones lie among them: pages of their own would cost
-// more than they save.
+// more than they save. Above it they do so only by rule 3.
 inline constexpr uint32_t kSharedPages = 8;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
@@ -97,6 +97,8 @@ class PageHeap {
   }
   // The same, but only from pages in use; a null page: none has room.
   Place take_in_use(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain = Grain::fine);
+  // Where the system has no more memory: wherever there is room, whatever the page is for.
+  Place take_anywhere(Blocks blocks, uint32_t alignment);
   void give(HugePage* page, const char* start, Blocks blocks);
   // Extends an allocation from `have` to `want` blocks; false: the next blocks are not free.
   bool extend(HugePage* page, const char* start, Blocks have, Blocks want);

@@ -129,6 +129,20 @@ TEST_F(PageHeapTest, CoarseBlocksHavePagesOfTheirOwnInUnknown) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+TEST_F(PageHeapTest, WithoutMoreMemoryAnyRoomWillDo) {
+  for (uint32_t i = 0; i <= kSharedPages; ++i) take(PageGroup::unknown, kAll);
+  const Held first = take(PageGroup::unknown, kHalf, 1, Grain::coarse);
+  take(PageGroup::unknown, kHalf, 1, Grain::coarse);
+  give(first);
+  pages_.share_pages_below(0);
+  pages_.limit_growth(1);
+  EXPECT_EQ(take(PageGroup::unknown, 2).page, nullptr);
+  const PageHeap::Place place = pages_.take_anywhere({2}, 1);
+  ASSERT_NE(place.page, nullptr);
+  pages_.give(place.page, place.start(), {2});
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 // A known lifetime says more than a size.
 TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
   std::vector<Held> held;

@@ -15,7 +15,7 @@ bool is_learning();
 // What the gate says now, or false while nothing is learned.
 bool gate_is_on();
 // Starts samples as soon as they are worth it; at the start and by learn_if_due. already: something
-// else wants them, too, and started them.
+// else wants them, too, and started them, or somebody switched them on or off.
 void sample_for_learning(bool already);
 // By the worker, under its lock, whenever it is awake.
 void learn_if_due(Nanos now);

@@ -8,6 +8,7 @@
 #include "base/commands.h"
 #include "runtime/allocator.h"
 #include "runtime/background_state.h"
+#include "runtime/control.h"
 #include "runtime/figures.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
@@ -16,17 +17,23 @@ namespace llamalloc {
 namespace {
 
 void start_sampling() {
-  process.profiler.tell_history(process.system.now());
-  process.profiler.start(process.options.interval(), process.system.now());
+  const uint64_t usual = samples_for_lookers ? Options::kObserveInterval : Options::kSampleInterval;
+  process.profiler.start(process.options.interval(usual), process.system.now());
 }
 
 bool act_sampling(const char* on_or_off) {
   const bool on = strcmp(on_or_off, "on") == 0;
   if (!on && strcmp(on_or_off, "off") != 0) return false;
-  if (on)
+  if (on) {
+    process.profiler.tell_history(process.system.now());
     start_sampling();
-  else
+  } else {
     process.profiler.stop();
+  }
+  {
+    LockGuard guard(background.work_lock);
+    sample_for_learning(true);  // it does not begin by itself any more
+  }
   process.threads.wake_all();
   return true;
 }
@@ -76,7 +83,7 @@ int change_option(const char* name, const char* value) {
   if (!may_change(name)) return ENOENT;
   const char* error = nullptr;
   if (!process.options.set(name, strlen(name), value, strlen(value), false, &error)) return EINVAL;
-  if (process.profiler.on()) start_sampling();
+  if (process.profiler.on() && strcmp(name, "sample_interval") == 0) start_sampling();
   process.heap.pages().limit_growth(Options::current(process.options.hard_limit));
   return 0;
 }

@@ -36,6 +36,20 @@ TEST(Values, OnlySomeOptionsChange) {
   EXPECT_EQ(change_option("hardened", "on"), ENOENT);
 }
 
+// Where only lookers want samples, few are taken, whatever else is changed.
+TEST(Values, OtherOptionsLeaveTheSamplesAlone) {
+  samples_for_lookers = true;
+  EXPECT_EQ(act("sampling", "on"), 0);
+  EXPECT_EQ(process.profiler.interval(), Options::kObserveInterval);
+  EXPECT_EQ(change_option("sample_interval", "64KiB"), 0);
+  EXPECT_EQ(process.profiler.interval(), 64u << 10);
+  EXPECT_EQ(change_option("sample_interval", "0"), 0);
+  EXPECT_EQ(change_option("retain", "4MiB"), 0);
+  EXPECT_EQ(process.profiler.interval(), Options::kObserveInterval);
+  EXPECT_EQ(act("sampling", "off"), 0);
+  samples_for_lookers = false;
+}
+
 TEST(Values, ActsSayWhatIsWrong) {
   EXPECT_EQ(act("release", nullptr), 0);
   EXPECT_EQ(act("release", "all"), EINVAL);

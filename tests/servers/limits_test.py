@@ -69,6 +69,16 @@ def test_above_the_hard_limit_allocations_fail(*, large: bool):
     assert done.returncode in ({3, -6} if large else {3}), done.stderr
 
 
+@pytest.mark.parametrize(("first", "then"), [(32768, 1024), (1024, 32768)])
+def test_at_the_hard_limit_what_one_kind_freed_serves_the_other(first: int, then: int):
+    program = compile_program("limits_kinds")
+    words = [program, str(first), str(then), "400"]
+    done = subprocess.run(
+        words, env=environment("hard_limit:128MiB"), capture_output=True, timeout=60, check=True
+    )
+    assert int(done.stdout) >= 64, "MiB of the second kind"
+
+
 def test_limits_rate_and_window_change_at_run_time(tmp_path: Path):
     path = tmp_path / "control"
     words = [compile_program("limits_load"), str(LOAD), str(SWINGS), "60"]
