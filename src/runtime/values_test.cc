@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "runtime/control.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
