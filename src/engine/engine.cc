@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "policy/hint.h"
 #include "profile/sampler.h"
@@ -100,19 +99,6 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
     span = heap.allocate(size, request.alignment, group, false);
   return span ? span->base : nullptr;
 }
-
-namespace {
-
-// Samples of like sizes share spans: there are few of them, and each span takes two blocks. Slots
-// of whole blocks hold one anyway.
-int class_of_sample(int size_class) {
-  constexpr uint32_t kLeast = 256, kMost = 8192;
-  const uint32_t size = kSizeClassRows[size_class].size;
-  if (size > kMost) return size_class;
-  return size_class_of(size < kLeast ? kLeast : std::bit_ceil(size));
-}
-
-}  // namespace
 
 // One object in a span of samples; its free comes to deallocate.
 void* Engine::take_sampled(const Request& request, PageGroup group) {
