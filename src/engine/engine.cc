@@ -200,16 +200,18 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
     world.want_idle_caches_emptied();
 }
 
-// A sample dies with its age where the system moved it to.
+// A sample dies with its age where the system moved it to. An object that was not recorded was not
+// announced either.
 [[gnu::cold, gnu::noinline]] void* Engine::resize_sampled(Span* span, size_t size) {
   const size_t old_size = span->object_size();
-  world.note_sample_end(span->base);
+  if (profiler.weight_of_live(span->base) != 0) world.note_sample_end(span->base);
   profiler.on_leave(span->base, span);
   void* resized = heap.resize(span, size);
   profiler.on_arrive(span, span->base);
   if (resized != nullptr) profiler.on_resize(resized, size);
   const size_t now = resized != nullptr ? size : old_size;
-  world.note_sample(span->base, now, weight_of_sample(now, false));
+  const double weight = profiler.weight_of_live(span->base);
+  if (weight != 0) world.note_sample(span->base, now, weight);
   return resized;
 }
 
