@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "policy/hint.h"
 #include "profile/sampler.h"
@@ -100,19 +99,6 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
     span = heap.allocate(size, request.alignment, group, false);
   return span ? span->base : nullptr;
 }
-
-namespace {
-
-// Samples of like sizes share spans: there are few of them, and each span takes two blocks. Slots
-// of whole blocks hold one anyway.
-int class_of_sample(int size_class) {
-  constexpr uint32_t kLeast = 256, kMost = 8192;
-  const uint32_t size = kSizeClassRows[size_class].size;
-  if (size > kMost) return size_class;
-  return size_class_of(size < kLeast ? kLeast : std::bit_ceil(size));
-}
-
-}  // namespace
 
 // One object in a span of samples; its free comes to deallocate.
 void* Engine::take_sampled(const Request& request, PageGroup group) {
@@ -214,16 +200,18 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
     world.want_idle_caches_emptied();
 }
 
-// A sample dies with its age where the system moved it to.
+// A sample dies with its age where the system moved it to. An object that was not recorded was not
+// announced either.
 [[gnu::cold, gnu::noinline]] void* Engine::resize_sampled(Span* span, size_t size) {
   const size_t old_size = span->object_size();
-  world.note_sample_end(span->base);
+  if (profiler.weight_of_live(span->base) != 0) world.note_sample_end(span->base);
   profiler.on_leave(span->base, span);
   void* resized = heap.resize(span, size);
   profiler.on_arrive(span, span->base);
   if (resized != nullptr) profiler.on_resize(resized, size);
   const size_t now = resized != nullptr ? size : old_size;
-  world.note_sample(span->base, now, weight_of_sample(now, false));
+  const double weight = profiler.weight_of_live(span->base);
+  if (weight != 0) world.note_sample(span->base, now, weight);
   return resized;
 }
 

@@ -3,6 +3,7 @@
 // thread may cache their slots. Bins of the second half are for samples.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 
 #include "base/lifetime_class.h"
@@ -23,6 +24,15 @@ constexpr PageGroup group_of_bin(int bin) {
 }
 constexpr size_t slot_size_of(int bin) {
   return kSizeClassRows[bin % kSizeClasses].size;
+}
+
+// The class of the slot that a sampled object of a class gets. Samples of like sizes share spans:
+// there are few of them, and each span takes two blocks. Slots of whole blocks hold one anyway.
+constexpr int class_of_sample(int size_class) {
+  constexpr uint32_t kLeast = 256, kMost = 8192;
+  const uint32_t size = kSizeClassRows[size_class].size;
+  if (size > kMost) return size_class;
+  return size_class_of(size < kLeast ? kLeast : std::bit_ceil(size));
 }
 
 // Of the spans of a bin. There are few samples: theirs take the fewest blocks that hold a slot, so

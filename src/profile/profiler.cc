@@ -94,6 +94,12 @@ bool Profiler::stack_of_live(const void* p, uint32_t* stack) {
                        [&](const LiveSample& s) { *stack = contexts_.stack_of(s.context); });
 }
 
+double Profiler::weight_of_live(const void* p) {
+  double weight = 0;
+  live_.look_up(address_of(p), [&](const LiveSample& s) { weight = s.weight; });
+  return weight;
+}
+
 void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
   live_.for_each([&](const LiveSample& s) {
     const uint32_t tag = contexts_.tag_of(s.context);

@@ -99,6 +99,8 @@ class Profiler {
   LifetimeTable& contexts() { return contexts_; }
   // The stack that allocated a sampled object that is alive; false: not known.
   bool stack_of_live(const void* p, uint32_t* stack);
+  // How many objects a sampled object that is alive stands for; 0: not known.
+  double weight_of_live(const void* p);
 
   TagTable& tags() { return tags_; }
   struct TagSum {

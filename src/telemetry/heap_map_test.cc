@@ -35,11 +35,13 @@ int count(const std::string& text, const std::string& part) {
 
 class HeapMapTest : public testing::Test {
  protected:
-  // Objects of the slot size of `size`, a sample of each of the first `samples` at a call site.
+  // Objects of the slot size of `size`, a sample of each of the first `samples` at a call site. As
+  // in the engine, samples have the slots of samples.
   void allocate(PageGroup group, size_t size, size_t objects, size_t samples, uintptr_t site) {
     for (size_t i = 0; i < objects; ++i) {
       const bool sampled = i < samples;
-      void* p = heap_.take_one(bin_of(group, size_class_of(size), sampled));
+      const int own = size_class_of(size);
+      void* p = heap_.take_one(bin_of(group, sampled ? class_of_sample(own) : own, sampled));
       ASSERT_NE(p, nullptr);
       if (sampled) sample(p, size, site);
     }
@@ -127,6 +129,33 @@ TEST_F(HeapMapTest, SitesShareThePageAsTheyShareTheSamples) {
   EXPECT_NEAR(bytes_of(0) / bytes_of(1), 3, 0.01);
   EXPECT_GE(look_->sites[0].bytes, look_->sites[1].bytes);
   EXPECT_TRUE(look_->is_consistent());
+}
+
+TEST_F(HeapMapTest, SmallObjectsHaveTheSitesOfTheirSamples) {
+  profiler_->start(1, system_.time);
+  allocate(PageGroup::brief, 3000, 10, 10, 0x1000);  // of another kind
+  allocate(PageGroup::brief, 240, 6500, 1000, 0x2000);
+  ASSERT_TRUE(look_->copy_page(heap_, first_page()));
+  ASSERT_TRUE(look_->find_sites(heap_, *profiler_, system_));
+  EXPECT_GT(look_->allocated, kHugePageSize / 4 * 3);
+  EXPECT_NEAR(look_->known, static_cast<double>(look_->allocated), 1);
+  EXPECT_EQ(look_->samples, 1010u) << "each counts once";
+  ASSERT_GE(look_->site_count, 1u);
+  EXPECT_EQ(look_->sites[0].stack, 1u);
+  EXPECT_NEAR(look_->sites[0].bytes, look_->known, 64 << 10);
+  EXPECT_EQ(look_->sites[0].here, 1000u);
+  EXPECT_TRUE(look_->is_consistent());
+}
+
+TEST_F(HeapMapTest, ObjectsOfNoSizeHaveASite) {
+  profiler_->start(1, system_.time);
+  allocate(PageGroup::brief, 0, 100, 10, 0x1000);
+  ASSERT_TRUE(look_->copy_page(heap_, first_page()));
+  ASSERT_TRUE(look_->find_sites(heap_, *profiler_, system_));
+  EXPECT_TRUE(look_->is_consistent());
+  EXPECT_NEAR(look_->known, static_cast<double>(look_->allocated), 1);
+  const std::string text = all(PageLookJson(*look_));
+  EXPECT_EQ(text.find("nan"), std::string::npos) << text;
 }
 
 TEST_F(HeapMapTest, ALotOfSitesIsCutToTheLargest) {

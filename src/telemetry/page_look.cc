@@ -4,13 +4,23 @@
 #include <algorithm>
 #include <cstring>
 
+#include "profile/sampler.h"
+
 namespace llamalloc {
 namespace {
 
 constexpr int kRun = PageLook::kKinds - 1;
 
 int kind_of(const Span& span) {
-  return span.kind == SpanKind::slots ? span.bin % kLocalBins : kRun;
+  return span.kind == SpanKind::slots ? span.bin : kRun;
+}
+
+// Of the objects that the sample stands for: those have slots of their own size, the sample's is
+// one of several sizes.
+int kind_of_likes(const Profiler::Live& sample, const Span& span) {
+  if (span.kind != SpanKind::slots) return kRun;
+  const size_t size = std::min(sample.size, span.object_size());
+  return bin_of(group_of_bin(span.bin), size_class_of(size), false);
 }
 
 // Sums of live samples, by stack and kind.
@@ -110,17 +120,23 @@ bool PageLook::find_sites(const Heap& heap, Profiler& profiler, PageSource& syst
   SampleSums sums(arena);
   double* const all = arena.make_array<double>(kKinds);
   if (!sums.ok() || all == nullptr) return false;
+  const auto count = [&](const Profiler::Live& sample, int kind, bool in_page) {
+    const double bytes = sample.weight * static_cast<double>(sampled_bytes(sample.size));
+    all[kind] += bytes;
+    sums.add(sample.stack, kind, bytes, in_page, sample.age);
+  };
   profiler.for_each_live(system.now(), [&](const Profiler::Live& sample) {
     const Span* span = heap.find(sample.address);
     if (span == nullptr || span->kind == SpanKind::direct) return;
-    const int kind = kind_of(*span);
-    if (bytes_of_[kind] == 0) return;
     const bool in_page = reinterpret_cast<uintptr_t>(sample.address) / kHugePageSize == number;
-    const double bytes = sample.weight * static_cast<double>(sample.size);
-    ++samples;
-    here += in_page;
-    all[kind] += bytes;
-    sums.add(sample.stack, kind, bytes, in_page, sample.age);
+    const int own = kind_of(*span);
+    const int likes = kind_of_likes(sample, *span);
+    const bool as_own = bytes_of_[own] != 0;
+    const bool as_likes = likes != own && bytes_of_[likes] != 0;
+    if (as_own) count(sample, own, in_page);
+    if (as_likes) count(sample, likes, in_page && !as_own);
+    samples += as_own || as_likes;
+    here += in_page && (as_own || as_likes);
   });
   for (int k = 0; k < kKinds; ++k)
     if (all[k] > 0) known += static_cast<double>(bytes_of_[k]);
@@ -129,7 +145,7 @@ bool PageLook::find_sites(const Heap& heap, Profiler& profiler, PageSource& syst
     site.stack = s->stack;
     for (; s != end && s->stack == site.stack; ++s) {
       const uint32_t kind = s->number - 1;
-      site.bytes += s->bytes / all[kind] * static_cast<double>(bytes_of_[kind]);
+      if (all[kind] > 0) site.bytes += s->bytes / all[kind] * static_cast<double>(bytes_of_[kind]);
       site.here += s->here;
       if (site.oldest < s->oldest) site.oldest = s->oldest;
     }

@@ -2,13 +2,14 @@
 // One huge page seen closely: its spans, and which call sites its objects come from.
 //
 //   heap      --page--> spans                        copied under the lock of the page's set
-//   profiler  --live samples--> (stack, kind) ...    kind: page group and slot size, or a run
-//   site      its part of the samples of a kind, anywhere in the heap, x the bytes of that kind
+//   profiler  --live samples--> (stack, kind) ...    kind: a bin (group, slot size, sampled), or a
+//   run site      its part of the samples of a kind, anywhere in the heap, x the bytes of that kind
 //             here; summed over the kinds, the most bytes first
 //
 // Only samples have a known call site, and they have spans of their own. So most pages hold few of
 // them or none, and what is said of a page's sites is an estimate from samples of the same kinds;
-// `here` counts those that are in the page itself.
+// `here` counts those that are in the page itself. A sample tells of two kinds: of its own bin,
+// whose slots serve several sizes, and of the bin that serves objects of its size without sampling.
 #pragma once
 
 #include "heap/heap.h"
@@ -23,7 +24,7 @@ struct PageLook {
   static constexpr uint32_t kMostSites = 12;
   static constexpr uint32_t kMostFrames = 6;
   static constexpr size_t kLongestName = 160;
-  static constexpr int kKinds = kLocalBins + 1;  // the last one: runs
+  static constexpr int kKinds = kBins + 1;  // the last one: runs
 
   struct SpanRow {
     uint32_t size;  // of a slot, or of the run

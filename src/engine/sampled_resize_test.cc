@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tracer hears of a sampled object that is resized: of each that it was told of, once more.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+
+#include "engine/engine.h"
+#include "engine/fake_world.h"
+#include "os/fake/fake_pages.h"
+#include "profile/sampler.h"
+
+namespace llamalloc {
+namespace {
+
+// As a tracer: which samples are alive, and how many objects each stands for.
+class TracedWorld final : public FakeWorld {
+ public:
+  void note_sample(const void* p, size_t size, double weight) override {
+    alive[p] = {size, weight};
+  }
+  void note_sample_end(const void* p) override { ends += 1, unknown_ends += alive.erase(p) == 0; }
+
+  struct Told {
+    size_t size;
+    double weight;
+  };
+  std::map<const void*, Told> alive;
+  int ends = 0;
+  int unknown_ends = 0;
+};
+
+class SampledResizeTest : public testing::Test {
+ protected:
+  static constexpr size_t kSize = 300 << 10;
+  static constexpr size_t kSmaller = 200 << 10;
+
+  // A run in a span of samples, unknown to the profiler.
+  Span* take() { return engine_->heap.allocate(kSize, 1, PageGroup::unknown, true); }
+  void record(Span* span, bool first, double weight) {
+    StackTrace trace;
+    trace.depth = 1;
+    trace.frames[0] = 0x1000;
+    ASSERT_TRUE(engine_->profiler.on_alloc(span->base, kSize, trace, 0, LifetimeClass::never,
+                                           pages_.time, 1, 1, 0, first));
+    world_.note_sample(span->base, kSize, weight);
+  }
+
+  FakePages pages_;
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
+  std::unique_ptr<ThreadCache> cache_ = std::make_unique<ThreadCache>();
+  TracedWorld world_;
+  std::unique_ptr<Engine> engine_ =
+      std::make_unique<Engine>(pages_, *tables_, *predictions_, *cache_, world_);
+};
+
+TEST_F(SampledResizeTest, WhatWasNotRecordedIsNotTold) {
+  engine_->profiler.start(1 << 20, pages_.time);
+  Span* span = take();
+  ASSERT_NE(engine_->resize_in_place(span->base, span, kSmaller), nullptr);
+  EXPECT_TRUE(world_.alive.empty());
+  EXPECT_EQ(world_.ends, 0);
+}
+
+TEST_F(SampledResizeTest, AFirstStandsForItself) {
+  engine_->profiler.start(8 << 20, pages_.time);
+  Span* span = take();
+  record(span, true, 1);
+  void* p = engine_->resize_in_place(span->base, span, kSmaller);
+  ASSERT_EQ(world_.alive.count(p), 1u);
+  EXPECT_EQ(world_.alive[p].size, kSmaller);
+  EXPECT_EQ(world_.alive[p].weight, 1);
+  EXPECT_EQ(world_.ends, 1);
+  EXPECT_EQ(world_.unknown_ends, 0);
+}
+
+// As many as when it was allocated, whatever its size and the interval are now.
+TEST_F(SampledResizeTest, ASampleStandsForAsManyAsBefore) {
+  engine_->profiler.start(8 << 20, pages_.time);
+  Span* span = take();
+  const double weight = sample_weight(kSize, 8 << 20);
+  record(span, false, weight);
+  engine_->profiler.start(1, pages_.time);
+  void* p = engine_->resize_in_place(span->base, span, kSmaller);
+  ASSERT_EQ(world_.alive.count(p), 1u);
+  EXPECT_EQ(world_.alive[p].weight, weight);
+  engine_->deallocate(nullptr, p, engine_->heap.find(p), kUnknownSize);
+  EXPECT_TRUE(world_.alive.empty());
+}
+
+}  // namespace
+}  // namespace llamalloc
