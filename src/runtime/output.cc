@@ -49,6 +49,11 @@ bool owns_paths() {
   return owner ? owner == static_cast<uint64_t>(getpid()) : !state.is_child;
 }
 
+// Who was asked and its forked children do; no other program that one of them starts.
+bool writes_stats() {
+  return process.options.stats.text[0] != 0 && (owns_paths() || state.is_child);
+}
+
 // An option's path, for this process; see OwnPath::fill.
 struct OwnPath {
   char text[kOptionText + 512];
@@ -174,6 +179,10 @@ void write_profile_if_due(Nanos now) {
   if (path.fill(options.profile.text)) write_profile(path.text, false);
 }
 
+bool writes_stats_while_running() {
+  return writes_stats() && (!state.is_child || tells_processes_apart(process.options.stats.text));
+}
+
 namespace {
 
 void note_peak(Nanos now) REQUIRES(background.work_lock) {
@@ -197,7 +206,7 @@ Nanos next_stats() REQUIRES(background.work_lock) {
 void write_stats_if_due(Nanos now) {
   background.work_lock.assert_held();
   const Options& options = process.options;
-  if (options.stats.text[0] == 0 || !process.ready.load()) return;
+  if (!writes_stats_while_running() || !process.ready.load()) return;
   if (now - state.last_look >= kPeakStep) {
     state.last_look = now;
     note_peak(now);
@@ -242,7 +251,7 @@ void write_at_exit() {
   if (options.profile.text[0] != 0 && !state.finished &&
       (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text))
     write_profile(path.text, true);
-  if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
+  if (writes_stats()) {
     note_peak(process.system.now());
     if (path.fill(options.stats.text)) write_stats(path.text);
   }

@@ -17,6 +17,9 @@ void check_output_paths();
 void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
+// Whether this process writes its statistics before its end: a forked child does with %p in the
+// path only, as there may be many of them.
+bool writes_stats_while_running();
 // Called by the worker: writes the statistics every stats_flush, and notes those of the peak.
 void write_stats_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
