@@ -14,6 +14,7 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
+#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "telemetry/stats_json.h"
 
@@ -217,18 +218,26 @@ void write_stats_if_due(Nanos now) {
   if (path.fill(options.stats.text)) write_stats(path.text);
 }
 
-bool write_stats_json(ByteSink& sink, const PeakFigures* peak) {
-  ProcessSnapshot* snapshot = take_process_snapshot(SIZE_MAX, peak);
+namespace {
+
+bool write_snapshot(ProcessSnapshot* snapshot, ByteSink& sink) {
   if (snapshot == nullptr) return false;
   write_stats_json(snapshot, sink);
   telemetry.give(snapshot);
   return true;
 }
 
+}  // namespace
+
+bool write_stats_json(ByteSink& sink) {
+  return write_snapshot(take_process_snapshot(read_system()), sink);
+}
+
 bool write_stats(const char* path) {
   background.work_lock.assert_held();
   if (!open_sink(path)) return complain("statistics", path, sink_error());
-  if (!write_stats_json(*state.sink, state.peak.taken ? &state.peak : nullptr)) {
+  const PeakFigures* const peak = state.peak.taken ? &state.peak : nullptr;
+  if (!write_snapshot(take_process_snapshot({huge_pages_state()}, peak), *state.sink)) {
     state.sink->abandon();
     return complain("statistics", path, 0);
   }

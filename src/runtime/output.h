@@ -31,7 +31,7 @@ bool open_window();
 bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
-bool write_stats_json(ByteSink& sink, const PeakFigures* peak = nullptr);
+bool write_stats_json(ByteSink& sink);
 // The counters as text on stderr.
 void print_summary();
 // At the end of the process: profile and statistics as configured.
