@@ -26,5 +26,7 @@ class EnvironmentScan {
 
 // False also where the parent belongs to another user, or has ended.
 bool parent_has_variable(const char* name, const char* value);
+// Whether the parent runs the file that this process runs; false as above.
+bool parent_runs_this_program();
 
 }  // namespace llamalloc

@@ -28,8 +28,7 @@ constexpr size_t kWorkerStack = 512 * 1024;
 constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say; 18 KiB in 2.36
 
 bool has_standing_work() {
-  return background.contexts.loaded() || process.profiler.on() ||
-         process.options.stats.text[0] != 0;
+  return background.contexts.loaded() || process.profiler.on() || writes_stats_while_running();
 }
 
 void do_own_work(Nanos now) REQUIRES(background.work_lock) {

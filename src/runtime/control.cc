@@ -54,7 +54,8 @@ struct ControlState {
   bool locked_for_fork GUARDED_BY(background.work_lock) = false;  // a fork holds it
   OwnName names[ClientServer::kServices];                         // by service
   int services = 0;
-  bool due = false;  // in a forked child
+  bool due = false;       // in a forked child
+  bool is_child = false;  // forked from a process that had these options
 };
 constinit ControlState control;
 
@@ -64,10 +65,19 @@ struct Called {
   const char* text;
 };
 
-// Another process tells the user of it: the parent, which was started with the same options.
+// Whether the parent has the library, too. A shell with the same options may not.
+bool parent_has_library() {
+  const char* const preload = getenv("LD_PRELOAD");
+  return preload == nullptr ? parent_runs_this_program()
+                            : parent_has_variable("LD_PRELOAD", preload);
+}
+
+// Another process tells the user of it: the parent, which was started with the same options. A
+// forked child does not read its environment: the program may be changing it.
 bool parent_tells() {
+  if (control.is_child) return true;
   const char* const conf = getenv("LLAMALLOC_CONF");
-  return conf != nullptr && parent_has_variable("LLAMALLOC_CONF", conf);
+  return conf != nullptr && parent_has_variable("LLAMALLOC_CONF", conf) && parent_has_library();
 }
 
 void complain(const Called& called, const char* what, int error) {
@@ -233,6 +243,32 @@ void open_sockets(const char* control_path, const char* http) {
   print_line("control socket, http: cannot start their thread; continuing without them");
 }
 
+namespace {
+
+// The texts of what a forked child has for itself; "" for nothing.
+struct ChildAddresses {
+  const char* control = "";
+  const char* http = "";
+
+  bool any() const { return control[0] != 0 || http[0] != 0; }
+};
+
+ChildAddresses child_addresses() {
+  ChildAddresses own;
+  const char* const path = process.options.control.text;
+  const char* const http = process.options.http.text;
+  if (tells_processes_apart(path)) own.control = path;
+  if (is_path(http) && tells_processes_apart(http)) own.http = http;
+  return own;
+}
+
+// In a forked child.
+void stop_samples_for_nobody() {
+  if (samples_for_lookers && !control.due && !control_is_open()) process.profiler.stop();
+}
+
+}  // namespace
+
 bool sockets_are_due() {
   return control.due;
 }
@@ -240,10 +276,9 @@ bool sockets_are_due() {
 void open_due_sockets() {
   if (!control.due) return;
   control.due = false;
-  const char* const path = process.options.control.text;
-  const char* const http = process.options.http.text;
-  open_sockets(tells_processes_apart(path) ? path : "",
-               is_path(http) && tells_processes_apart(http) ? http : "");
+  const ChildAddresses own = child_addresses();
+  open_sockets(own.control, own.http);
+  stop_samples_for_nobody();
 }
 
 bool control_is_open() {
@@ -268,9 +303,9 @@ void control_after_fork_in_child() {
   control.server = nullptr;
   control.services = 0;
   control_address[0] = http_address[0] = 0;
-  control.due = tells_processes_apart(process.options.control.text) ||
-                tells_processes_apart(process.options.http.text);
-  if (samples_for_lookers && !control.due) process.profiler.stop();
+  control.is_child = true;
+  control.due = process.options.worker && child_addresses().any();
+  stop_samples_for_nobody();
 }
 
 }  // namespace llamalloc

@@ -99,7 +99,7 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
 }
 
 bool ControlCommands::begin_stats(int client, Text* out) {
-  ProcessSnapshot* snapshot = take_process_snapshot();
+  ProcessSnapshot* snapshot = take_process_snapshot(read_system());
   if (snapshot == nullptr) return out->add("error: out of memory\n"), false;
   documents_[client] = {snapshot, StatsJson(*snapshot)};
   out->add("ok\n");

@@ -5,8 +5,10 @@
 
 #include <cerrno>
 
+#include "runtime/background_state.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
+#include "runtime/limits.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -18,18 +20,23 @@ Figures current_figures() {
   return telemetry.figures(process.threads.in_use());
 }
 
-ProcessSnapshot* take_process_snapshot(size_t charge, const PeakFigures* peak) {
+FromSystem read_system(bool with_charge) {
+  LockGuard guard(background.work_lock);
+  return {huge_pages_state(), with_charge ? memory_charge() : SIZE_MAX};
+}
+
+ProcessSnapshot* take_process_snapshot(const FromSystem& system, const PeakFigures* peak) {
   return telemetry.take({.command = program_invocation_short_name,
                          .pid = getpid(),
                          .started = process.started,
                          .model = process.model_state,
-                         .hugepages = huge_pages_state(),
+                         .hugepages = system.hugepages,
                          .idle_caches = process_world.idle_caches_state(),
                          .learning = learning_state(),
                          .segregation = segregation_state(),
                          .thread_caches = process.threads.in_use(),
                          .sampling = process.profiler.on(),
-                         .charge = charge,
+                         .charge = system.charge,
                          .peak = peak});
 }
 

@@ -9,7 +9,14 @@ namespace llamalloc {
 extern Telemetry telemetry;
 
 Figures current_figures();
-// For telemetry.give() after use; null: no memory. charge: of the control group, or SIZE_MAX.
-ProcessSnapshot* take_process_snapshot(size_t charge = SIZE_MAX, const PeakFigures* peak = nullptr);
+// What is read from the system's files.
+struct FromSystem {
+  const char* hugepages;
+  size_t charge = SIZE_MAX;  // of the control group; SIZE_MAX: not known
+};
+// For who does not hold background.work_lock: it is held meanwhile.
+FromSystem read_system(bool with_charge = false);
+// For telemetry.give() after use; null: no memory.
+ProcessSnapshot* take_process_snapshot(const FromSystem& system, const PeakFigures* peak = nullptr);
 
 }  // namespace llamalloc

@@ -9,9 +9,7 @@
 
 #include "runtime/background_state.h"
 #include "runtime/figures.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
-#include "runtime/limits.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -63,17 +61,18 @@ Metrics current_metrics() {
   uint64_t predicted[kLifetimeClasses];
   const bool placement = process.placement_on.load(std::memory_order_relaxed);
   telemetry.count_predicted(predicted);
+  const FromSystem system = read_system(true);
   return {telemetry.quick_figures(process.threads.in_use()),
           predicted,
           {.start_seconds = start_of_process(),
            .version = LLAMALLOC_VERSION,
-           .hugepages = huge_pages_state(),
+           .hugepages = system.hugepages,
            .model = process.model_state,
            .learning = is_learning(),
            .placement = placement,
            .sampling = process.profiler.on(),
            .sample_interval = process.profiler.interval(),
-           .charge = memory_charge()}};
+           .charge = system.charge}};
 }
 
 // In a page; only what cannot end the text or begin a tag.
@@ -141,7 +140,7 @@ bool HttpPages::begin_page(int client, const HttpRequest& request, Text* out) {
 bool HttpPages::begin_snapshot(Document* document, Text* out) {
   if (snapshots_ == kMostSnapshots)
     return add_http_error(HttpStatus::busy, "others are reading the statistics", out), false;
-  document->snapshot = take_process_snapshot(memory_charge());
+  document->snapshot = take_process_snapshot(read_system(document->page == HttpPage::stats));
   if (document->snapshot == nullptr)
     return add_http_error(HttpStatus::busy, "out of memory", out), false;
   ++snapshots_;

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "os/system_facts.h"
+#include "runtime/background_state.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -20,6 +21,7 @@ void look_at_huge_page_switch() {
 }
 
 const char* huge_pages_state() {
+  background.work_lock.assert_held();
   if (!process_world.program_filters_calls()) look_at_huge_page_switch();
   return transparent_huge_pages(last_answer.load(std::memory_order_relaxed));
 }

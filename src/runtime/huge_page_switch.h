@@ -9,7 +9,8 @@ namespace llamalloc {
 
 // Asks the system, and tells the heap.
 void look_at_huge_page_switch();
-// The system's setting as it holds for this process (os/system_facts.h).
+// The system's setting as it holds for this process (os/system_facts.h). The caller holds
+// background.work_lock: a child that is forked meanwhile would have the descriptor of a file.
 const char* huge_pages_state();
 
 }  // namespace llamalloc

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "os/memory_limits.h"
+#include "runtime/background_state.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -28,6 +29,7 @@ void read_if_due(Nanos now, size_t own) {
 }  // namespace
 
 size_t memory_charge() {
+  background.work_lock.assert_held();
   const bool may_read = process.options.follow_limits && !process_world.program_filters_calls();
   return may_read ? read_memory_charge() : SIZE_MAX;
 }

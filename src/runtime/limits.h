@@ -10,8 +10,8 @@ namespace llamalloc {
 
 // For the worker.
 Pressure memory_pressure(Nanos now);
-// What the process's control group is charged for; SIZE_MAX: not known. Reads a few files: for who
-// was asked.
+// What the process's control group is charged for; SIZE_MAX: not known. Reads a few files, so the
+// caller holds background.work_lock: a forked child would have their descriptors.
 size_t memory_charge();
 
 }  // namespace llamalloc

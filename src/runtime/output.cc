@@ -14,6 +14,7 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
+#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "telemetry/stats_json.h"
 
@@ -47,6 +48,11 @@ Nanos wall_time() {
 bool owns_paths() {
   const uint64_t owner = process.options.owner_pid;
   return owner ? owner == static_cast<uint64_t>(getpid()) : !state.is_child;
+}
+
+// Who was asked and its forked children do; no other program that one of them starts.
+bool writes_stats() {
+  return process.options.stats.text[0] != 0 && (owns_paths() || state.is_child);
 }
 
 // An option's path, for this process; see OwnPath::fill.
@@ -174,6 +180,10 @@ void write_profile_if_due(Nanos now) {
   if (path.fill(options.profile.text)) write_profile(path.text, false);
 }
 
+bool writes_stats_while_running() {
+  return writes_stats() && (!state.is_child || tells_processes_apart(process.options.stats.text));
+}
+
 namespace {
 
 void note_peak(Nanos now) REQUIRES(background.work_lock) {
@@ -197,7 +207,7 @@ Nanos next_stats() REQUIRES(background.work_lock) {
 void write_stats_if_due(Nanos now) {
   background.work_lock.assert_held();
   const Options& options = process.options;
-  if (options.stats.text[0] == 0 || !process.ready.load()) return;
+  if (!writes_stats_while_running() || !process.ready.load()) return;
   if (now - state.last_look >= kPeakStep) {
     state.last_look = now;
     note_peak(now);
@@ -208,18 +218,26 @@ void write_stats_if_due(Nanos now) {
   if (path.fill(options.stats.text)) write_stats(path.text);
 }
 
-bool write_stats_json(ByteSink& sink, const PeakFigures* peak) {
-  ProcessSnapshot* snapshot = take_process_snapshot(SIZE_MAX, peak);
+namespace {
+
+bool write_snapshot(ProcessSnapshot* snapshot, ByteSink& sink) {
   if (snapshot == nullptr) return false;
   write_stats_json(snapshot, sink);
   telemetry.give(snapshot);
   return true;
 }
 
+}  // namespace
+
+bool write_stats_json(ByteSink& sink) {
+  return write_snapshot(take_process_snapshot(read_system()), sink);
+}
+
 bool write_stats(const char* path) {
   background.work_lock.assert_held();
   if (!open_sink(path)) return complain("statistics", path, sink_error());
-  if (!write_stats_json(*state.sink, state.peak.taken ? &state.peak : nullptr)) {
+  const PeakFigures* const peak = state.peak.taken ? &state.peak : nullptr;
+  if (!write_snapshot(take_process_snapshot({huge_pages_state()}, peak), *state.sink)) {
     state.sink->abandon();
     return complain("statistics", path, 0);
   }
@@ -242,7 +260,7 @@ void write_at_exit() {
   if (options.profile.text[0] != 0 && !state.finished &&
       (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text))
     write_profile(path.text, true);
-  if (options.stats.text[0] != 0 && (owns_paths() || state.is_child)) {
+  if (writes_stats()) {
     note_peak(process.system.now());
     if (path.fill(options.stats.text)) write_stats(path.text);
   }

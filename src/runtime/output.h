@@ -17,6 +17,9 @@ void check_output_paths();
 void name_sampled_frames();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
+// Whether this process writes its statistics before its end: a forked child does with %p in the
+// path only, as there may be many of them.
+bool writes_stats_while_running();
 // Called by the worker: writes the statistics every stats_flush, and notes those of the peak.
 void write_stats_if_due(Nanos now);
 // The caller holds background.work_lock. False, with a line on stderr, if it could not be written.
@@ -28,7 +31,7 @@ bool open_window();
 bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
-bool write_stats_json(ByteSink& sink, const PeakFigures* peak = nullptr);
+bool write_stats_json(ByteSink& sink);
 // The counters as text on stderr.
 void print_summary();
 // At the end of the process: profile and statistics as configured.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server of one parent and COUNT workers: `family fork COUNT` or `family exec COUNT`. Workers
 // that are forked keep the parent's library; those of exec load their own. Each works for memory,
-// prints its PID and waits until stdin ends.
+// prints its PID and waits until stdin ends. `family KIND COUNT late` forks when a byte has come.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,8 @@ static int work(void) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return work();
+  char byte;
+  if (argc > 3 && read(0, &byte, 1) != 1) return 1;
   for (int i = atoi(argv[2]); i > 0; --i) {
     if (fork() != 0) continue;
     if (strcmp(argv[1], "exec") == 0) execl(argv[0], argv[0], static_cast<char*>(nullptr));

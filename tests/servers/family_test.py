@@ -4,13 +4,15 @@
 import contextlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from preload import compile_program, environment, free_port
+from preload import compile_program, environment, free_port, library
 
 from llamalloc.running import control, live, published
 
@@ -18,16 +20,28 @@ CHILDREN = 8
 
 
 class Family:
-    """tests/servers/family.cc; `pids` are all its processes, the parent's first."""
+    """tests/servers/family.cc; `before` is called with the parent's PID before it forks."""
 
-    def __init__(self, kind: str, conf: str) -> None:
+    def __init__(
+        self, kind: str, conf: str, before: Callable[[int], None] = lambda _: None
+    ) -> None:
         self.process = subprocess.Popen(
-            [compile_program("family"), kind, str(CHILDREN)], env=environment(conf),
+            [compile_program("family"), kind, str(CHILDREN), "late"], env=environment(conf),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        before(self.process.pid)
+        self.allocate(1)
         pids = {int(self.process.stdout.readline()) for _ in range(CHILDREN + 1)}
         self.parent = self.process.pid
         self.children = sorted(pids - {self.parent})
+
+    def allocate(self, kilobytes: int) -> None:
+        """Some of the processes allocate so much more together."""
+        self.process.stdin.write("x" * kilobytes)
+        self.process.stdin.flush()
+
+    def of_children(self, stat: str) -> int:
+        return sum(live.look(str(pid)).stats[stat] for pid in self.children)
 
     def end(self) -> list[str]:
         """The library's lines on stderr of all, who must have ended well."""
@@ -37,8 +51,10 @@ class Family:
 
 
 @contextlib.contextmanager
-def family(kind: str, conf: str) -> Iterator[Family]:
-    started = Family(kind, conf)
+def family(
+    kind: str, conf: str, before: Callable[[int], None] = lambda _: None
+) -> Iterator[Family]:
+    started = Family(kind, conf, before)
     try:
         yield started
     finally:
@@ -129,3 +145,83 @@ def test_an_unknown_letter_is_one_clear_line(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1 and "%p is the PID" in done.stderr, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def worker_of(pid: int) -> bool:
+    return any(
+        (task / "comm").read_text() == "llamalloc\n" for task in Path(f"/proc/{pid}/task").iterdir()
+    )
+
+
+def test_a_shell_without_the_library_tells_nobody() -> None:
+    """It has the same options, as in a container, but opens nothing and says nothing."""
+    program = compile_program("http_load")
+    for address, said in {
+        "127.0.0.1:0": r"http: listening on http://127\.0\.0\.1:\d+/",
+        "0.0.0.0:9109": r"http 0\.0\.0\.0:9109: other machines .*",
+    }.items():
+        env = environment(f"http:{address}") | {"LIBRARY": str(library()), "PROGRAM": str(program)}
+        del env["LD_PRELOAD"]
+        done = subprocess.run(
+            ["/bin/sh", "-c", 'LD_PRELOAD="$LIBRARY" "$PROGRAM"; exit $?'], env=env, input="",
+            capture_output=True, text=True, timeout=20, check=True,
+        )  # fmt: skip
+        assert re.fullmatch(f"llamalloc: {said}\n", done.stderr), done.stderr
+
+
+def test_programs_that_another_starts_write_no_statistics(tmp_path: Path) -> None:
+    """Neither while they run nor at exit, where one process was asked."""
+    conf = f"stats:{tmp_path}/s.json,stats_flush:100ms,owner_pid:1"
+    with family("exec", conf) as seen:
+        time.sleep(0.5)
+        assert list(tmp_path.iterdir()) == []
+        assert seen.end() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_forked_children_write_their_statistics_at_exit(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    with family("fork", f"stats:{path},stats_flush:100ms") as seen:
+        first = until(lambda: path.exists() and path.stat().st_mtime_ns)
+        until(lambda: path.stat().st_mtime_ns > first + 500_000_000)
+        assert list(tmp_path.iterdir()) == [path]
+        assert not any(worker_of(pid) for pid in seen.children)
+        assert seen.end() == []
+    assert {f.name for f in tmp_path.iterdir()} == {
+        "s.json", *(f"s.json.{pid}" for pid in seen.children)
+    }  # fmt: skip
+
+
+def test_forked_children_with_the_pid_in_the_path_write_while_they_run(tmp_path: Path) -> None:
+    with family("fork", f"stats:{tmp_path}/%p.json,stats_flush:100ms") as seen:
+        for pid in (seen.parent, *seen.children):
+            until((tmp_path / f"{pid}.json").exists)
+
+
+def test_a_port_of_its_own_is_nothing_that_a_child_waits_for(tmp_path: Path) -> None:
+    """A %p means nothing in a TCP address: a child has no socket, so no samples and no thread."""
+    conf = f"control:{tmp_path}/c,http:127.0.0.1:%p,sample_interval:1KiB"
+    with family("fork", conf) as seen:
+        assert seen.of_children("samples") == 0
+        assert not any(worker_of(pid) for pid in seen.children)
+        assert len(seen.end()) == 1  # of the parent's http
+
+
+def test_a_child_that_gets_no_socket_takes_no_samples(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+
+    def remove_when_open(pid: int) -> None:
+        until((folder / str(pid)).exists)
+        shutil.rmtree(folder)
+
+    with family("fork", f"control:{folder}/%p,sample_interval:1KiB", remove_when_open) as seen:
+
+        def nothing_is_sampled() -> bool:
+            samples, allocated = seen.of_children("samples"), seen.of_children("allocated")
+            seen.allocate(2000)
+            until(lambda: seen.of_children("allocated") > allocated + 1_000_000)
+            return seen.of_children("samples") == samples
+
+        until(nothing_is_sampled)
+        assert seen.end() == []

@@ -5,10 +5,13 @@
 //   churn BYTES COUNT   allocates and frees at once
 //   time SECONDS        allocates and frees; prints the longest call in seconds
 //   fork                a child without work lives until stdin ends; prints its pid
+//   forks COUNT         forks so often; prints how many children had descriptors above 2
 //   end
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,6 +51,22 @@ static void child(void) {
   _exit(0);
 }
 
+static bool has_descriptors(void) {
+  for (int fd = 3; fd < 1024; ++fd)
+    if (fcntl(fd, F_GETFD) != -1) return true;
+  return false;
+}
+
+static int children_with_descriptors(size_t count) {
+  int children = 0, status;
+  for (size_t i = 0; i < count; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(has_descriptors());
+    children += waitpid(pid, &status, 0) != pid || status != 0;
+  }
+  return children;
+}
+
 int main(void) {
   char line[100];
   size_t bytes, count;
@@ -68,6 +87,8 @@ int main(void) {
       printf("done\n");
     } else if (sscanf(line, "time %lf", &seconds) == 1) {
       printf("%f\n", longest_call(seconds));
+    } else if (sscanf(line, "forks %zu", &count) == 1) {
+      printf("%d\n", children_with_descriptors(count));
     } else if (strncmp(line, "fork", 4) == 0) {
       const pid_t pid = fork();
       if (pid == 0) child();

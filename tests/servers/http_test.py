@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -338,3 +339,25 @@ def test_a_child_serves_nothing_and_says_nothing(program: Program):
     assert program.status("/metrics") == 200
     os.kill(child, signal.SIGKILL)
     assert program.end() == ""
+
+
+@pytest.mark.parametrize("page", ["/metrics", "/stats.json"])
+def test_no_child_gets_the_files_that_a_page_reads(program: Program, page: str):
+    """A fork waits while the descriptors of the control group's files are open."""
+    ended = threading.Event()
+
+    def ask_again_and_again() -> None:
+        while not ended.is_set():
+            with contextlib.suppress(OSError), program.connect() as client:
+                client.sendall(f"GET {page} HTTP/1.0\r\n\r\n".encode())
+                while client.recv(1 << 16):
+                    pass
+
+    askers = [threading.Thread(target=ask_again_and_again) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    children = program.do("forks 1500")
+    ended.set()
+    for asker in askers:
+        asker.join()
+    assert children == "0"

@@ -2,6 +2,7 @@
 #include "os/parent_environment.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -42,6 +43,15 @@ bool parent_has_variable(const char* name, const char* value) {
     scan.add(piece, static_cast<size_t>(n));
   close(fd);
   return scan.found();
+}
+
+bool parent_runs_this_program() {
+  const ErrnoKeeper keep;
+  char path[32];
+  struct stat its, own;
+  snprintf(path, sizeof(path), "/proc/%d/exe", getppid());
+  return stat(path, &its) == 0 && stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
+         its.st_ino == own.st_ino;
 }
 
 }  // namespace llamalloc
