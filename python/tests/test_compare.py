@@ -104,6 +104,27 @@ def test_the_server_may_say_itself_when_it_is_ready(
     assert mark.read_text() == "x\nx\n" and "500/s" in done.stdout
 
 
+def test_a_server_in_the_current_folder_is_found(
+    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, load = small
+    monkeypatch.chdir(server.parent)
+    port = free_port()
+    words = ("--rounds", 1, "--settle", 0, "--only", "llamalloc", "-o", tmp_path / "c.html")
+    done = run(*words, "--load", loading(load, port), "--", "./server", port, 1000)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_page_that_cannot_be_written_at_the_end_is_one_line(small: tuple[Path, Path]) -> None:
+    server, load = small
+    port = free_port()
+    words = ("--rounds", 1, "--settle", 0, "--only", "llamalloc", "-o", "/dev/full")
+    done = run(*words, "--load", loading(load, port), "--", server, port, 1000)
+    assert done.returncode == 1 and "shipped" in done.stdout
+    assert done.stderr.endswith("llamalloc: /dev/full: No space left on device\n"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(("load", "said"), [
     ("echo broken; exit 3", "the load command ended with 3: broken"),
     ("{crash}", "the server ended by signal 6 under the load"),
@@ -146,6 +167,7 @@ def run_once(load: Path, port: int) -> int:
     (("--load", "true", "--throughput", "(a"), "no regular expression"),
     (("--load", "true", "--throughput", "a"), "put the number in parentheses"),
     (("--load", "true", "-o", "/no/such/c.html"), "cannot be written"),
+    (("--load", "true", "-o", "/proc/c.html"), "cannot be written"),
     (("--load", "true", "--conf", "nonsense:1"), "no option 'nonsense'"),
 ])  # fmt: skip
 def test_wrong_use_is_one_line(words: tuple[str, ...], said: str) -> None:
