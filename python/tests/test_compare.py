@@ -4,6 +4,7 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,8 +147,9 @@ def test_a_busy_port_is_told(small: tuple[Path, Path], tmp_path: Path) -> None:
     server, load = small
     port = free_port()
     with subprocess.Popen([server, str(port), "1000"]) as other:
+        deadline = time.monotonic() + 30
         while run_once(load, port) != 0:
-            pass
+            assert other.poll() is None and time.monotonic() < deadline
         words = ("--rounds", 1, "--only", "llamalloc", "-o", tmp_path / "c.html")
         done = run(*words, "--load", loading(load, port), "--", server, port, 1000)
         other.terminate()

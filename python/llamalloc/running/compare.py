@@ -32,6 +32,7 @@ _OURS = {
 }
 _SHORTEST = 1.0  # seconds: of less there is no mean
 _PATIENCE = 30.0  # seconds, to end
+_ENDS = 1.0  # seconds, from its last answer until it has ended: it may be writing a core
 _LAST_LINES = 4
 
 
@@ -155,8 +156,8 @@ def run(
                 row.runs.append(_one(plan, row.variant, Path(folder)))
                 if row.variant.name == FIRST and not list(Path(folder).glob("learned/*")):
                     say(
-                        "nothing learned was kept: the server was too short-lived, or ends at "
-                        "SIGTERM without its exit handlers"
+                        "nothing learned was kept: the heap stayed below 64 MiB, or the server was "
+                        "too short-lived, or ends at SIGTERM without its exit handlers"
                     )
     return rows
 
@@ -259,6 +260,8 @@ def _load(plan: Plan, started: server.Server, variant: Variant) -> str:
             raise
         output.seek(0)
         said = output.read()
+    if load.returncode != 0:
+        started.wait(_ENDS)  # its sockets close first, and the load fails
     _must_run(started, variant, "under the load")
     if load.returncode != 0:
         raise CompareError(
