@@ -2,9 +2,11 @@
 """`llamalloc compare` on a small server, and its figures and messages."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import compare_page
 from llamalloc.running import compare, launch, load_figures
 from llamalloc.running.compare import Measured, Row, Variant
-from llamalloc.running.server import free_port
+from llamalloc.running.server import free_port, listens
 
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli", "compare"]
 # Keeps `argv[2]` bytes for each connection. It ends in order at SIGTERM; at 'x' it crashes.
@@ -114,6 +116,42 @@ def test_a_server_in_the_current_folder_is_found(
     words = ("--rounds", 1, "--settle", 0, "--only", "llamalloc", "-o", tmp_path / "c.html")
     done = run(*words, "--load", loading(load, port), "--", "./server", port, 1000)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_runs_ends_with_it(small: tuple[Path, Path], tmp_path: Path) -> None:
+    port, mark = free_port(), tmp_path / "load"
+    load = f"echo $$ > {mark}; sleep 60; true"
+    words = ("--only", "llamalloc", "-o", tmp_path / "c.html", "--load", load)
+    command = [*LLAMALLOC, *map(str, words), "--", small[0], str(port), "1000"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as comparing:
+        try:
+            until(lambda: mark.exists() and mark.read_text().endswith("\n"))
+            comparing.terminate()
+            assert comparing.wait(60) == 128 + signal.SIGTERM
+        finally:
+            comparing.kill()
+    until(lambda: not Path("/proc", mark.read_text().strip()).exists())
+    assert not listens(port)
+
+
+def test_complete_rounds_are_shown_when_a_later_one_fails(
+    small: tuple[Path, Path], tmp_path: Path
+) -> None:
+    mark, page = tmp_path / "loads", tmp_path / "c.html"
+    load = f"echo x >> {mark}; test $(wc -l < {mark}) -lt 4"
+    words = ("--rounds", 3, "--settle", 0, "--only", "llamalloc", "-o", page)
+    done = run(*words, "--load", load, "--", small[0], free_port(), 1000)
+    assert done.returncode == 1 and "shipped" in done.stdout
+    assert "the load command ended with 1" in done.stderr
+    assert "the first round is shown" in done.stderr
+    assert "Rounds: 1;" in page.read_text()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_a_page_that_cannot_be_written_at_the_end_is_one_line(small: tuple[Path, Path]) -> None:

@@ -113,7 +113,9 @@ def test_statistics_at_exit_hold_those_of_the_peak(tmp_path):
     assert "At the peak" in text
 
 
-@pytest.mark.parametrize("way", ["pid", "address", "url", "socket", "pid with a socket", "only a pid"])
+@pytest.mark.parametrize(
+    "way", ["pid", "address", "url", "socket", "pid with a socket", "only a pid"]
+)
 def test_a_running_process_is_reported(tmp_path, way):
     conf = f"http:unix:{tmp_path}/h,{FINE}"
     if way == "url":

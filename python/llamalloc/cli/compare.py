@@ -84,7 +84,7 @@ def compare(
     pgbench and memtier_benchmark, or by --throughput and --latency.
 
     The server must stay in the foreground and must not load what an earlier run has stored. The
-    exit code is 0, or 1 if a run failed.
+    exit code is 0, or 1 if a run failed; the rounds before it are shown.
 
     Examples:
 
@@ -118,7 +118,8 @@ def compare(
     except (comparing.CompareError, OSError) as error:
         _say(str(error))
         return 1
-    return 0 if _show(rows, plan, output) else 1
+    complete = len(rows[0].runs) == rounds
+    return 0 if _show(rows, plan, output) and complete else 1
 
 
 def _check_output(output: Path) -> None:
