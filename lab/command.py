@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+from llamalloc.running.ending import tidy_end
 
 
 def exit_status(name: str, run: Callable[[], int], faults: tuple[type[Exception], ...]) -> int:
@@ -23,21 +20,3 @@ def exit_status(name: str, run: Callable[[], int], faults: tuple[type[Exception]
     except faults as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
-
-
-@contextlib.contextmanager
-def tidy_end() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit meanwhile, so that what was started or made goes, too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, _leave) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)

@@ -2,8 +2,11 @@
 """`llamalloc compare` on a small server, and its figures and messages."""
 
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import compare_page
 from llamalloc.running import compare, launch, load_figures
 from llamalloc.running.compare import Measured, Row, Variant
-from llamalloc.running.server import free_port
+from llamalloc.running.server import free_port, listens
 
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli", "compare"]
 # Keeps `argv[2]` bytes for each connection. It ends in order at SIGTERM; at 'x' it crashes.
@@ -104,6 +107,63 @@ def test_the_server_may_say_itself_when_it_is_ready(
     assert mark.read_text() == "x\nx\n" and "500/s" in done.stdout
 
 
+def test_a_server_in_the_current_folder_is_found(
+    small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, load = small
+    monkeypatch.chdir(server.parent)
+    port = free_port()
+    words = ("--rounds", 1, "--settle", 0, "--only", "llamalloc", "-o", tmp_path / "c.html")
+    done = run(*words, "--load", loading(load, port), "--", "./server", port, 1000)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_runs_ends_with_it(small: tuple[Path, Path], tmp_path: Path) -> None:
+    port, mark = free_port(), tmp_path / "load"
+    load = f"echo $$ > {mark}; sleep 60; true"
+    words = ("--only", "llamalloc", "-o", tmp_path / "c.html", "--load", load)
+    command = [*LLAMALLOC, *map(str, words), "--", small[0], str(port), "1000"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as comparing:
+        try:
+            until(lambda: mark.exists() and mark.read_text().endswith("\n"))
+            comparing.terminate()
+            assert comparing.wait(60) == 128 + signal.SIGTERM
+        finally:
+            comparing.kill()
+    until(lambda: not Path("/proc", mark.read_text().strip()).exists())
+    assert not listens(port)
+
+
+def test_complete_rounds_are_shown_when_a_later_one_fails(
+    small: tuple[Path, Path], tmp_path: Path
+) -> None:
+    mark, page = tmp_path / "loads", tmp_path / "c.html"
+    load = f"echo x >> {mark}; test $(wc -l < {mark}) -lt 4"
+    words = ("--rounds", 3, "--settle", 0, "--only", "llamalloc", "-o", page)
+    done = run(*words, "--load", load, "--", small[0], free_port(), 1000)
+    assert done.returncode == 1 and "shipped" in done.stdout
+    assert "the load command ended with 1" in done.stderr
+    assert "the first round is shown" in done.stderr
+    assert "Rounds: 1;" in page.read_text()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_page_that_cannot_be_written_at_the_end_is_one_line(small: tuple[Path, Path]) -> None:
+    server, load = small
+    port = free_port()
+    words = ("--rounds", 1, "--settle", 0, "--only", "llamalloc", "-o", "/dev/full")
+    done = run(*words, "--load", loading(load, port), "--", server, port, 1000)
+    assert done.returncode == 1 and "shipped" in done.stdout
+    assert done.stderr.endswith("llamalloc: /dev/full: No space left on device\n"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(("load", "said"), [
     ("echo broken; exit 3", "the load command ended with 3: broken"),
     ("{crash}", "the server ended by signal 6 under the load"),
@@ -125,8 +185,9 @@ def test_a_busy_port_is_told(small: tuple[Path, Path], tmp_path: Path) -> None:
     server, load = small
     port = free_port()
     with subprocess.Popen([server, str(port), "1000"]) as other:
+        deadline = time.monotonic() + 30
         while run_once(load, port) != 0:
-            pass
+            assert other.poll() is None and time.monotonic() < deadline
         words = ("--rounds", 1, "--only", "llamalloc", "-o", tmp_path / "c.html")
         done = run(*words, "--load", loading(load, port), "--", server, port, 1000)
         other.terminate()
@@ -146,6 +207,7 @@ def run_once(load: Path, port: int) -> int:
     (("--load", "true", "--throughput", "(a"), "no regular expression"),
     (("--load", "true", "--throughput", "a"), "put the number in parentheses"),
     (("--load", "true", "-o", "/no/such/c.html"), "cannot be written"),
+    (("--load", "true", "-o", "/proc/c.html"), "cannot be written"),
     (("--load", "true", "--conf", "nonsense:1"), "no option 'nonsense'"),
 ])  # fmt: skip
 def test_wrong_use_is_one_line(words: tuple[str, ...], said: str) -> None:

@@ -3,25 +3,58 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from live_test import Plain
 
 from llamalloc.formats import profile
-from llamalloc.running import control
+from llamalloc.running import control, published
 
 NOBODY = 65534
+DEFAULT = 2 << 20  # bytes: the interval where `control` alone asks for samples
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "llamalloc.cli", "record", *map(str, words)]
 
 
 def record(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "llamalloc.cli", "record", *map(str, words)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
+
+
+@contextmanager
+def started(*words: object) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command(*words), stderr=subprocess.PIPE, text=True) as recorder:
+        try:
+            yield recorder
+        finally:
+            recorder.kill()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def interval(program: Plain) -> int:
+    """The one that is really used."""
+    return published.read(program.pid).number("profiler.interval")
+
+
+def asked(path: Path) -> bool:
+    """Whether a client is connected to this socket."""
+    rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return any(row[5] == "03" and row[-1] == str(path) for row in rows)
 
 
 def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
@@ -57,7 +90,8 @@ def test_what_happens_meanwhile_is_recorded(conf: str, tmp_path: Path):
         assert {c.bytes for c in found.contexts if c.sampled > 5} == {1024, 3072}
         assert found.duration_ns < 60e9
         if "control" in conf:
-            assert control.ask(tmp_path / "c", "get sample_interval") == f"{2 << 20}\n"
+            assert control.ask(tmp_path / "c", "get sample_interval") == "0\n"
+            assert interval(program) == DEFAULT
     finally:
         stop.set()
         program.close()
@@ -110,13 +144,70 @@ def test_without_the_library_it_says_what_to_do(tmp_path: Path):
 def test_a_process_that_ends_meanwhile_is_told(tmp_path: Path):
     for conf in (f"control:{tmp_path}/c", f"http:unix:{tmp_path}/h"):
         program = Plain(conf)
-        killer = threading.Timer(2.5, program.process.kill)
-        killer.start()
-        done = record("-o", tmp_path / "p", "--attach", program.pid, "--for", "1h")
-        killer.join()
+        words = ("-o", tmp_path / "p", "--attach", program.pid, "--for", "1h")
+        with started(*words) as recorder:
+            until(lambda p=program: asked(tmp_path / "h") or interval(p) == 64 << 10)
+            program.process.kill()
+            said = recorder.communicate(timeout=60)[1]
         program.close()
-        said = one_line(done, 1)
+        assert recorder.returncode == 1 and said.count("\n") == 1, said
         assert "ended" in said and "nothing was recorded" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_is_ended_leaves_the_process_as_it_was(number: signal.Signals, tmp_path: Path):
+    program = Plain(f"control:{tmp_path}/c")
+    try:
+        until(lambda: interval(program) == DEFAULT)
+        words = ("-o", tmp_path / "p", "--attach", program.pid, "--for", "1h")
+        with started(*words) as recorder:
+            until(lambda: interval(program) == 64 << 10)
+            recorder.send_signal(number)
+            recorder.communicate(timeout=60)
+        assert recorder.returncode == 128 + number
+        assert interval(program) != 64 << 10
+    finally:
+        program.close()
+
+
+def test_one_records_at_a_time(tmp_path: Path):
+    """Over the control socket the window of a process is one."""
+    program = Plain(f"control:{tmp_path}/c")
+    try:
+        until(lambda: interval(program) == DEFAULT)
+        words = ("-o", tmp_path / "p", "--attach", program.pid, "--for")
+        with started(*words, "1h") as recorder:
+            until(lambda: interval(program) == 64 << 10)
+            for other in (words[2:4], ("--control", tmp_path / "c")):
+                said = one_line(record("-o", tmp_path / "q", *other, "--for", "100ms"), 1)
+                assert "is being recorded" in said
+            assert interval(program) == 64 << 10
+            recorder.terminate()
+            recorder.communicate(timeout=60)
+        assert interval(program) != 64 << 10
+    finally:
+        program.close()
+
+
+def test_the_reason_of_the_process_is_told(tmp_path: Path):
+    program = Plain(f"control:{tmp_path}/c")
+    try:
+        with started("-o", tmp_path / "p", "--attach", program.pid, "--for", "3s") as recorder:
+            until(lambda: interval(program) == 64 << 10)
+            until(lambda: taken(tmp_path / "c", tmp_path / "other"))
+            said = recorder.communicate(timeout=60)[1]
+        assert recorder.returncode == 1 and "no window is open" in said
+    finally:
+        program.close()
+
+
+def taken(socket: Path, profile: Path) -> bool:
+    """Somebody else has the window written, so it is closed."""
+    try:
+        control.ask(socket, f"window {profile}")
+    except control.ControlError:
+        return False  # not open yet
+    return True
 
 
 def test_no_such_process(tmp_path: Path):

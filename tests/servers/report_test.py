@@ -113,15 +113,17 @@ def test_statistics_at_exit_hold_those_of_the_peak(tmp_path):
     assert "At the peak" in text
 
 
-@pytest.mark.parametrize("way", ["pid", "address", "url", "socket", "only a pid"])
+@pytest.mark.parametrize(
+    "way", ["pid", "address", "url", "socket", "pid with a socket", "only a pid"]
+)
 def test_a_running_process_is_reported(tmp_path, way):
     conf = f"http:unix:{tmp_path}/h,{FINE}"
     if way == "url":
         conf = f"http:127.0.0.1:0,{FINE}"
-    if way in ("socket", "only a pid"):
-        conf = f"control:{tmp_path}/c"
-    if way == "socket":
-        conf = f"{conf},profile:{tmp_path}/p,{FINE}"
+    if way in ("socket", "pid with a socket"):
+        conf = f"control:{tmp_path}/c,profile:{tmp_path}/p,{FINE}"
+    if way == "only a pid":
+        conf = ""
     with phases(conf) as program:
         target = {
             "address": f"unix:{tmp_path}/h", "socket": f"{tmp_path}/c",

@@ -2,8 +2,8 @@
 """The command `llamalloc`: registers one verb per file and reports every error in one line.
 
 Exit codes: 0 done, 1 a problem was found or the work failed, 2 wrong use (nothing was started),
-130 interrupted. Otherwise `record`, `trace` and `run` end with the exit code of the program that
-they started.
+130 interrupted, 143 and 129 ended by SIGTERM and SIGHUP. Otherwise `record`, `trace` and `run` end
+with the exit code of the program that they started.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from llamalloc.cli.simulate import simulate
 from llamalloc.cli.top import ps, top
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
+from llamalloc.running.ending import tidy_end
 from llamalloc.running.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
@@ -62,7 +63,8 @@ def main() -> None:
 def call(arguments: list[str]) -> int:
     """Runs one command line; returns its exit code."""
     try:
-        return int(app(arguments, prog_name="llamalloc", standalone_mode=False) or 0)
+        with tidy_end():
+            return int(app(arguments, prog_name="llamalloc", standalone_mode=False) or 0)
     except _CLICK_ERROR as error:
         return _complain(_message(error))
     except LaunchError as error:

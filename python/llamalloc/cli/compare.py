@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +84,7 @@ def compare(
     pgbench and memtier_benchmark, or by --throughput and --latency.
 
     The server must stay in the foreground and must not load what an earlier run has stored. The
-    exit code is 0, or 1 if a run failed.
+    exit code is 0, or 1 if a run failed; the rounds before it are shown.
 
     Examples:
 
@@ -103,7 +104,7 @@ def compare(
     program = launch.checked(command[0])
     _check_output(output)
     names = [name.strip() for name in only.split(",") if name.strip()]
-    plan = comparing.Plan([str(program), *command[1:]], load, ready, before, settle,
+    plan = comparing.Plan([str(program.absolute()), *command[1:]], load, ready, before, settle,
                           throughput=throughput, latency=latency, conf=conf)  # fmt: skip
     try:
         for pattern in filter(None, (throughput, latency)):
@@ -117,18 +118,31 @@ def compare(
     except (comparing.CompareError, OSError) as error:
         _say(str(error))
         return 1
-    _show(rows, plan, output)
-    return 0
+    complete = len(rows[0].runs) == rounds
+    return 0 if _show(rows, plan, output) and complete else 1
 
 
 def _check_output(output: Path) -> None:
-    if output.is_dir() or not output.absolute().parent.is_dir():
+    """Raises LaunchError before anything runs, not after all rounds."""
+    if not _can_be_written(output):
         raise launch.LaunchError(
             f"{output}: cannot be written; name a file in a folder that exists"
         )
 
 
-def _show(rows, plan, output: Path) -> None:
+def _can_be_written(output: Path) -> bool:
+    if output.exists():
+        return not output.is_dir() and os.access(output, os.W_OK)
+    try:
+        output.touch()
+        output.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _show(rows, plan, output: Path) -> bool:
+    """Whether the page could be written, too."""
     from rich.console import Console
 
     from llamalloc.reporting import compare_page
@@ -140,8 +154,13 @@ def _show(rows, plan, output: Path) -> None:
         console.print(compare_page.WITHOUT_GROUP)
     if all(m.per_second is None for r in rows for m in r.runs):
         console.print("The load printed no throughput that is known here; see --throughput.")
-    output.write_text(compare_page.page(rows, plan), encoding="utf-8")
+    try:
+        output.write_text(compare_page.page(rows, plan), encoding="utf-8")
+    except OSError as error:
+        _say(f"{output}: {error.strerror or error}")
+        return False
     _say(f"wrote {output}")
+    return True
 
 
 def _say(text: str) -> None:

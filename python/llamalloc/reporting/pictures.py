@@ -122,7 +122,9 @@ def timeline(shown: Timeline, peak_seconds: float | None) -> bytes:
 
 
 def _short(name: str, most: int = 66) -> str:
-    return name if len(name) <= most else name[: most - 3] + "..."
+    """As matplotlib shows it: no mathematics between two `$`; names with `_` first are shown."""
+    text = name if len(name) <= most else name[: most - 3] + "..."
+    return ("\u200b" if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def where_memory_is(summary: StatsSummary) -> bytes:

@@ -10,7 +10,9 @@ The process samples as before when this ends, also after Ctrl-C.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import socket
 import stat
 import threading
 import time
@@ -24,6 +26,7 @@ from llamalloc.running.procmem import PROC
 
 LONGEST_BY_HTTP = 3600  # seconds, of one request
 _TICK = 0.25
+_ENDS = 0.5  # seconds, from its last answer until it has ended
 
 
 class AttachError(RuntimeError):
@@ -110,9 +113,29 @@ def sample(target: Target, profile: Path, seconds: float, interval: int) -> None
 def _by_socket(target: Target, profile: Path, seconds: float, interval: int) -> None:
     control = target.control
     assert control is not None
-    with _sampling(control, interval):
+    with _alone(target), _sampling(control, interval):
         _wait(target, seconds)
         _fetch(target, profile)
+
+
+@contextlib.contextmanager
+def _alone(target: Target) -> Iterator[None]:
+    """Two at once would take each other's window. The mark goes with this process, however it
+    ends. Raises AttachError."""
+    control = target.control
+    assert control is not None
+    if not control.exists():
+        yield  # which asks, and says so
+        return
+    at = control.stat()
+    with socket.socket(socket.AF_UNIX) as mark:
+        try:
+            mark.bind(f"\0llamalloc-record.{at.st_dev}.{at.st_ino}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise AttachError(f"{control}: is being recorded; try again afterwards") from None
+        yield
 
 
 @contextlib.contextmanager
@@ -136,18 +159,21 @@ def _fetch(target: Target, profile: Path) -> None:
     name = f".llamalloc-record.{os.getpid()}.pb.gz"
     places = [(profile, profile)] if target.control == target.inside else []
     places.append((target.control.parent / name, target.inside.parent / name))
+    why = ""
     for here, inside in places:
         try:
             ask(target.control, f"window {inside}", timeout=120)
         except ControlError as error:
             _must_live(target, error)
+            why = str(error)
             continue
         if here != profile:
             _take(here, profile)
         return
     tried = " nor to ".join(str(inside) for _, inside in places)
     raise AttachError(
-        f"{target.name}: it cannot write to {tried}; choose a file where its user may"
+        f"{target.name}: wrote no profile ({why}); if it cannot write to {tried}, choose a file "
+        "where its user may"
     )
 
 
@@ -203,10 +229,20 @@ def _wait(target: Target, seconds: float, until: Callable[[], bool] = lambda: Fa
 
 
 def _must_live(target: Target, cause: Exception | None, passed: float | None = None) -> None:
-    if target.pid == 0 or _lives(target.pid):
+    if target.pid == 0 or not _ended(target.pid, _ENDS if cause else 0.0):
         return
     after = "" if passed is None else f" after {passed:.0f} s of sampling"
     raise AttachError(f"{target.pid}: ended{after}; nothing was recorded") from cause
+
+
+def _ended(pid: int, patience: float) -> bool:
+    """Within `patience` seconds: the connections of a killed process close before it has ended."""
+    deadline = time.monotonic() + patience
+    while _lives(pid):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _lives(pid: int) -> bool:

@@ -32,6 +32,7 @@ _OURS = {
 }
 _SHORTEST = 1.0  # seconds: of less there is no mean
 _PATIENCE = 30.0  # seconds, to end
+_ENDS = 1.0  # seconds, from its last answer until it has ended: it may be writing a core
 _LAST_LINES = 4
 
 
@@ -146,19 +147,40 @@ def versions(rows: Sequence[Variant]) -> dict[str, str]:
 def run(
     plan: Plan, chosen: Sequence[Variant], rounds: int, say: Callable[[str], None]
 ) -> list[Row]:
-    """All rounds. Raises CompareError as soon as a run fails."""
+    """The complete rounds: all, or those before a run failed. Raises CompareError if the first
+    round fails."""
     rows = [Row(variant) for variant in chosen]
     for number in range(1, rounds + 1):
-        with tempfile.TemporaryDirectory(prefix="llamalloc-compare-") as folder:
-            for row in rows:
-                say(f"round {number} of {rounds}: {row.variant.title}")
-                row.runs.append(_one(plan, row.variant, Path(folder)))
-                if row.variant.name == FIRST and not list(Path(folder).glob("learned/*")):
-                    say(
-                        "nothing learned was kept: the server was too short-lived, or ends at "
-                        "SIGTERM without its exit handlers"
-                    )
+        try:
+            found = _round(
+                plan, chosen, lambda text, n=number: say(f"round {n} of {rounds}: {text}")
+            )
+        except (CompareError, OSError) as error:
+            if number == 1:
+                raise
+            say(f"{error}; {_shown(number - 1)}")
+            break
+        for row, measured in zip(rows, found, strict=True):
+            row.runs.append(measured)
     return rows
+
+
+def _shown(rounds: int) -> str:
+    return "the first round is shown" if rounds == 1 else f"the first {rounds} rounds are shown"
+
+
+def _round(plan: Plan, chosen: Sequence[Variant], say: Callable[[str], None]) -> list[Measured]:
+    found = []
+    with tempfile.TemporaryDirectory(prefix="llamalloc-compare-") as folder:
+        for variant in chosen:
+            say(variant.title)
+            found.append(_one(plan, variant, Path(folder)))
+            if variant.name == FIRST and not list(Path(folder).glob("learned/*")):
+                say(
+                    "nothing learned was kept: the heap stayed below 64 MiB, or the server was "
+                    "too short-lived, or ends at SIGTERM without its exit handlers"
+                )
+    return found
 
 
 def _environment(plan: Plan, variant: Variant, folder: Path) -> dict[str, str]:
@@ -259,6 +281,8 @@ def _load(plan: Plan, started: server.Server, variant: Variant) -> str:
             raise
         output.seek(0)
         said = output.read()
+    if load.returncode != 0:
+        started.wait(_ENDS)  # its sockets close first, and the load fails
     _must_run(started, variant, "under the load")
     if load.returncode != 0:
         raise CompareError(

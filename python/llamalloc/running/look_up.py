@@ -2,6 +2,7 @@
 """Takes statistics and profile of a running process, as files that `llamalloc report` reads.
 
 PID ----------> HTTP address, if it has one --> profile and statistics
+                control socket, if it has one -> statistics, and the profile if it samples
                 its published counters ------> statistics without pages
 HOST:PORT, http://HOST:PORT, unix:PATH ------> profile and statistics, by HTTP
 path of a control socket --------------------> statistics, and the profile if it samples
@@ -15,7 +16,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from llamalloc.running import control, live, published
+from llamalloc.running import attach, control, live, published
 from llamalloc.running.procmem import PROC, read_text
 
 _ADDRESS = re.compile(r"(https?://|unix:)\S+|[\w.-]+:\d+|\[[0-9a-fA-F:.]+\]:\d+")
@@ -61,6 +62,8 @@ def _from_socket(path: Path, folder: Path) -> tuple[list[Path], str]:
         control.ask(path, f"profile {profile}")
     except control.ControlError as error:
         return files, f"{error} (a profile can be fetched by the process's own user)"
+    if not profile.exists():
+        return files, f"{path}: the process sees other folders, so its profile cannot be fetched"
     return [profile, *files], ""
 
 
@@ -68,10 +71,15 @@ def _from_pid(pid: int, folder: Path) -> tuple[list[Path], str]:
     at = published.read(pid)
     if address := live.address_of(at):
         return _from_address(address, folder), ""
+    missing = "they take the option http:127.0.0.1:0 or control:PATH at its start"
+    if at.text("control"):
+        try:
+            return _from_socket(attach.find(pid).control, folder)
+        except (control.ControlError, attach.AttachError) as error:
+            missing = str(error)
     document = json.dumps(_document(at, pid)).encode()
     return [_kept(folder / "statistics.json", document)], (
-        f"{pid}: no profile and no pages of the heap, only counters; they take the option "
-        "http:127.0.0.1:0 or control:PATH at its start"
+        f"{pid}: no profile and no pages of the heap, only counters; {missing}"
     )
 
 
