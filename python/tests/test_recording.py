@@ -108,7 +108,7 @@ def test_a_running_program_is_sampled_through_its_socket(churn: Path, tmp_path: 
             found = profile.read(path)
             assert not found.exiting
             assert {c.bytes for c in found.contexts if c.sampled > 5} == {2048}
-            assert control.ask(socket, "get sample_interval") == f"{2 << 20}\n"  # as it was
+            assert control.ask(socket, "get sample_interval") == "0\n"  # as it was
             assert control.ask(socket, "get sampling") == "on\n"
         finally:
             server.kill()
