@@ -255,6 +255,7 @@ def test_a_folder_that_goes_away(load, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     process = serve(load, learn(folder))
+    time.sleep(1)  # until there is something to keep
     shutil.rmtree(folder)
     out, err = process.communicate("", timeout=SECONDS)
     assert (process.returncode, out) == (0, "")
