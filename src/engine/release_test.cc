@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <memory>
 #include <vector>
 
-#include "engine/engine.h"
-#include "engine/fake_world.h"
-#include "os/fake/fake_pages.h"
+#include "engine/test_engine.h"
 
 namespace llamalloc {
 namespace {
@@ -47,14 +44,10 @@ class ReleaseTest : public testing::Test {
   uint64_t get(Stat stat) const { return engine_.counters.get(stat); }
   size_t backed() { return engine_.heap.pages().demand().level().backed; }
 
-  FakePages pages_;
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
-  std::unique_ptr<ThreadCache> empty_ = std::make_unique<ThreadCache>();
-  FakeWorld world_;
-  std::unique_ptr<Engine> made_ =
-      std::make_unique<Engine>(pages_, *tables_, *predictions_, *empty_, world_);
-  Engine& engine_ = *made_;
+  TestEngine<> made_;
+  FakePages& pages_ = made_.pages;
+  FakeWorld& world_ = made_.world;
+  Engine& engine_ = *made_.engine;
   std::vector<void*> objects_;
 };
 

@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 
-#include "engine/engine.h"
-#include "engine/fake_world.h"
-#include "os/fake/fake_pages.h"
+#include "engine/test_engine.h"
 #include "profile/sampler.h"
 
 namespace llamalloc {
@@ -46,13 +43,10 @@ class SampledResizeTest : public testing::Test {
     world_.note_sample(span->base, kSize, weight);
   }
 
-  FakePages pages_;
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
-  std::unique_ptr<ThreadCache> cache_ = std::make_unique<ThreadCache>();
-  TracedWorld world_;
-  std::unique_ptr<Engine> engine_ =
-      std::make_unique<Engine>(pages_, *tables_, *predictions_, *cache_, world_);
+  TestEngine<TracedWorld> made_;
+  FakePages& pages_ = made_.pages;
+  TracedWorld& world_ = made_.world;
+  Engine* const engine_ = made_.engine.get();
 };
 
 TEST_F(SampledResizeTest, WhatWasNotRecordedIsNotTold) {

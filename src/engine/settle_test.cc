@@ -3,11 +3,7 @@
 // model, for the context, so that outlivers can correct it.
 #include <gtest/gtest.h>
 
-#include <memory>
-
-#include "engine/engine.h"
-#include "engine/fake_world.h"
-#include "os/fake/fake_pages.h"
+#include "engine/test_engine.h"
 
 namespace llamalloc {
 namespace {
@@ -23,13 +19,9 @@ class SettleTest : public testing::Test {
         [] { return kCode; }, [](StackTrace*) { FAIL() << "the site decides"; });
   }
 
-  FakePages pages_;
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
-  std::unique_ptr<ThreadCache> cache_ = std::make_unique<ThreadCache>();
-  FakeWorld world_;
-  std::unique_ptr<Engine> engine_ =
-      std::make_unique<Engine>(pages_, *tables_, *predictions_, *cache_, world_);
+  TestEngine<> made_;
+  ThreadCache* const cache_ = made_.cache.get();
+  Engine* const engine_ = made_.engine.get();
   uintptr_t stack_[16] = {};
   const uint64_t key_ = ContextPath(kCode, size_bucket(kSize)).key();
 };

@@ -9,22 +9,13 @@
 
 #include "os/fake/fake_pages.h"
 #include "telemetry/page_look.h"
-#include "telemetry/telemetry.h"
+#include "telemetry/test_telemetry.h"
 
 namespace llamalloc {
 namespace {
 
-template <typename Json>
-std::string all(Json json) {
-  const auto piece = std::make_unique<Text>();
-  std::string text;
-  for (bool more = true; more;) {
-    piece->clear();
-    more = json.add_next(piece.get());
-    EXPECT_LT(piece->size(), Text::kRoom - 16);
-    text.append(piece->data(), piece->size());
-  }
-  return text;
+std::string all(auto document) {
+  return all_of(std::move(document), Text::kRoom - 16);
 }
 
 int count(const std::string& text, const std::string& part) {
@@ -33,7 +24,7 @@ int count(const std::string& text, const std::string& part) {
   return n;
 }
 
-class HeapMapTest : public testing::Test {
+class HeapMapTest : public TelemetryOn<FakePages> {
  protected:
   // Objects of the slot size of `size`, a sample of each of the first `samples` at a call site. As
   // in the engine, samples have the slots of samples.
@@ -60,14 +51,6 @@ class HeapMapTest : public testing::Test {
     return number;
   }
 
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
-  std::unique_ptr<Profiler> profiler_ = std::make_unique<Profiler>(arena_, system_);
-  std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
-  Counters counters_;
-  Telemetry telemetry_{{heap_, *profiler_, *cache_, counters_, arena_, system_}};
   std::unique_ptr<PageLook> look_ = std::make_unique<PageLook>();
 };
 

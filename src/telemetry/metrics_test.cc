@@ -3,22 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
+
+#include "telemetry/test_telemetry.h"
 
 namespace llamalloc {
 namespace {
 
-std::string all(Metrics metrics) {
-  const auto piece = std::make_unique<Text>();
-  std::string text;
-  for (bool more = true; more;) {
-    piece->clear();
-    more = metrics.add_next(piece.get());
-    EXPECT_LT(piece->size(), 8192u);
-    text.append(piece->data(), piece->size());
-  }
-  return text;
+std::string all(const Metrics& metrics) {
+  return all_of(metrics, 8192);
 }
 
 bool has_line(const std::string& text, const std::string& line) {

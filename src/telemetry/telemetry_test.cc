@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 #include "os/fake/fake_pages.h"
 #include "telemetry/glibc_xml.h"
 #include "telemetry/stats_json.h"
+#include "telemetry/test_telemetry.h"
 
 namespace llamalloc {
 namespace {
@@ -28,25 +28,12 @@ class StringSink final : public ByteSink {
   std::string text;
 };
 
-// On pages of the system, or of a fake one (which is for one thread).
-template <typename Pages>
-class TelemetryOn : public testing::Test {
- protected:
-  std::string json(ProcessSnapshot* snapshot) {
-    StringSink sink;
-    write_stats_json(snapshot, sink);
-    return sink.text;
-  }
+std::string json(ProcessSnapshot* snapshot) {
+  StringSink sink;
+  write_stats_json(snapshot, sink);
+  return sink.text;
+}
 
-  Pages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
-  std::unique_ptr<Profiler> profiler_ = std::make_unique<Profiler>(arena_, system_);
-  std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
-  Counters counters_;
-  Telemetry telemetry_{{heap_, *profiler_, *cache_, counters_, arena_, system_}};
-};
 using TelemetryTest = TelemetryOn<FakePages>;
 using TelemetryThreads = TelemetryOn<SystemPages>;
 
