@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,7 +22,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr Nanos kPeakStep = Nanos{100'000'000};  // between two looks
+constexpr Nanos kPeakStep = Nanos::millis(100);  // between two looks
 
 constexpr Nanos kFirstStats = Nanos::seconds(1);  // after the start
 
@@ -199,7 +200,7 @@ void note_peak(Nanos now) REQUIRES(background.work_lock) {
 Nanos next_stats() REQUIRES(background.work_lock) {
   const Nanos flush{static_cast<int64_t>(process.options.stats_flush)};
   if (state.last_stats.n != 0) return state.last_stats + flush;
-  return process.started + (flush < kFirstStats ? flush : kFirstStats);
+  return process.started + std::min(flush, kFirstStats);
 }
 
 }  // namespace
