@@ -116,7 +116,8 @@ function(llamalloc_layer name)
   if(LLAMALLOC_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE llamalloc_${name} GTest::gtest_main)
-    target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror)
+    # A test runs once or twice for each time that it is compiled: not optimised in Debug.
+    target_compile_options(${name}_test PRIVATE -Wall -Wextra -Werror $<$<CONFIG:Debug>:-O0>)
     target_compile_definitions(${name}_test PRIVATE
       LLAMALLOC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     llamalloc_precompile_gtest(${name}_test)

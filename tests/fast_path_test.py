@@ -9,13 +9,13 @@ same counts beside the peers and says what the patterns are.
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
+from preload import build_targets
 
 from lab.allocators import OURS, Allocator
 from lab.bench import instructions
-from lab.places import COUNT_CALLS, LIBRARY, ROOT
+from lab.places import LIBRARY
 
 # Instructions a call at most: pattern -> call -> count.
 AT_MOST = {
@@ -36,9 +36,7 @@ AT_MOST = {
 def ours() -> Allocator:
     if shutil.which("valgrind") is None:
         pytest.fail("valgrind is missing: scripts/setup.sh packages test")
-    build = ["cmake", "--build", "--preset", "release", "--target", "count_calls", "llamalloc"]
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and COUNT_CALLS.exists() and LIBRARY.exists(), done.stdout[-2000:]
+    build_targets("count_calls", "llamalloc")
     return Allocator(OURS, str(LIBRARY), "this tree", "shared")
 
 

@@ -15,7 +15,7 @@ import pytest
 from llamalloc.running import live, published
 
 STATS = json.dumps({"pid": 0, "command": "x", "stats": {}, "groups": [], "segregation": ""})
-EMPTY = gzip.compress(b"")
+EMPTY = gzip.compress(b"", mtime=0)
 
 
 @contextmanager
@@ -45,8 +45,8 @@ def serving(answers: dict[str, bytes], status: int = 200) -> Iterator[str]:
         (b"[]", b""),
         (b"\xff", b""),
         (STATS.encode(), b"no gzip"),
-        (STATS.encode(), gzip.compress(b"cut")[:-4]),
-        (STATS.encode(), gzip.compress(b"\xff")),
+        (STATS.encode(), gzip.compress(b"cut", mtime=0)[:-4]),
+        (STATS.encode(), gzip.compress(b"\xff", mtime=0)),
     ],
 )
 def test_a_wrong_answer_is_one_error(stats: bytes, heap: bytes) -> None:

@@ -73,10 +73,10 @@ def test_missing_file(tmp_path):
     ("data", "cause"),
     [
         (b"", "the file is empty"),
-        (gzip.compress(b""), "the file is empty"),
+        (gzip.compress(b"", mtime=0), "the file is empty"),
         (b"hello, world\n", "not a pprof profile"),
         (b"\x1f\x8b\x08", "damaged gzip data"),
-        (gzip.compress(b"\xff" * 99), "not a pprof profile"),
+        (gzip.compress(b"\xff" * 99, mtime=0), "not a pprof profile"),
     ],
 )
 def test_not_a_profile(tmp_path, data, cause):

@@ -6,10 +6,12 @@ Invariant: a program that fails, times out, is not preloaded or makes the librar
 write a line to stderr fails its test.
 """
 
+import fcntl
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from llamalloc.running import server
@@ -64,15 +66,34 @@ def assert_quiet(stderr: str) -> None:
     assert not COMPLAINT.findall(stderr), COMPLAINT.findall(stderr)
 
 
+@contextmanager
+def building() -> Iterator[None]:
+    """Only one of the processes that run the tests builds at a time."""
+    with (ROOT / "build" / "tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_targets(*targets: str) -> None:
+    """Targets of the release build, built if they are older than their sources."""
+    command = ["cmake", "--build", str(ROOT / "build/release"), "--target", *targets]
+    with building():
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{targets} do not build: {done.stdout[-2000:]}"
+
+
 def compile_program(name: str, folder: Path | None = None) -> Path:
     """build/tests/NAME from tests/servers/NAME.cc, compiled again only when older."""
     folder = folder or ROOT / "build" / "tests"
     folder.mkdir(parents=True, exist_ok=True)
     here, program = Path(__file__).parent, folder / name
     sources = [here / f"{name}.cc", *here.glob("*.h")]
-    if not program.exists() or program.stat().st_mtime < max(s.stat().st_mtime for s in sources):
-        flags = ["-std=c++20", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-        subprocess.run(["g++", *flags, here / f"{name}.cc", "-o", program], check=True, timeout=120)
+    flags = ["-std=c++20", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    command = ["g++", *flags, sources[0], "-o", program]
+    with building():
+        newest = max(source.stat().st_mtime for source in sources)
+        if not program.exists() or program.stat().st_mtime < newest:
+            subprocess.run(command, check=True, timeout=120)
     return program
 
 

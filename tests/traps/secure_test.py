@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from preload import environment, library
-from trap_list import PROGRAMS, ROOT
+from preload import build_targets, environment, library
+from trap_list import PROGRAMS
 
 from llamalloc.running import control
 
@@ -188,8 +188,7 @@ def test_the_socket_follows_no_link(tmp_path):
 @pytest.mark.parametrize("option", ["profile", "stats", "control"])
 def test_numbers_of_standard_files_are_the_programs(tmp_path, option):
     """A program that closed them and opens its own gets 0, 1 and 2, and its output its own file."""
-    build = ["cmake", "--build", str(ROOT / "build/release"), "--target", "trap_closed_files"]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    build_targets("trap_closed_files")
     out = tmp_path / "out"
     conf = f"{option}:{tmp_path}/ours,profile_flush:100ms,sample_interval:4096"
     done = subprocess.run([PROGRAMS / "closed_files", out], env=environment(conf), timeout=20)

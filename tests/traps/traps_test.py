@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from preload import library
+from preload import build_targets, library
 from trap_list import FORK_HANDLERS, ROOT, TRAPS, Result, Trap, fork_order, spring
 
 IDLE = [t for t in TRAPS if t.name.startswith("idle:")]
@@ -21,9 +21,7 @@ STATIC_TLS = [t for t in TRAPS if t.name.startswith("static TLS:")]
 @pytest.fixture(scope="session", autouse=True)
 def programs():
     """The trap programs, built if they are older than their sources."""
-    build = ["cmake", "--build", str(ROOT / "build/release"), "--target", "traps"]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"the traps do not build: {done.stdout[-2000:]}"
+    build_targets("traps")
 
 
 def assert_ends_as(result: Result, kind: str) -> None:

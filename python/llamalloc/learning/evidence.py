@@ -19,7 +19,7 @@ def verdict(node: Node) -> str | None:
     """The name of the lifetime class, or None: too few samples."""
     if node.samples < ENOUGH_LONG:
         return None
-    after = _survival(node)
+    after = survival(node)
     chosen = _quantile(after, TAIL)
     if chosen == CLASSES:
         in_flight = _gap(node) < STAYS
@@ -42,8 +42,8 @@ def _gap(node: Node) -> int:
     return CLASSES if longest < 0 else oldest - longest
 
 
-def _survival(node: Node) -> list[float]:
-    """The share that outlives each class (Kaplan and Meier, 1958)."""
+def survival(node: Node) -> list[float]:
+    """The share of a context's objects that outlives each class (Kaplan and Meier, 1958)."""
     leaving = [d + y for d, y in zip(node.deaths, node.young, strict=True)]
     at_risk = [node.samples - gone for gone in accumulate(leaving, initial=0)]
     steps = (1 - d / r if d else 1.0 for d, r in zip(node.deaths, at_risk, strict=False))
