@@ -3,8 +3,8 @@
 
 namespace llamalloc {
 
-PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
-                                  uint32_t alignment, uint32_t below) {
+PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
+                                  uint32_t below) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
