@@ -3,12 +3,12 @@
 
 namespace llamalloc {
 
-PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
-                                  uint32_t alignment) {
+PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
+                                  uint32_t below) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
-  const Place place = set.take(blocks, alignment);
+  const Place place = set.take(blocks, alignment, below);
   if (place.page == nullptr) return place;
   const Nanos now = system_.now_coarse();
   demand_.change(place.newly_backed, blocks.n, now);
@@ -16,21 +16,19 @@ PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
   return place;
 }
 
-// Pages of the group itself.
+// Pages of the group itself. Buffers fill holes of fine pages before they take a new one; fine
+// objects never fill holes of coarse pages.
 PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alignment,
                                    Grain grain) {
-  Place place;
-  const bool coarse = grain == Grain::coarse && group == PageGroup::unknown;
-  if (coarse) place = take_in(group, PageKind::coarse, blocks, alignment);
-  if (place.page != nullptr || (coarse && set_of(group, PageKind::native).pages() > kSharedPages))
-    return place;
-  return take_in(group, PageKind::native, blocks, alignment);
+  if (!lies_apart(group, grain)) return take_in(group, PageKind::native, blocks, alignment);
+  const Place place = take_in(group, PageKind::coarse, blocks, alignment);
+  if (place.page != nullptr) return place;
+  const uint32_t below = has_many_fine() ? kHole : PageSet::kAnyRun;
+  return take_in(group, PageKind::native, blocks, alignment, below);
 }
 
 PageKind PageHeap::kind_of_new(PageGroup group, Grain grain) {
-  const bool coarse = grain == Grain::coarse && group == PageGroup::unknown &&
-                      set_of(group, PageKind::native).pages() >= kSharedPages;
-  return coarse ? PageKind::coarse : PageKind::native;
+  return lies_apart(group, grain) && has_many_fine() ? PageKind::coarse : PageKind::native;
 }
 
 PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment,

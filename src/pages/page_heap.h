@@ -9,7 +9,7 @@
 //   sets[group] { native, promoted, coarse } --huge page--> pool --> system
 //
 // Blocks come from the first of these that has room (docs/heap_policy.md):
-//   1. pages of the group; in `unknown`, what is coarse has pages of its own (Grain)
+//   1. pages of the group; in `unknown`, what is coarse prefers pages of its own (Grain)
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. `permanent` may always use
@@ -37,9 +37,12 @@ inline constexpr size_t kFineMax = size_t{16} << 10;
 constexpr Grain grain_of(size_t bytes) {
   return bytes <= kFineMax ? Grain::fine : Grain::coarse;
 }
-// Up to so many pages of fine objects, coarse ones lie among them: pages of their own would cost
-// more than they save. Above it they do so only by rule 3.
-inline constexpr uint32_t kSharedPages = 8;
+// Up to so many fine pages a new page is fine, whatever it is for: in a small heap, pages of two
+// kinds would cost more than they save.
+inline constexpr uint32_t kSharedPages = 24;
+// Above it, coarse blocks fill only fine pages whose longest free run is shorter than this. Such a
+// page stays anyway. One with more room may become empty, or is the one that fine blocks fill now.
+inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 
@@ -206,11 +209,19 @@ class PageHeap {
  private:
   bool has_true_level();
   static bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
+  // Known lifetimes say more than sizes.
+  static constexpr bool lies_apart(PageGroup group, Grain grain) {
+    return grain == Grain::coarse && group == PageGroup::unknown;
+  }
   int64_t coarse_time() { return system_.now_coarse().n; }
   PageSet& set_of(PageGroup group, PageKind kind) {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }
-  Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment);
+  bool has_many_fine() {
+    return set_of(PageGroup::unknown, PageKind::native).pages() >= kSharedPages;
+  }
+  Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
+                uint32_t below = PageSet::kAnyRun);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);

@@ -119,13 +119,13 @@ TEST_F(PageHeapTest, CountsHolesWhateverMakesThem) {
 // Buffers and small objects alternate; when the buffers go, their pages are empty.
 TEST_F(PageHeapTest, CoarseBlocksHavePagesOfTheirOwnInUnknown) {
   std::vector<Held> buffers;
-  constexpr uint32_t kEach = 60;  // pages of either
+  constexpr uint32_t kEach = 4 * kSharedPages;  // pages of either
   for (uint32_t i = 0; i < 4 * kEach; ++i) {
     take(PageGroup::unknown, kAll / 4);
     buffers.push_back(take(PageGroup::unknown, kAll / 4, 1, Grain::coarse));
   }
   for (const Held& held : buffers) give(held);
-  EXPECT_LE(pages_.in_use(), kEach * 5 / 4);
+  EXPECT_LE(pages_.in_use(), kEach + kSharedPages / 2);
   EXPECT_TRUE(pages_.is_consistent());
 }
 
@@ -150,15 +150,39 @@ TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
   EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, held[0].page);
 }
 
+// In a small heap either fills what the other left.
 TEST_F(PageHeapTest, CoarseBlocksLieAmongFewFineOnes) {
-  const Held fine = take(PageGroup::unknown, 2);
-  EXPECT_EQ(take(PageGroup::unknown, 8, 1, Grain::coarse).page, fine.page);
   std::vector<Held> buffers;
-  for (uint32_t i = 0; i < 4 * kSharedPages; ++i)
+  for (uint32_t i = 0; i < kSharedPages; ++i) {
+    take(PageGroup::unknown, kHalf);
     buffers.push_back(take(PageGroup::unknown, kHalf, 1, Grain::coarse));
+  }
   for (const Held& held : buffers) give(held);
-  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, fine.page)
-      << "their holes stay open to buffers";
+  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kHalf);
+  EXPECT_EQ(pages_.in_use(), kSharedPages);
+}
+
+// A page with small holes stays anyway. One that is half free may become empty, had no buffer come.
+TEST_F(PageHeapTest, CoarseBlocksFillSmallHolesOfManyFineOnes) {
+  pages_.share_pages_below(0);
+  constexpr uint32_t kEach = kHole / 2;
+  std::vector<Held> fine;
+  for (uint32_t i = 0; i < (kSharedPages + 1) * (kAll / kEach); ++i)
+    fine.push_back(take(PageGroup::unknown, kEach));
+  for (uint32_t i = 0; i < kAll / kEach / 2; ++i) give(fine[i]);
+  const Held apart = take(PageGroup::unknown, kHole, 1, Grain::coarse);
+  EXPECT_NE(apart.page, fine[0].page) << "half of that page is free";
+  take(PageGroup::unknown, kAll - kHole, 1, Grain::coarse);
+  for (uint32_t i = kAll / kEach; i < 2 * kAll / kEach; i += 2) give(fine[i]);
+  EXPECT_EQ(take(PageGroup::unknown, kEach, 1, Grain::coarse).page, fine[kAll / kEach].page);
+}
+
+TEST_F(PageHeapTest, FineBlocksNeverFillHolesOfCoarseOnes) {
+  pages_.share_pages_below(0);
+  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll);
+  const Held buffer = take(PageGroup::unknown, kHalf, 1, Grain::coarse);
+  EXPECT_NE(take(PageGroup::unknown, 2).page, buffer.page);
+  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, buffer.page);
 }
 
 // What stays may lie with what is not known; that pins nothing that would have become free.

@@ -26,10 +26,11 @@ void PageSet::mark_broken(HugePage* page, bool broken) {
   bucket_with(page).insert(page);
 }
 
-// Every page in a bucket above that of n fits; of n's own bucket only the lowest page is tried.
-HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, bool broken) const {
+// In the buckets before `end`. Every page in a bucket above that of n fits; of n's own bucket only
+// the lowest page is tried.
+HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const {
   HugePage* best = nullptr;
-  for (int b = bucket_of(blocks.n); b < kBuckets; ++b) {
+  for (int b = bucket_of(blocks.n); b < end; ++b) {
     HugePage* page = buckets_[broken][b].min();
     if (page == nullptr || (best && best->base < page->base)) continue;
     if (page->longest_run < blocks.n) continue;
@@ -39,9 +40,10 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, bool broken) co
   return best;
 }
 
-PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment) {
-  HugePage* page = lowest_fit(blocks, alignment, false);
-  if (page == nullptr) page = lowest_fit(blocks, alignment, true);
+PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) {
+  const int end = bucket_of(below);
+  HugePage* page = lowest_fit(blocks, alignment, end, false);
+  if (page == nullptr) page = lowest_fit(blocks, alignment, end, true);
   if (page == nullptr) return {};
   bucket_with(page).remove(page);
   return take_from(page, blocks, alignment);

@@ -28,7 +28,9 @@ class PageSet {
     char* start() const { return page->base + first * kBlockSize; }
   };
 
-  Place take(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  // below: only in pages whose longest free run is shorter than so many blocks, a power of two.
+  static constexpr uint32_t kAnyRun = 2 * kBlocksPerHugePage;
+  Place take(Blocks blocks, uint32_t alignment, uint32_t below = kAnyRun) REQUIRES(lock_);
   // Takes blocks of a page that is not in a set yet, and adds it.
   Place take_first(HugePage* page, Blocks blocks) REQUIRES(lock_);
   // True if the page is now empty and no longer in the set.
@@ -77,7 +79,8 @@ class PageSet {
   AddressHeap<HugePage>& bucket_with(const HugePage* page) REQUIRES(lock_) {
     return buckets_[page->broken][bucket_of(page->longest_run)];
   }
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, bool broken) const REQUIRES(lock_);
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const
+      REQUIRES(lock_);
   void count(int32_t change) REQUIRES(lock_) {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);
