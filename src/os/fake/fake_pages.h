@@ -67,7 +67,7 @@ class FakePages final : public PageSource {
   size_t most_mapped = SIZE_MAX;   // a limit on address space
   bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
-  void (*on_release)(void*) = nullptr;  // called in each discard and unmap
+  void (*on_release)(void*) = nullptr;   // called in each discard and unmap
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
   void* on_release_argument = nullptr;   // of both
   int discards = 0;
