@@ -42,7 +42,7 @@ help:
 	@echo "  make sanitize  C++ tests under address + undefined, then under thread"
 	@echo "  make fuzz      every fuzzer, FUZZ_SECONDS=60 each (FUZZ_TARGETS=\"heap malloc\": those)"
 	@echo "  make agreement the simulator beside the library on five loads (6 minutes)"
-	@echo "  make live-proof  Prometheus, pprof and harmful clients look at loaded servers (6 minutes;"
+	@echo "  make live-proof  Prometheus, pprof, harmful clients look at loaded servers (15 minutes;"
 	@echo "                 LIVE_ARGS=\"--help\" the choices)"
 	@echo "  make paper     the tables and figures of ASPLOS 2020, docs/paper.md (up to an hour)"
 	@echo "  make stress    every configuration under load, STRESS_MINUTES=30 in all"

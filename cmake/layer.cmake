@@ -6,7 +6,7 @@
 
 set(LLAMALLOC_FLAGS
   -Wall -Wextra -Wundef -Wshadow -Wnon-virtual-dtor -fno-exceptions -fno-rtti
-  -fvisibility=hidden -ftls-model=initial-exec
+  -fvisibility=hidden -ftls-model=initial-exec -ffunction-sections -fdata-sections
   # The allocator must not be turned into calls of itself (mimalloc issue 785).
   -fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free
   # Function-local statics are constant-initialised or forbidden: no guard, no libstdc++.

@@ -26,7 +26,7 @@ PARTS = ("harm", "scrapes", "redis", "prometheus")
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """A plain call is the whole proof: six minutes."""
+    """A plain call is the whole proof: a quarter of an hour."""
     parser = argparse.ArgumentParser(prog="python -m lab.live", description=__doc__)
     parser.add_argument("--only", default="", help=f"parts, by commas, of {', '.join(PARTS)}")
     parser.add_argument("--seconds", type=float, default=120, help="of Prometheus (default 120)")

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis's requests per second with a scrape of /metrics each second, and without."""
+"""Redis's requests per second with a scrape of /metrics each second, and without.
+
+One scrape a second changes less than two rounds differ by. So there are rounds with MANY scrapes a
+second, too: what they change, divided by MANY, is what one does, and so is the noise. The client
+that scrapes needs processor time of its own; in the rounds `elsewhere` it scrapes another process.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import redis_benchmark
-from lab.live.target import environment, get, serving_ms, thread_ms
+from lab.live.target import Load, environment, get, serving_ms, thread_ms
 from lab.redis import RedisServer
 from llamalloc.running.server import free_port
 
-LOAD = redis_benchmark.Workload(clients=50, operations=400_000, value=1000, tests="set,get")
+LOAD = redis_benchmark.Workload(clients=50, operations=200_000, value=1000, tests="set,get")
+MANY = 100
+# kind of round -> (scrapes a second, whether of Redis)
+KINDS = {
+    "without": (0, True),
+    "once": (1, True),
+    "many": (MANY, True),
+    "elsewhere": (MANY, False),
+}
 
 
 @dataclass(frozen=True)
@@ -31,68 +44,73 @@ class Round:
 
 @dataclass
 class Rates:
-    """The rounds of both kinds."""
+    """The rounds of each kind."""
 
-    without: list[Round] = field(default_factory=list)
-    scraped: list[Round] = field(default_factory=list)
-    core: float = 0.0  # the part of a core that the scrapes took
+    rounds: dict[str, list[Round]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    core: float = 0.0  # the part of a core that a scrape a second takes
+    scrapes: int = 0  # of Redis, in all rounds
 
-    def change(self, value: str) -> float:
-        """Of the median of `rate` or `cpu`; 0.01: one percent more with scrapes."""
-        return self.median(self.scraped, value) / self.median(self.without, value) - 1
+    def median(self, kind: str, value: str) -> float:
+        """Of `rate` or `cpu`."""
+        return statistics.median(getattr(r, value) for r in self.rounds[kind])
 
-    @staticmethod
-    def median(rounds: list[Round], value: str) -> float:
-        return statistics.median(getattr(r, value) for r in rounds)
+    def change(self, kind: str, control: str, value: str) -> float:
+        """0.01: one percent more in rounds of the kind than in those of the control."""
+        return self.median(kind, value) / self.median(control, value) - 1
+
+    def of_one(self, value: str) -> float:
+        """What one scrape a second changes, by rounds with many."""
+        return self.change("many", "elsewhere", value) / MANY
 
     def spread(self) -> float:
         """(most - least) / median of the rates without scrapes."""
-        rates = [r.rate for r in self.without]
+        rates = [r.rate for r in self.rounds["without"]]
         return (max(rates) - min(rates)) / statistics.median(rates)
 
 
 class Scraper(threading.Thread):
-    """Asks for /metrics each second until stopped."""
+    """Asks for /metrics so many times a second until stopped; what it misses is not made up for."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, each_second: int) -> None:
         super().__init__(daemon=True)
-        self._address, self._end, self.count = address, threading.Event(), 0
+        self._address, self._each_second = address, each_second
+        self._end, self.count = threading.Event(), 0
 
     def run(self) -> None:
-        while not self._end.wait(1.0):
+        while self._each_second and not self._end.wait(1.0 / self._each_second):
             get(self._address, "/metrics")
             self.count += 1
 
-    def stop(self) -> None:
+    def stop(self) -> int:
         self._end.set()
         self.join()
+        return self.count
 
 
 def measure(rounds: int, say: Callable[[str], None]) -> Rates:
-    """Interleaved rounds on one server."""
+    """Interleaved rounds on one server, each kind first in turn."""
     rates = Rates()
     address = f"127.0.0.1:{free_port()}"
-    cpu = seconds = 0.0
-    with tempfile.TemporaryDirectory() as folder:
+    cpu, kinds = 0.0, list(KINDS)
+    with tempfile.TemporaryDirectory() as folder, Load(0) as other:
         server = RedisServer([], environment(f"http:{address}"), Path(folder), "redis")
         try:
             _round(server)
             for turn in range(rounds):
                 say(f"Redis with and without scrapes: round {turn + 1} of {rounds}")
-                for scraped in (False, True) if turn % 2 else (True, False):
-                    if not scraped:
-                        rates.without.append(_round(server))
-                        continue
-                    scraper = Scraper(address)
+                for kind in kinds[turn % len(kinds) :] + kinds[: turn % len(kinds)]:
+                    each_second, here = KINDS[kind]
+                    scraper = Scraper(address if here else other.address, each_second)
                     before = serving_ms(server.pid)
                     scraper.start()
-                    rates.scraped.append(_round(server))
-                    scraper.stop()
-                    cpu += serving_ms(server.pid) - before
-                    seconds += rates.scraped[-1].seconds
+                    rates.rounds[kind].append(_round(server))
+                    count = scraper.stop()
+                    if here:
+                        rates.scrapes += count
+                        cpu += serving_ms(server.pid) - before
         finally:
             server.stop()
-    rates.core = cpu / 1000 / seconds
+    rates.core = cpu / 1000 / max(rates.scrapes, 1)
     return rates
 
 

@@ -56,6 +56,11 @@ def serving_ms(pid: int) -> float:
     raise LiveProofError(f"process {pid} has no thread {SERVING}")
 
 
+def process_ms(pid: int) -> float:
+    """The same of all threads of a process."""
+    return sum(thread_ms(pid, int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir())
+
+
 @dataclass(frozen=True)
 class Calls:
     """Calls of malloc: ns at the median, at 99.9 %, the longest; how many."""

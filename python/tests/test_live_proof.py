@@ -31,12 +31,12 @@ def test_a_good_run_has_no_fault(tmp_path: Path):
     harm = Harm(1000)
     for kind in harm.rounds:
         harm.rounds[kind] = [Calls(30, 700, 2_000_000, 10), Calls(50, 900, 4_000_000, 10)]
-    rates = Rates(
-        [Round(100.0, 8.0, 5.0), Round(110.0, 8.0, 5.0)],
-        [Round(99.0, 8.1, 5.0), Round(101.0, 8.1, 5.0)],
-        0.0004,
-    )
-    costs = [Cost("/metrics", 1.2, 0.5, 12_000)]
+    rates = Rates(core=0.0004)
+    rates.rounds["without"] = [Round(100.0, 8.0, 5.0), Round(110.0, 8.0, 5.0)]
+    rates.rounds["once"] = [Round(99.0, 8.1, 5.0), Round(101.0, 8.1, 5.0)]
+    rates.rounds["many"] = [Round(90.0, 8.1, 5.0)]
+    rates.rounds["elsewhere"] = [Round(100.0, 8.0, 5.0)]
+    costs = [Cost("/metrics", 1.2, 0.5, 1.3, 12_000)]
     results = Results({}, harm, 5120, costs, rates, scraped())
     assert results.faults() == []
     table = results.table()
@@ -44,7 +44,8 @@ def test_a_good_run_has_no_fault(tmp_path: Path):
         "40 ns | 800 ns | 3.00 ms",
         "5,120 huge pages",
         "0.040 % of a core",
-        "-4.76 % | +1.25 %",
+        "a scrape a second, change | -4.76 % | +1.25 %",
+        "by 100 a second | -0.100 % | +0.012 %",
     ):
         assert part in table, table
     results.write(tmp_path / "r.json")
@@ -67,8 +68,9 @@ def test_what_is_wrong_is_said(changes: dict, fault: str):
 
 
 def test_a_scrape_that_costs_too_much_is_a_fault():
-    assert Results({}, costs=[Cost("/metrics", 1.5, 1.1, 1)]).faults()
-    assert not Results({}, costs=[Cost("/stats.json", 9, 9, 1)]).faults()
+    assert Results({}, costs=[Cost("/metrics", 1.5, 1.1, 1.5, 1)]).faults()
+    assert Results({}, rates=Rates(core=0.002)).faults()
+    assert not Results({}, costs=[Cost("/stats.json", 9, 9, 9, 1)]).faults()
 
 
 def test_parts_that_were_not_run_are_not_shown():

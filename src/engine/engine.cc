@@ -215,8 +215,15 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   return resized;
 }
 
-void* Engine::resize_in_place(void* p, Span* span, size_t size) {
+[[gnu::cold]] size_t Engine::usable_of_sample(const void* p, const Span* span) {
   const size_t have = span->object_size();
+  if (span->kind != SpanKind::slots) return have;
+  const size_t asked = profiler.size_of_live(p);
+  return asked < have ? std::min(have, usable_size_of(asked, 1)) : have;
+}
+
+void* Engine::resize_in_place(void* p, Span* span, size_t size) {
+  const size_t have = usable_size(p, span);
   if (span->kind == SpanKind::slots) {
     if (!fits_in_place(have, size)) return nullptr;
     if (__builtin_expect(span->sampled, 0)) profiler.on_resize(p, size);

@@ -115,6 +115,11 @@ class Engine {
   }
   // p: the start of an object in span. given: the size that a sized delete named.
   void deallocate(ThreadCache* cache, void* p, Span* span, size_t given);
+  // What the program may use of an unhardened object. A sample may use no more of its larger slot
+  // than others have: where they move and are told anew, it has to.
+  size_t usable_size(const void* p, const Span* span) {
+    return __builtin_expect(span->sampled, 0) ? usable_of_sample(p, span) : span->object_size();
+  }
   // Resizes without a copy; the system may move a mapping. Null: the caller has to allocate, copy
   // and free. p: the start of an unhardened object in span.
   void* resize_in_place(void* p, Span* span, size_t size);
@@ -153,6 +158,7 @@ class Engine {
   void* take_slot(ThreadCache* cache, int bin);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
+  size_t usable_of_sample(const void* p, const Span* span);
   // The tree does not know this context, and an allocation of it has come so far for the first time
   // since it changed: sampled for certain, while there are not too many such.
   bool is_first(const Placement::Choice& choice);

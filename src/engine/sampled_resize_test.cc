@@ -69,6 +69,27 @@ TEST_F(SampledResizeTest, AFirstStandsForItself) {
   EXPECT_EQ(world_.unknown_ends, 0);
 }
 
+// Its slot is larger than that of an object that is not sampled. If it stayed where others move, it
+// would stand for them though each has been told as it moved: lists that grow counted many times.
+TEST_F(SampledResizeTest, ItMovesWhereOthersWould) {
+  constexpr size_t kAsked = 5000;
+  engine_->profiler.start(8 << 20, pages_.time);
+  const int bin = bin_of(PageGroup::unknown, class_of_sample(size_class_of(kAsked)), true);
+  void* p = engine_->heap.take_one(bin);
+  Span* span = engine_->heap.find(p);
+  ASSERT_EQ(span->slot_size, 8192u);
+  const size_t usable = usable_size_of(kAsked, 1);
+  EXPECT_EQ(engine_->usable_size(p, span), 8192u);  // not recorded: nobody counts it
+  StackTrace trace;
+  trace.depth = 1;
+  trace.frames[0] = 0x1000;
+  ASSERT_TRUE(engine_->profiler.on_alloc(p, kAsked, trace, 0, LifetimeClass::never, pages_.time, 1,
+                                         1, 0, false));
+  EXPECT_EQ(engine_->usable_size(p, span), usable);
+  EXPECT_EQ(engine_->resize_in_place(p, span, usable + 1), nullptr);
+  EXPECT_EQ(engine_->resize_in_place(p, span, usable), p);
+}
+
 // As many as when it was allocated, whatever its size and the interval are now.
 TEST_F(SampledResizeTest, ASampleStandsForAsManyAsBefore) {
   engine_->profiler.start(8 << 20, pages_.time);

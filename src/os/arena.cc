@@ -44,9 +44,13 @@ bool MetadataArena::remember(char* start, size_t bytes) {
 }
 
 size_t MetadataArena::resident_bytes() {
-  LockGuard guard(lock_);
+  const Mapping* newest;
+  {
+    LockGuard guard(lock_);
+    newest = mappings_;
+  }
   size_t bytes = 0;
-  for (const Mapping* m = mappings_; m != nullptr; m = m->next)
+  for (const Mapping* m = newest; m != nullptr; m = m->next)
     bytes += pages_.resident(m->start, m->bytes);
   return bytes;
 }

@@ -33,12 +33,13 @@ class MetadataArena {
   // Bytes handed out, whether they have been touched or not.
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
   // Resident bytes, as the system reports them: owners of large tables touch only what they need.
+  // Takes milliseconds in a large process; others get memory meanwhile.
   size_t resident_bytes();
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 
  private:
   static constexpr size_t kChunk = 256 * 1024;
-  // Each mapping is remembered by an entry in a chunk.
+  // Each mapping is remembered by an entry in a chunk. Both stay as they are.
   struct Mapping {
     Mapping* next;
     char* start;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/sort.h"
+
 namespace llamalloc {
 namespace {
 
@@ -36,8 +38,8 @@ LearnedNode sum_of(const LearnedNode* in_base, const LearnedNode* taken, const L
 void keep_best(size_t bound, NodeArray* nodes) {
   if (nodes->size() <= bound) return;
   LearnedNode* const first = nodes->data();
-  std::nth_element(first, first + bound, first + nodes->size(), by_worth);
-  std::sort(first, first + bound, by_key);
+  sort_rows(first, nodes->size(), by_worth);
+  sort_rows(first, bound, by_key);
   nodes->cut(bound);
 }
 

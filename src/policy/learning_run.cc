@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/sort.h"
 #include "policy/gate_merge.h"
 
 namespace llamalloc {
@@ -81,7 +82,7 @@ bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
     kept.evidence = evidence;
     out->append(kept);
   }
-  std::sort(out->data(), out->data() + out->size(),
+  sort_rows(out->data(), out->size(),
             [](const LearnedNode& a, const LearnedNode& b) { return a.key < b.key; });
   return true;
 }

@@ -6,7 +6,7 @@
 #include "os/cpu.h"
 #include "predict/vector_math.h"
 
-// Everything below is inlined twice, into the baseline and into the AVX2 variant at the end.
+// The kernels are inlined twice, into the baseline and into the AVX2 variant.
 #define LLAMALLOC_INLINE [[gnu::always_inline]] inline
 
 namespace llamalloc {
@@ -33,19 +33,6 @@ LLAMALLOC_INLINE void add_product(float* z, const float* x, const float* kernel,
   for (; k < rows; ++k) add_row(z, x[k], kernel + size_t{k} * n, n);
 }
 
-// z[t] = embedding[ids[t]] kernel[0..E) + bias for each token of a batch.   z: [count, 4H]
-LLAMALLOC_INLINE void project(const LstmConfig& config, const LstmWeights& weights,
-                              const uint32_t* ids, uint32_t count, float* z) {
-  const uint32_t E = config.embedding, n = 4 * config.hidden;
-  for (uint32_t t = 0; t < count; ++t) memcpy(z + size_t{t} * n, weights.bias, n * sizeof(float));
-  for (uint32_t k = 0; k < E; k += 4) {
-    const uint32_t rows = E - k < 4 ? E - k : 4;
-    for (uint32_t t = 0; t < count; ++t)
-      add_product(z + size_t{t} * n, weights.embedding + size_t{ids[t]} * E + k,
-                  weights.kernel + size_t{k} * n, rows, n);
-  }
-}
-
 // c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c).   z: [4H]
 LLAMALLOC_INLINE void apply_gates(const float* __restrict z, float* __restrict c,
                                   float* __restrict h, uint32_t H) {
@@ -56,43 +43,67 @@ LLAMALLOC_INLINE void apply_gates(const float* __restrict z, float* __restrict c
   }
 }
 
-LLAMALLOC_INLINE void softmax(float* x, uint32_t n) {
+void add_product_baseline(float* z, const float* x, const float* kernel, uint32_t rows,
+                          uint32_t n) {
+  add_product(z, x, kernel, rows, n);
+}
+void apply_gates_baseline(const float* z, float* c, float* h, uint32_t H) {
+  apply_gates(z, c, h, H);
+}
+LLAMALLOC_TARGET_AVX2 void add_product_avx2(float* z, const float* x, const float* kernel,
+                                            uint32_t rows, uint32_t n) {
+  add_product(z, x, kernel, rows, n);
+}
+LLAMALLOC_TARGET_AVX2 void apply_gates_avx2(const float* z, float* c, float* h, uint32_t H) {
+  apply_gates(z, c, h, H);
+}
+
+// Nearly all of the time is spent in these two.
+struct Kernels {
+  decltype(&add_product_baseline) add_product;
+  decltype(&apply_gates_baseline) apply_gates;
+};
+constexpr Kernels kBaseline = {add_product_baseline, apply_gates_baseline};
+constexpr Kernels kAvx2 = {add_product_avx2, apply_gates_avx2};
+
+// z[t] = embedding[ids[t]] kernel[0..E) + bias for each token of a batch.   z: [count, 4H]
+void project(const Kernels& kernels, const LstmConfig& config, const LstmWeights& weights,
+             const uint32_t* ids, uint32_t count, float* z) {
+  const uint32_t E = config.embedding, n = 4 * config.hidden;
+  for (uint32_t t = 0; t < count; ++t) memcpy(z + size_t{t} * n, weights.bias, n * sizeof(float));
+  for (uint32_t k = 0; k < E; k += 4) {
+    const uint32_t rows = E - k < 4 ? E - k : 4;
+    for (uint32_t t = 0; t < count; ++t)
+      kernels.add_product(z + size_t{t} * n, weights.embedding + size_t{ids[t]} * E + k,
+                          weights.kernel + size_t{k} * n, rows, n);
+  }
+}
+
+void softmax(float* x, uint32_t n) {
   float largest = x[0], sum = 0;
   for (uint32_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   for (uint32_t i = 0; i < n; ++i) sum += x[i] = fast_exp(x[i] - largest);
   for (uint32_t i = 0; i < n; ++i) x[i] /= sum;
 }
 
-LLAMALLOC_INLINE void run_lstm(const LstmConfig& config, const LstmWeights& weights,
-                               const LstmState& s, const uint32_t* ids, uint32_t count,
-                               float* probability) {
+void run_lstm(const Kernels& kernels, const LstmConfig& config, const LstmWeights& weights,
+              const LstmState& s, const uint32_t* ids, uint32_t count, float* probability) {
   const uint32_t H = config.hidden, n = 4 * H;
   const float* hidden_kernel = weights.kernel + size_t{config.embedding} * n;  // [H, 4H]
   memset(s.h, 0, H * sizeof(float));
   memset(s.c, 0, H * sizeof(float));
   for (uint32_t start = 0; start < count; start += LstmState::kBatch) {
     const uint32_t batch = count - start < LstmState::kBatch ? count - start : LstmState::kBatch;
-    project(config, weights, ids + start, batch, s.z);
+    project(kernels, config, weights, ids + start, batch, s.z);
     for (uint32_t t = 0; t < batch; ++t) {
       float* z = s.z + size_t{t} * n;
-      add_product(z, s.h, hidden_kernel, H, n);
-      apply_gates(z, s.c, s.h, H);
+      kernels.add_product(z, s.h, hidden_kernel, H, n);
+      kernels.apply_gates(z, s.c, s.h, H);
     }
   }
   memcpy(probability, weights.dense_bias, config.classes * sizeof(float));
-  add_product(probability, s.h, weights.dense_kernel, H, config.classes);
+  kernels.add_product(probability, s.h, weights.dense_kernel, H, config.classes);
   softmax(probability, config.classes);
-}
-
-void run_baseline(const LstmConfig& config, const LstmWeights& weights, const LstmState& state,
-                  const uint32_t* ids, uint32_t count, float* probability) {
-  run_lstm(config, weights, state, ids, count, probability);
-}
-
-LLAMALLOC_TARGET_AVX2 void run_avx2(const LstmConfig& config, const LstmWeights& weights,
-                                    const LstmState& state, const uint32_t* ids, uint32_t count,
-                                    float* probability) {
-  run_lstm(config, weights, state, ids, count, probability);
 }
 
 }  // namespace
@@ -110,8 +121,8 @@ bool Lstm::init(const LstmConfig& config, const LstmWeights& weights, MetadataAr
 }
 
 void Lstm::run(const uint32_t* ids, uint32_t count, float* probability) {
-  const auto variant = use_avx2_ ? run_avx2 : run_baseline;
-  variant(config_, weights_, state_, ids, count, probability);
+  const Kernels& kernels = use_avx2_ ? kAvx2 : kBaseline;
+  run_lstm(kernels, config_, weights_, state_, ids, count, probability);
 }
 
 }  // namespace llamalloc

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/code_key.h"
+#include "base/sort.h"
 
 namespace llamalloc {
 namespace {
@@ -377,7 +378,7 @@ uint32_t PprofWriter::function_named(const char* name, size_t length) {
 // Two at one place, one after the other, stand in the order that they were met in.
 void PprofWriter::order_modules() {
   const auto start = [&](uint32_t module) { return names_.module_info(module).start; };
-  std::sort(module_order_, module_order_ + module_count_, [&](uint32_t a, uint32_t b) {
+  sort_rows(module_order_, module_count_, [&](uint32_t a, uint32_t b) {
     return start(a) != start(b) ? start(a) < start(b) : a < b;
   });
   for (uint32_t i = 0; i < module_count_; ++i) mapping_id_[module_order_[i]] = i + 1;

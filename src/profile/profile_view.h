@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/sort.h"
 #include "base/units.h"
 #include "profile/scratch_pages.h"
 #include "profile/snapshot.h"
@@ -40,7 +41,7 @@ struct PinnedPages {
   size_t count = 0;
 
   void sort() {
-    std::sort(rows, rows + count, [](const Row& a, const Row& b) { return a.base < b.base; });
+    sort_rows(rows, count, [](const Row& a, const Row& b) { return a.base < b.base; });
   }
   // Objects with a mapping of their own keep just that.
   double memory_of(uintptr_t address, double live) const {

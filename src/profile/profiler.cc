@@ -100,6 +100,12 @@ double Profiler::weight_of_live(const void* p) {
   return weight;
 }
 
+size_t Profiler::size_of_live(const void* p) {
+  size_t size = SIZE_MAX;
+  live_.look_up(address_of(p), [&](const LiveSample& s) { size = s.size; });
+  return size;
+}
+
 void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
   live_.for_each([&](const LiveSample& s) {
     const uint32_t tag = contexts_.tag_of(s.context);

@@ -101,6 +101,8 @@ class Profiler {
   bool stack_of_live(const void* p, uint32_t* stack);
   // How many objects a sampled object that is alive stands for; 0: not known.
   double weight_of_live(const void* p);
+  // The size that it was asked for; SIZE_MAX: not known.
+  size_t size_of_live(const void* p);
 
   TagTable& tags() { return tags_; }
   struct TagSum {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/recent_deaths.h"
 
-#include <algorithm>
+#include "base/sort.h"
 
 namespace llamalloc {
 namespace {
@@ -44,7 +44,7 @@ Nanos RecentDeaths::teardown(const LiveSamples& samples, MetadataArena& scratch,
     live += bytes;
     if (s.born >= since) changes[count++] = {s.born, bytes};
   });
-  std::sort(changes, changes + count, [](const Change& a, const Change& b) { return b.at < a.at; });
+  sort_rows(changes, count, [](const Change& a, const Change& b) { return b.at < a.at; });
   return start_of_fall(changes, count, live, now);
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/sort.h"
+
 namespace llamalloc {
 
 bool Snapshot::copy(MetadataArena& scratch, LifetimeTable& table, const LiveSamples& live,
@@ -64,9 +66,9 @@ void Snapshot::undo_teardown(MetadataArena& scratch, const LifetimeTable& table,
 }
 
 void Snapshot::sort() {
-  std::sort(survivors, survivors + survivor_count,
+  sort_rows(survivors, survivor_count,
             [](const Survivor& a, const Survivor& b) { return a.context < b.context; });
-  std::sort(shares, shares + share_count, [](const LiveShare& a, const LiveShare& b) {
+  sort_rows(shares, share_count, [](const LiveShare& a, const LiveShare& b) {
     return a.context != b.context ? a.context < b.context : a.point < b.point;
   });
 }

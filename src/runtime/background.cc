@@ -132,6 +132,7 @@ bool start_worker() {
   if (start_thread(worker_main, kWorkerStack)) return true;
   process.has_worker.store(false);
   background.failed = true;  // not again: the limit on threads is not likely to change
+  give_up_due_sockets();
   return false;
 }
 

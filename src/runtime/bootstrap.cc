@@ -91,7 +91,7 @@ void start_hardening() {
     process.threads.wake_all();
   }
   sample_for_learning(sample);
-  const bool stats = process.options.stats.text[0] != 0;
+  const bool stats = writes_stats_while_running();
   if (!predict && !profile && !learn && !stats) return;
   const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
   const bool working = start_worker();

@@ -281,6 +281,12 @@ void open_due_sockets() {
   stop_samples_for_nobody();
 }
 
+void give_up_due_sockets() {
+  if (!control.due) return;
+  control.due = false;
+  stop_samples_for_nobody();
+}
+
 bool control_is_open() {
   return control.services != 0;
 }

@@ -26,5 +26,6 @@ void control_after_fork_in_parent();
 void control_after_fork_in_child();
 bool sockets_are_due();
 void open_due_sockets();
+void give_up_due_sockets();  // the worker cannot be started: nobody will look at the samples
 
 }  // namespace llamalloc

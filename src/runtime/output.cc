@@ -131,12 +131,18 @@ namespace {
 
 alignas(ProfileWindow) constinit char window_room[sizeof(ProfileWindow)] = {};
 
-void close_window() REQUIRES(background.work_lock) {
+}  // namespace
+
+void close_window() {
+  background.work_lock.assert_held();
   if (state.window != nullptr) state.window->~ProfileWindow();
   state.window = nullptr;
 }
 
-}  // namespace
+Nanos window_age() {
+  background.work_lock.assert_held();
+  return state.window == nullptr ? Nanos{} : process.system.now() - state.window->opened;
+}
 
 bool open_window() {
   background.work_lock.assert_held();

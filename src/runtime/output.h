@@ -28,6 +28,8 @@ bool write_profile(const char* path, bool at_exit, ProfileKind kind = ProfileKin
 // The caller holds background.work_lock. What was seen so far is noted; false: no memory. Then the
 // profile of what happened since; false: no window, or as above.
 bool open_window();
+void close_window();
+Nanos window_age();  // since it was opened; 0: none is open
 bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.

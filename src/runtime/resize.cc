@@ -13,7 +13,7 @@ size_t usable_size(const void* p) {
   const Span* span = process.heap.find(p);
   if (span == nullptr) return foreign_size(p);
   return process.hardening.is_hardened(span) ? process.hardening.size_of(p, span)
-                                             : span->object_size();
+                                             : process.usable_size(p, span);
 }
 
 size_t future_usable_size(size_t size, size_t alignment) {

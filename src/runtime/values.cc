@@ -51,8 +51,15 @@ bool write_heap_profile(const char* path) {
   return write_profile(path, false, ProfileKind::heap);
 }
 
-bool open_profile_window(const char*) {
-  return open_window();
+bool act_window(const char* what) {
+  if (strcmp(what, "open") == 0) return open_window();
+  if (strcmp(what, "close") == 0) return close_window(), true;
+  return write_profile_window(what);
+}
+
+uint64_t age_of_window() {
+  LockGuard guard(background.work_lock);
+  return static_cast<uint64_t>(window_age().n);
 }
 
 bool read_statistic(const char* name, Options::Value* out) {
@@ -73,6 +80,7 @@ bool read_value(const char* name, Options::Value* out) {
   if (strcmp(name, "learning") == 0) return out->text = learning_state(), true;
   if (strcmp(name, "sampling") == 0) return out->text = process.profiler.on() ? "on" : "off", true;
   if (strcmp(name, "segregation") == 0) return out->text = segregation_state(), true;
+  if (strcmp(name, "window") == 0) return out->number = age_of_window(), true;
   if (strcmp(name, "tag") == 0)
     return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
   // `stats` and `profile` are options; no statistic has the name of one.
@@ -100,10 +108,7 @@ int act(const char* name, const char* argument) {
     case Command::profile:
       return act_write(write_profile_so_far, argument) ? 0 : EIO;
     case Command::window:
-      return act_write(strcmp(argument, "open") == 0 ? open_profile_window : write_profile_window,
-                       argument)
-                 ? 0
-                 : EIO;
+      return act_write(act_window, argument) ? 0 : EIO;
     case Command::heap:
       return act_write(write_heap_profile, argument) ? 0 : EIO;
     case Command::stats:

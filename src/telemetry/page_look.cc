@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/sort.h"
 #include "profile/sampler.h"
 
 namespace llamalloc {
@@ -59,7 +60,8 @@ class SampleSums {
   Sum* sort() {
     Sum* const end =
         std::remove_if(sums_, sums_ + kPlaces, [](const Sum& s) { return s.number == 0; });
-    std::sort(sums_, end, [](const Sum& a, const Sum& b) { return a.stack < b.stack; });
+    sort_rows(sums_, static_cast<size_t>(end - sums_),
+              [](const Sum& a, const Sum& b) { return a.stack < b.stack; });
     return end;
   }
   Sum* begin() { return sums_; }

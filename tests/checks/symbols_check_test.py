@@ -121,3 +121,10 @@ def test_each_fault_of_the_product_is_named(tmp_path, text, options, exports, me
     library = link(tmp_path, text, *options)
     faults = check_symbols.check_product(library, exports, {"__tls_get_addr"})
     assert any(message in fault for fault in faults), faults
+
+
+def test_a_library_that_outgrows_its_budget_is_named(tmp_path):
+    library = link(tmp_path, BOTH % "extern const char big[5000] = {1};")
+    assert check_symbols.check_size(library, 50_000) == []
+    (fault,) = check_symbols.check_size(library, 5000)
+    assert "at most 5,000: compile what only looks at a process with llamalloc_small()" in fault

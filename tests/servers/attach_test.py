@@ -240,3 +240,36 @@ def test_no_permission(tmp_path: Path):
 ])  # fmt: skip
 def test_wrong_use(words: tuple[str, ...], said: str, tmp_path: Path):
     assert said in one_line(record("-o", tmp_path / "p", *words), 2)
+
+
+def test_a_window_that_somebody_opened_by_hand_is_left_alone(tmp_path: Path):
+    """Opened before: one line that says how to end it. Opened meanwhile: it is theirs."""
+    program = Plain(f"control:{tmp_path}/c,sample_interval:4KiB")
+    words = ("-o", tmp_path / "p", "--attach", program.pid, "--for")
+    try:
+        control.ask(tmp_path / "c", "window open")
+        program.do("keep 1000 100")
+        said = one_line(record(*words, "1s"), 1)
+        assert "somebody records by hand" in said and "`window close`" in said
+        control.ask(tmp_path / "c", f"window {tmp_path}/own")
+        assert profile.read(tmp_path / "own").contexts
+        assert control.ask(tmp_path / "c", "get window") == "0\n"
+
+        with started(*words, "2s") as recorder:
+            until(lambda: control.ask(tmp_path / "c", "get window") != "0\n")
+            time.sleep(1.0)  # it knows by then that its own is open
+            control.ask(tmp_path / "c", "window open")
+            said = recorder.communicate(timeout=60)[1]
+        assert recorder.returncode == 1 and said.count("\n") == 1, said
+        assert "opened a window meanwhile" in said
+        assert control.ask(tmp_path / "c", "get window") != "0\n"
+        assert not (tmp_path / "p").exists()
+
+        control.ask(tmp_path / "c", "window close")
+        with started(*words, "1h") as recorder:
+            until(lambda: control.ask(tmp_path / "c", "get window") != "0\n")
+            recorder.terminate()
+            recorder.communicate(timeout=60)
+        assert control.ask(tmp_path / "c", "get window") == "0\n"  # its own is closed
+    finally:
+        program.close()

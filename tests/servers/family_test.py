@@ -17,16 +17,33 @@ from preload import compile_program, environment, free_port, library
 from llamalloc.running import control, live, published
 
 CHILDREN = 8
+NO_THREADS_IN_CHILDREN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+static pid_t first;
+__attribute__((constructor)) static void note(void) { first = getpid(); }
+int pthread_create(pthread_t* t, const pthread_attr_t* a, void* (*f)(void*), void* x) {
+  int (*real)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) =
+      dlsym(RTLD_NEXT, "pthread_create");
+  return first && getpid() != first ? EAGAIN : real(t, a, f, x);
+}
+"""
 
 
 class Family:
-    """tests/servers/family.cc; `before` is called with the parent's PID before it forks."""
+    """tests/servers/family.cc; `before` is called with the parent's PID before it forks. `also`: a
+    library that is preloaded, too."""
 
     def __init__(
-        self, kind: str, conf: str, before: Callable[[int], None] = lambda _: None
+        self, kind: str, conf: str, before: Callable[[int], None], also: Path | None
     ) -> None:
+        env = environment(conf)
+        env["LD_PRELOAD"] += f":{also}" if also else ""
         self.process = subprocess.Popen(
-            [compile_program("family"), kind, str(CHILDREN), "late"], env=environment(conf),
+            [compile_program("family"), kind, str(CHILDREN), "late"], env=env,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         before(self.process.pid)
@@ -52,9 +69,12 @@ class Family:
 
 @contextlib.contextmanager
 def family(
-    kind: str, conf: str, before: Callable[[int], None] = lambda _: None
+    kind: str,
+    conf: str,
+    before: Callable[[int], None] = lambda _: None,
+    also: Path | None = None,
 ) -> Iterator[Family]:
-    started = Family(kind, conf, before)
+    started = Family(kind, conf, before, also)
     try:
         yield started
     finally:
@@ -207,6 +227,14 @@ def test_a_port_of_its_own_is_nothing_that_a_child_waits_for(tmp_path: Path) -> 
         assert len(seen.end()) == 1  # of the parent's http
 
 
+def takes_no_samples(seen: Family) -> bool:
+    """None of the children, while some of them allocate."""
+    samples, allocated = seen.of_children("samples"), seen.of_children("allocated")
+    seen.allocate(2000)
+    until(lambda: seen.of_children("allocated") > allocated + 1_000_000)
+    return seen.of_children("samples") == samples
+
+
 def test_a_child_that_gets_no_socket_takes_no_samples(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     folder.mkdir()
@@ -216,12 +244,24 @@ def test_a_child_that_gets_no_socket_takes_no_samples(tmp_path: Path) -> None:
         shutil.rmtree(folder)
 
     with family("fork", f"control:{folder}/%p,sample_interval:1KiB", remove_when_open) as seen:
+        until(lambda: takes_no_samples(seen))
+        assert seen.end() == []
 
-        def nothing_is_sampled() -> bool:
-            samples, allocated = seen.of_children("samples"), seen.of_children("allocated")
-            seen.allocate(2000)
-            until(lambda: seen.of_children("allocated") > allocated + 1_000_000)
-            return seen.of_children("samples") == samples
 
-        until(nothing_is_sampled)
+def test_a_program_that_tells_statistics_only_at_exit_has_no_thread_for_them(
+    tmp_path: Path,
+) -> None:
+    """They belong to another process, so nothing is to be done while it runs."""
+    with family("exec", f"stats:{tmp_path}/s.json,owner_pid:1") as seen:
+        assert not any(worker_of(pid) for pid in (seen.parent, *seen.children))
+
+
+def test_a_child_that_gets_no_thread_takes_no_samples(tmp_path: Path) -> None:
+    """Its thread would open the address that the samples are for."""
+    source, limit = tmp_path / "limit.c", tmp_path / "limit.so"
+    source.write_text(NO_THREADS_IN_CHILDREN)
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", limit], check=True)
+    conf = f"control:{tmp_path}/%p,sample_interval:1KiB"
+    with family("fork", conf, also=limit) as seen:
+        until(lambda: takes_no_samples(seen))
         assert seen.end() == []

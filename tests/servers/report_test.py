@@ -136,7 +136,12 @@ def test_a_running_process_is_reported(tmp_path, way):
     assert done.returncode == 0, done.stderr
     assert "phases" in done.stdout and "Where the memory is" in done.stdout
     if way == "only a pid":
-        assert "option" in done.stderr and "Who allocated most" not in done.stdout
+        assert "Who allocated most" not in done.stdout
+        (said,) = done.stderr.splitlines()
+        assert "no call sites" in said and "llamalloc record --attach PID" in said
+        assert "restart it with the option http:127.0.0.1:0 or control:" in said
+        for unknown in ("resident:", "metadata:", "model none", "No page is pinned"):
+            assert unknown not in done.stdout
     else:
         assert "Who allocated most" in done.stdout and "crest" in done.stdout
         assert done.stderr == ""

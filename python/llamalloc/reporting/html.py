@@ -13,6 +13,7 @@ from llamalloc.reporting.page import Page
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
 from llamalloc.reporting.text import (
+    group_cells,
     learned_head,
     learned_rows,
     life,
@@ -169,6 +170,7 @@ def add_stats(page: Page, summary: StatsSummary) -> None:
     counters = [
         (row.name, row.help, *(number(column.get(row.name, 0), row.unit) for column in columns))
         for row in stat_rows()
+        if row.name in summary.counters
     ]
     heads = ("counter", "what it counts", "value", "at the peak")
     page.table(heads[: 2 + len(columns)], counters)
@@ -185,11 +187,7 @@ def add_memory(page: Page, summary: StatsSummary) -> None:
     page.picture(pictures.where_memory_is(summary), "bytes by page group, and page occupancy")
     page.table(
         ("page group", "huge pages", "allocated", "free slots", "free blocks", "pinned pages"),
-        [
-            (g.name, g.pages, bytes_text(g.allocated), bytes_text(g.free_slots),
-             bytes_text(g.free_blocks), g.pinned)
-            for g in summary.groups
-        ],
+        [group_cells(g) for g in summary.groups],
         caption=f"A page is pinned when less than {PINNED_BELOW:.0%} of it is in use.",
     )  # fmt: skip
     if summary.pins:
@@ -201,5 +199,5 @@ def add_memory(page: Page, summary: StatsSummary) -> None:
             ],
             caption="Objects of this size that sit on pinned pages, by how many pages they hold.",
         )
-    else:
+    elif summary.knows_pages():
         page.paragraph("No page is pinned by a few objects.")

@@ -134,7 +134,7 @@ def where_memory_is(summary: StatsSummary) -> bytes:
         start = [0.0] * len(names)
         kinds = (("allocated", INK), ("free_slots", "#c98b2b"), ("free_blocks", LINE))
         for kind, colour in kinds:
-            widths = [getattr(g, kind) / 2**20 for g in summary.groups]
+            widths = [(getattr(g, kind) or 0) / 2**20 for g in summary.groups]
             left.barh(names, widths, left=start, color=colour, label=kind.replace("_", " "))
             start = [a + b for a, b in zip(start, widths, strict=True)]
         left.invert_yaxis()

@@ -24,14 +24,15 @@ class StatisticsError(ValueError):
 
 @dataclass(frozen=True)
 class GroupRow:
-    """One page group: its bytes, and `pinned`: pages with less than PINNED_BELOW in use."""
+    """One page group: its bytes, and `pinned`: pages with less than PINNED_BELOW in use. None: of
+    a process whose counters alone could be read."""
 
     name: str
     pages: int
     allocated: int
     free_slots: int
-    free_blocks: int
-    pinned: int
+    free_blocks: int | None
+    pinned: int | None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class StatsSummary:
     peak: dict[str, float] | None = None
     peak_seconds: float = 0.0
 
+    def knows_pages(self) -> bool:
+        """Whether each huge page was looked at."""
+        return all(g.pinned is not None for g in self.groups)
+
 
 def read(path: Path) -> dict[str, Any]:
     """The statistics in a file. Raises StatisticsError."""
@@ -101,7 +106,7 @@ def summarise(document: dict[str, Any], file: str, memory: str = "") -> StatsSum
         hugepages=document.get("hugepages", "unknown"),
         counters=document["stats"],
         predicted=document.get("predicted", {}),
-        groups=_groups(document.get("groups", []), pinned),
+        groups=_groups(document.get("groups", []), pinned if "pages" in document else None),
         pins=_pins(pinned),
         occupancy=_occupancy(pages),
         learning=_learning(document.get("learning", "off")),
@@ -120,16 +125,16 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:].rstrip('.')}." if words else ""
 
 
-def _groups(groups: list[dict[str, Any]], pinned: list[dict[str, Any]]) -> list[GroupRow]:
-    by_group = Counter(page["group"] for page in pinned)
+def _groups(groups: list[dict[str, Any]], pinned: list[dict[str, Any]] | None) -> list[GroupRow]:
+    by_group = None if pinned is None else Counter(page["group"] for page in pinned)
     return [
         GroupRow(
             name=g["group"],
             pages=g["pages"],
             allocated=g["allocated"],
             free_slots=g["free_slots"],
-            free_blocks=g["free_blocks"],
-            pinned=by_group[g["group"]],
+            free_blocks=g.get("free_blocks"),
+            pinned=None if by_group is None else by_group[g["group"]],
         )
         for g in groups
     ]

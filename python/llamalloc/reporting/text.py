@@ -13,7 +13,7 @@ from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.reporting.frames import demangled, shortened
 from llamalloc.reporting.learned_summary import LearnedSummary
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
-from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
+from llamalloc.reporting.stats_summary import PINNED_BELOW, GroupRow, StatsSummary
 
 NO_HUGE_PAGES = (
     "Huge pages were {setting}, so the heap ran on small ones: see `llamalloc doctor` for the cure."
@@ -135,6 +135,14 @@ def peak_sentence(summary: StatsSummary) -> str:
     )
 
 
+def group_cells(group: GroupRow) -> tuple[str, ...]:
+    """Name, pages, allocated, free slots, free blocks, pinned; a dash for what is not known."""
+    blocks = "-" if group.free_blocks is None else bytes_text(group.free_blocks)
+    pinned = "-" if group.pinned is None else str(group.pinned)
+    sizes = bytes_text(group.allocated), bytes_text(group.free_slots), blocks
+    return (group.name, str(group.pages), *sizes, pinned)
+
+
 def print_stats(summary: StatsSummary, console: Console) -> None:
     """Where the memory is, what pins it, what prediction did."""
     console.print(
@@ -149,21 +157,22 @@ def print_stats(summary: StatsSummary, console: Console) -> None:
     heads = ("pages", "allocated", "free slots", "free blocks", "pinned")
     view = _table("\nWhere the memory is", *heads)
     for g in summary.groups:
-        cells = (bytes_text(b) for b in (g.allocated, g.free_slots, g.free_blocks))
-        view.add_row(g.name, str(g.pages), *cells, str(g.pinned))
+        view.add_row(*group_cells(g))
     console.print(view)
     pins = _table(f"\nWhat pins pages less than {PINNED_BELOW:.0%} in use", "objects", "pages")
     for pin in summary.pins:
         pins.add_row(f"{bytes_text(pin.size)} in {pin.group}", f"{pin.objects:,}", str(pin.pages))
-    console.print(pins if summary.pins else "\nNo page is pinned by a few objects.")
+    if summary.knows_pages():
+        console.print(pins if summary.pins else "\nNo page is pinned by a few objects.")
     console.print(_counters(summary))
 
 
 def _counters(summary: StatsSummary) -> Table:
     view = _table("\nCounters", "value")
     for row in stat_rows():
-        value = summary.counters.get(row.name, 0)
-        view.add_row(f"{row.name}: {row.help}", number(value, row.unit))
+        if row.name in summary.counters:
+            value = number(summary.counters[row.name], row.unit)
+            view.add_row(f"{row.name}: {row.help}", value)
     for name, count in summary.predicted.items():
         if count:
             view.add_row(f"cached contexts predicted {name}", f"{count:,}")

@@ -113,8 +113,13 @@ def sample(target: Target, profile: Path, seconds: float, interval: int) -> None
 def _by_socket(target: Target, profile: Path, seconds: float, interval: int) -> None:
     control = target.control
     assert control is not None
-    with _alone(target), _sampling(control, interval):
+    with _alone(target), _sampling(control, interval) as opened:
         _wait(target, seconds)
+        if not _is_ours(control, opened):
+            raise AttachError(
+                f"{control}: somebody opened a window meanwhile, and a process has one; nothing "
+                "was recorded"
+            )
         _fetch(target, profile)
 
 
@@ -139,18 +144,40 @@ def _alone(target: Target) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sampling(control: Path, interval: int) -> Iterator[None]:
-    """Sampling at `interval` and a window from now on; afterwards both are as they were."""
+def _sampling(control: Path, interval: int) -> Iterator[float]:
+    """Sampling at `interval` and a window, open since the moment that it yields; afterwards both
+    are as they were. Raises AttachError if somebody else has the window."""
     before = {name: ask(control, f"get {name}").strip() for name in ("sample_interval", "sampling")}
+    if _window_age(control):
+        raise AttachError(
+            f"{control}: somebody records by hand, and a process has one window; try again after "
+            "its command `window PATH`, or `window close`"
+        )
+    asked, opened = False, 0.0
     try:
         ask(control, f"set sample_interval {interval}")
         ask(control, "sampling on")
+        asked = True
         ask(control, "window open")
-        yield
+        opened = time.monotonic()
+        yield opened
     finally:
         with contextlib.suppress(ControlError):  # it has ended
             ask(control, f"set sample_interval {before['sample_interval']}")
             ask(control, f"sampling {before['sampling']}")
+            if asked and (not opened or _is_ours(control, opened)):
+                ask(control, "window close")
+
+
+def _window_age(control: Path) -> float:
+    """Seconds since the window was opened; 0: none is open."""
+    return int(ask(control, "get window")) / 1e9
+
+
+def _is_ours(control: Path, opened: float) -> bool:
+    """Whether no window was opened after `opened`."""
+    passed = time.monotonic() - opened
+    return not 0 < _window_age(control) < passed
 
 
 def _fetch(target: Target, profile: Path) -> None:

@@ -58,7 +58,7 @@ def _options(at: Published) -> Finding:
         and value != option.default
         and option.name not in _OWN_LINES
     ]
-    return Finding(OK, "options", " ".join(changed) or "all at their defaults")
+    return Finding(OK, "options", " ".join(changed) or "the others are at their defaults")
 
 
 def _text(option: contracts.Option, value: int | str) -> str:

@@ -71,7 +71,10 @@ def _from_pid(pid: int, folder: Path) -> tuple[list[Path], str]:
     at = published.read(pid)
     if address := live.address_of(at):
         return _from_address(address, folder), ""
-    missing = "they take the option http:127.0.0.1:0 or control:PATH at its start"
+    missing = (
+        "restart it with the option http:127.0.0.1:0 or control:/run/NAME.%p.ctl, and `llamalloc "
+        "report PID` or `llamalloc record --attach PID --for 5m` will show them"
+    )
     if at.text("control"):
         try:
             return _from_socket(attach.find(pid).control, folder)
@@ -79,7 +82,7 @@ def _from_pid(pid: int, folder: Path) -> tuple[list[Path], str]:
             missing = str(error)
     document = json.dumps(_document(at, pid)).encode()
     return [_kept(folder / "statistics.json", document)], (
-        f"{pid}: no profile and no pages of the heap, only counters; {missing}"
+        f"{pid}: no call sites and no pages of the heap, only counters; {missing}"
     )
 
 
@@ -89,13 +92,14 @@ def _document(at: published.Published, pid: int) -> dict[str, Any]:
         "version": 1,
         "pid": pid,
         "command": published.command_of(pid),
+        "model": "not known",
         "seconds": _seconds_since_start(pid),
         "hugepages": "on" if at.number("pages.gets_huge") else "never",
         "segregation": at.gate,
         "stats": published.figures(at),
         "groups": [
             {"group": g["group"], "pages": g["pages"], "allocated": g["slots"],
-             "free_slots": g["free_slots"], "free_blocks": g.get("free_blocks", 0)}
+             "free_slots": g["free_slots"]}
             for g in published.groups(at)
         ],
     }  # fmt: skip

@@ -95,10 +95,16 @@ def processes() -> Iterator[Published | PublishedError]:
                     yield error
 
 
+# These the library finds when somebody asks it.
+_ASKED = {"metadata", "resident", "mapped", "realized_fragmentation", "average_fragmentation"}
+
+
 def figures(at: Published) -> dict[str, int]:
-    """The statistics of stats.def that the counters give, in the units of that table."""
+    """The statistics of stats.def that the counters give, in the units of that table. Those of
+    _ASKED are not among them."""
     n = at.number
     stats = {k.removeprefix("stat."): v[0] for k, v in at.numbers.items() if k.startswith("stat.")}
+    stats = {name: value for name, value in stats.items() if name not in _ASKED}
     used = (n("pages.level") & 0xFFFFFFFF) * BLOCK
     taken = sum(g["slots"] for g in groups(at))
     in_spans = sum(g["slots"] + g["free_slots"] for g in groups(at))

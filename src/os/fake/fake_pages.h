@@ -55,6 +55,7 @@ class FakePages final : public PageSource {
     return moved;
   }
   size_t resident(const void* address, size_t bytes) override {
+    if (on_resident != nullptr) on_resident(on_release_argument);
     return system_pages.resident(address, bytes);
   }
   Nanos now() override { return time; }
@@ -66,8 +67,9 @@ class FakePages final : public PageSource {
   size_t most_mapped = SIZE_MAX;   // a limit on address space
   bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
-  void (*on_release)(void*) = nullptr;  // called in each discard and unmap
-  void* on_release_argument = nullptr;
+  void (*on_release)(void*) = nullptr;   // called in each discard and unmap
+  void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
+  void* on_release_argument = nullptr;   // of both
   int discards = 0;
   int unmaps = 0;
   int huge_advice = 0;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/sort.h"
+
 namespace llamalloc {
 namespace {
 
@@ -41,7 +43,8 @@ bool SymbolIndex::build(const SymbolTable& table, PageSource& system) {
   uint32_t* end = order_;
   for (uint32_t i = 0; i < table.count(); ++i)
     if (table.is_function(i)) *end++ = i;
-  std::sort(order_, end, [this](uint32_t a, uint32_t b) { return before(a, b); });
+  sort_rows(order_, static_cast<size_t>(end - order_),
+            [this](uint32_t a, uint32_t b) { return before(a, b); });
   return true;
 }
 
