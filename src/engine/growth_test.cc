@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that begin when the heap has grown, by the thread that made it grow (Engine::sample_from).
+// Samples that begin when the heap has grown, by the thread that made it grow
+// (Engine::sample_from).
 #include <gtest/gtest.h>
 
 #include <memory>
