@@ -181,9 +181,14 @@ bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
 }
 
+bool Gate::pins_much(const GateFigures& figures) const {
+  return is_fragmented(figures) &&
+         static_cast<double>(pinned_of(figures)) >= kMuchOfPeak * cycle_.peak();
+}
+
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough)
-    proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
+    proofs_ = pins_much(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
@@ -303,10 +308,10 @@ void Gate::describe(char* out, size_t room) const {
              blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else {
     const size_t pinned = pinned_of(trough_);
-    const char* why = trough_.held == 0         ? "no trough of the load was seen"
-                      : !is_fragmented(trough_) ? "troughs pin little"
-                      : !separates(trough_)     ? "lifetimes do not separate"
-                                                : "it has just begun to pay";
+    const char* why = trough_.held == 0     ? "no trough of the load was seen"
+                      : !pins_much(trough_) ? "troughs pin little"
+                      : !separates(trough_) ? "lifetimes do not separate"
+                                            : "it has just begun to pay";
     snprintf(out, room,
              "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
              "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
