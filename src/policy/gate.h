@@ -13,8 +13,8 @@
 // are loads with a much lower peak, such as that of a server before its users come. Rules and
 // figures follow SpiderMonkey's pretenuring and docs/heap_policy.md: of the recorded loads only
 // those where placement saves (redis, swing) have both short-lived contexts with most bytes and
-// troughs with 32 MiB and a fifth of the peak pinned. A trial costs clang, which pins a sixth, up to
-// a seventh of its memory.
+// troughs with 32 MiB and a fifth of the peak pinned. A trial costs clang, which pins a sixth, up
+// to a seventh of its memory.
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, but
 // sees the peaks between.
