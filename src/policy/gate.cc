@@ -186,13 +186,20 @@ bool Gate::pins_much(const GateFigures& figures) const {
          static_cast<double>(pinned_of(figures)) >= kMuchOfPeak * cycle_.peak();
 }
 
+// With this trough's first half minute: later on the peak that it is measured by is forgotten.
+bool Gate::pins_much_on_average() const {
+  GateWaste blind = kept_.blind;
+  if (round_.low.count != 0) take_in(&blind, waste_of_round());
+  return blind.low >= kMuchOfPeak * kMille;
+}
+
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough)
     proofs_ = pins_much(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs;
+  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pins_much_on_average();
   if (may && measured && (known || (proven && came_back_ && pins_enough(1)))) return engage();
   if (may && measured && proven && !armed_) return arm();
   if (!round_is_over()) return;

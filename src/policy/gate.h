@@ -126,6 +126,7 @@ class Gate {
   void start_round(bool closed);
   bool pins_enough(double part) const;
   bool pins_much(const GateFigures& figures) const;
+  bool pins_much_on_average() const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
   void engage();

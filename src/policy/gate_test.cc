@@ -164,6 +164,13 @@ TEST(GateTest, TroughsThatPinLittleOfTheirPeakNever) {
   EXPECT_NE(server.gate.kept().verdict, GateVerdict::untried);
 }
 
+// The peak that a trough is measured by is forgotten within minutes.
+TEST(GateTest, ALongTroughThatPinsLittleOfItsPeakDoesNotEither) {
+  Server server;
+  server.run({.peak = 512 * kMiB, .depth = 0.15, .low = 200, .blind = {0.1, 0.16}}, 210);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+}
+
 TEST(GateTest, LivesThatDoNotSeparateNever) {
   Server server;
   server.run({.short_share = 0.2}, kHour);
