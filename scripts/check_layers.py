@@ -49,6 +49,7 @@ PYTHON_LAYERS = {
     "lab.agreement": 6,
     "lab.bench": 6,
     "lab.demo": 6,
+    "lab.learning": 7,
     "lab.live": 6,
     "lab.paper": 8,
     "lab.sites": 6,

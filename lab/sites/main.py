@@ -32,7 +32,8 @@ from llamalloc.running.memory_group import WITHOUT
 
 EXAMPLES = """examples:
   python -m lab.sites                                   everything, 3 times: about two hours
-  python -m lab.sites --variants O2 --runs 10           each way compiled once; median, worst
+  python -m lab.sites --variants O2 --fill full --runs 2 --again 5 --guards none
+                                                        ten second runs of each way: 20 minutes
   python -m lab.sites --ways folded,wrapper3 --variants O2 --peers jemalloc,glibc --guards none
   python -m lab.sites --conf segregate:always --fill full --keep    leaves state and statistics
 """
@@ -50,6 +51,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--fill", choices=("full", "paced", "both"), default="both")
     parser.add_argument("--pace", type=int, default=200, help="MiB a second when paced (200)")
     parser.add_argument("--runs", type=int, default=3, help="of each row (3)")
+    parser.add_argument("--again", type=int, default=1,
+                        help="second runs after each first one, from its state (1)")  # fmt: skip
     parser.add_argument("--peers", default="", help="other allocators too, by comma, or all")
     parser.add_argument("--guards", choices=("all", "none"), default="all",
                         help="loads that learning must not make worse")  # fmt: skip
@@ -65,8 +68,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "sites", help="folder to write")
     parser.add_argument("--keep", action="store_true", help="keep each state and its statistics")
     options = parser.parse_args(argv)
-    if min(options.runs, options.peak, options.survivors, options.pace, options.waves) < 1:
-        parser.error("--runs, --peak, --survivors, --pace and --waves must be at least 1")
+    counts = ("runs", "again", "peak", "survivors", "pace", "waves")
+    if min(getattr(options, name) for name in counts) < 1:
+        parser.error(f"--{', --'.join(counts)} must be at least 1")
     if options.settle < 0:
         parser.error("--settle must not be negative")
     return options
@@ -99,12 +103,19 @@ def _run(options: argparse.Namespace) -> int:
 def _measure(steps: list[Step], results: Results, options: argparse.Namespace) -> None:
     """Round by round, so that a busy minute of the machine does not hit one case alone."""
     with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=options.runs * len(steps) * len(results.rows))
+        task = progress.add_task(
+            "", total=options.runs * len(steps) * _runs_of_turn(results, options)
+        )
         for turn in range(1, options.runs + 1):
             for step in steps:
                 progress.update(task, description=f"round {turn} of {options.runs}: {step.case}")
                 if not step.case.failed:
                     _one(step, turn, results, options, lambda: progress.advance(task))
+
+
+def _runs_of_turn(results: Results, options: argparse.Namespace) -> int:
+    """Of each case."""
+    return len(results.rows) + (options.again - 1 if rows.SECOND in results.rows else 0)
 
 
 def _floor(step: Step, options: argparse.Namespace) -> Figures:
@@ -123,8 +134,9 @@ def _one(
         runner = rows.Runner(options.lib, options.conf, options.settle, Path(folder))
         try:
             for row in results.rows:
-                step.case.add(row, runner.run(row, step.command, step.environment))
-                done()
+                for _ in range(options.again if row == rows.SECOND else 1):
+                    step.case.add(row, runner.run(row, step.command, step.environment))
+                    done()
         except (RunError, OSError) as error:
             step.case.failed = str(error)
         if options.keep:

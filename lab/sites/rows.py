@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def chosen(peers: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one program under row after row. First and second share a state in `folder`.
+    """Runs one program under row after row, in `folder`: each second run from the first's state.
 
     `conf`: further options of the rows that learn.
     """
@@ -47,16 +48,27 @@ class Runner:
         plain = clean_environment() | environment
         if row not in OURS:
             return process.run(command, with_preload(plain, row), self.settle)
-        file = self.folder / f"{row}.json"
-        ours = with_preload(plain, str(self.library)) | {"LLAMALLOC_CONF": self._conf(row, file)}
+        conf, file = self.configuration(row)
+        ours = with_preload(plain, str(self.library)) | {"LLAMALLOC_CONF": conf}
         found = process.run(command, ours, self.settle)
         return replace(found, statistics=_statistics(file))
 
-    def _conf(self, row: str, statistics: Path) -> str:
-        state = self.folder / "state"
-        state.mkdir(exist_ok=True)
-        learning = [] if row == BLIND else [f"learn:{state}", self.conf]
-        return ",".join(filter(None, (*learning, f"stats:{statistics}")))
+    def configuration(self, row: str) -> tuple[str, Path]:
+        """The library's options for one run, whose state is then there, and where its statistics
+        will be."""
+        self._make_state(row)
+        statistics = self.folder / f"{row}.json"
+        learning = [] if row == BLIND else [f"learn:{self.folder / row}", self.conf]
+        return ",".join(filter(None, (*learning, f"stats:{statistics}"))), statistics
+
+    def _make_state(self, row: str) -> None:
+        """An empty one, or a copy of what the first run left."""
+        state = self.folder / row
+        shutil.rmtree(state, ignore_errors=True)
+        if row == SECOND:
+            shutil.copytree(self.folder / FIRST, state)
+        else:
+            state.mkdir()
 
 
 def _statistics(file: Path) -> dict:

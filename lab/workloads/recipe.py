@@ -80,11 +80,16 @@ class BuiltRecipe(Recipe):
     programs = ("cmake", "ninja")
 
 
-def built(target: str) -> Path:
+def built(name: str) -> Path:
     """The program of a CMake target under workloads/, built if it is not up to date."""
+    return target(name).parent / "workloads" / name
+
+
+def target(name: str) -> Path:
+    """The program of a CMake target, built if it is not up to date."""
     _check_output(["cmake", "--preset", "release"], not (BUILD / "build.ninja").exists())
-    _check_output(["cmake", "--build", "--preset", "release", "--target", target], True)
-    return BUILD / "workloads" / target
+    _check_output(["cmake", "--build", "--preset", "release", "--target", name], True)
+    return BUILD / name
 
 
 def _check_output(command: list[str], needed: bool) -> None:

@@ -39,6 +39,7 @@ class Options:
     scale: float = 1.0
     seed: int = 1
     settle: float = 2.0
+    conf: str = ""  # options of llamalloc
     output: Path | None = None  # of the program; None: a file that is shown if it fails
 
 
@@ -103,7 +104,8 @@ def check(recipe: Recipe) -> None:
 
 def _environment(options: Options) -> dict[str, str]:
     try:
-        return launcher.with_preload(launcher.clean_environment(), options.preload)
+        found = launcher.with_preload(launcher.clean_environment(), options.preload)
+        return found | ({"LLAMALLOC_CONF": options.conf} if options.conf else {})
     except launcher.LauncherError as error:
         raise WorkloadError(str(error)) from error
 

@@ -22,11 +22,36 @@ int64_t Engine::interval_or_never(ThreadCache* cache, bool on, uint64_t mean) {
   return next_interval(cache->rng, static_cast<double>(mean)) - 1;
 }
 
+Counting Engine::counts_now() const {
+  if (profiler.on()) return Counting::samples;
+  return sample_from_.load(std::memory_order_relaxed) != 0 ? Counting::growth : Counting::nothing;
+}
+
+int64_t Engine::bytes_to_count(ThreadCache* cache) {
+  if (cache->counting == Counting::growth) return kLookAtGrowth;
+  return interval_or_never(cache, cache->counting == Counting::samples, profiler.interval());
+}
+
+void Engine::sample_from(size_t held, uint64_t interval) {
+  interval_then_.store(interval, std::memory_order_relaxed);
+  if (sample_from_.exchange(held, std::memory_order_relaxed) != held) threads.wake_all();
+}
+
+// One thread begins, for all. The worker has learning to do then.
+void Engine::look_at_growth() {
+  size_t least = sample_from_.load(std::memory_order_relaxed);
+  if (least == 0 || heap.held_bytes() < least) return;
+  if (!sample_from_.compare_exchange_strong(least, 0, std::memory_order_relaxed)) return;
+  profiler.start(interval_then_.load(std::memory_order_relaxed), system.now());
+  threads.wake_all();
+  world.want_worker();
+}
+
 void Engine::start_countdown(ThreadCache* cache) {
   const bool predicting = placement_on.load(std::memory_order_acquire);
   cache->predicting = predicting;
-  cache->sampling = profiler.on();
-  cache->bytes_to_sample = interval_or_never(cache, cache->sampling, profiler.interval());
+  cache->counting = counts_now();
+  cache->bytes_to_sample = bytes_to_count(cache);
   cache->bytes_to_recheck = interval_or_never(cache, predicting, options.predict_recheck);
   set_countdown(cache);
 }
@@ -43,14 +68,15 @@ Engine::Due Engine::tick(ThreadCache* cache) {
     flush_cache(cache);
     cache->magazines.start_over();
   }
-  if (cache->sampling != profiler.on() ||
+  if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();
+  if (cache->counting != counts_now() ||
       cache->predicting != placement_on.load(std::memory_order_acquire)) {
     start_countdown(cache);
     return due;
   }
   if (cache->bytes_to_sample < 0) {
-    due.sample = true;
-    cache->bytes_to_sample = interval_or_never(cache, true, profiler.interval());
+    due.sample = cache->counting == Counting::samples;
+    cache->bytes_to_sample = bytes_to_count(cache);
   }
   if (cache->bytes_to_recheck < 0) {
     due.recheck = true;

@@ -75,6 +75,13 @@ class Engine {
   static constexpr int kFirstsAtOnce = 256;
   static constexpr Nanos kFirstsRest = Nanos::millis(20);
 
+  // A thread that allocates so much looks whether samples are worth it (sample_from).
+  static constexpr int64_t kLookAtGrowth = int64_t{1} << 20;
+
+  // Samples begin, `interval` bytes apart, as soon as the heap holds so many bytes, without waiting
+  // for the worker: a heap may grow by hundreds of MiB until that comes round. 0: not by
+  // themselves.
+  void sample_from(size_t held, uint64_t interval);
   // For a cache that a new thread has just adopted; it must be empty.
   void start_countdown(ThreadCache* cache);
   // Gives back what the thread has cached.
@@ -151,6 +158,9 @@ class Engine {
   Due count(ThreadCache* cache, const Request& request);
   Due tick(ThreadCache* cache);
   int64_t interval_or_never(ThreadCache* cache, bool on, uint64_t mean);
+  Counting counts_now() const;
+  int64_t bytes_to_count(ThreadCache* cache);
+  void look_at_growth();
   void settle(ThreadCache& cache, const CallSite& site, int size_class,
               const ContextResolver::Answer& answer, Placement::Choice* choice);
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
@@ -205,6 +215,8 @@ class Engine {
   Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;
   std::atomic<bool> dozing_{false};
+  std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
+  std::atomic<uint64_t> interval_then_{0};
   std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again
 };
 

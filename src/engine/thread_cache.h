@@ -24,14 +24,21 @@ enum class Custody : uint8_t {
   emptied,  // its thread, which has not allocated since the worker emptied them
 };
 
+// What the bytes that a thread allocates are counted for.
+enum class Counting : uint8_t {
+  nothing,
+  growth,   // each so many, it looks whether the heap is large enough for samples
+  samples,  // until the next one
+};
+
 struct CacheSlot;
 
 struct alignas(kSmallPage) ThreadCache {
   // Bytes until the thread must do sampling, rechecks or housekeeping (Engine::tick); negative:
   // now.
   std::atomic<int64_t> countdown;
-  bool predicting;  // allocations go through the prediction cache
-  bool sampling;    // bytes_to_sample counts
+  bool predicting;    // allocations go through the prediction cache
+  Counting counting;  // what bytes_to_sample counts
   bool in_use;
   std::atomic<bool> housekeeping_due;
   uint32_t thread_id;

@@ -118,6 +118,10 @@ Verdict verdict_of(const Evidence& evidence) {
   return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
 }
 
+LifetimeClass longest_seen(const Evidence& evidence) {
+  return static_cast<LifetimeClass>(survival_of(evidence).last);
+}
+
 bool lives_shorter(const Evidence& before, const Evidence& now) {
   uint32_t died = 0;
   for (const uint16_t count : now.deaths) died += count;

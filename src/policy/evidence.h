@@ -47,6 +47,9 @@ struct Verdict {
 };
 Verdict verdict_of(const Evidence& evidence);
 
+// The longest class in which a sample died or is alive.
+LifetimeClass longest_seen(const Evidence& evidence);
+
 // Whether objects live shorter now than all evidence together says: enough died since, and these
 // and all that are alive say so. The groups of pages count; classes within one differ by chance.
 inline constexpr uint32_t kEnoughToFade = 128;

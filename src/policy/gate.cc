@@ -181,13 +181,25 @@ bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
 }
 
+bool Gate::pins_much(const GateFigures& figures) const {
+  return is_fragmented(figures) &&
+         static_cast<double>(pinned_of(figures)) >= kMuchOfPeak * cycle_.peak();
+}
+
+// With this trough's first half minute: later on the peak that it is measured by is forgotten.
+bool Gate::pins_much_on_average() const {
+  GateWaste blind = kept_.blind;
+  if (round_.low.count != 0) take_in(&blind, waste_of_round());
+  return blind.low >= kMuchOfPeak * kMille;
+}
+
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough)
-    proofs_ = is_fragmented(figures) && separates(figures) ? proofs_ + 1 : 0;
+    proofs_ = pins_much(figures) && separates(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs;
+  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pins_much_on_average();
   if (may && measured && (known || (proven && came_back_ && pins_enough(1)))) return engage();
   if (may && measured && proven && !armed_) return arm();
   if (!round_is_over()) return;
@@ -303,10 +315,10 @@ void Gate::describe(char* out, size_t room) const {
              blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
   } else {
     const size_t pinned = pinned_of(trough_);
-    const char* why = trough_.held == 0         ? "no trough of the load was seen"
-                      : !is_fragmented(trough_) ? "troughs pin little"
-                      : !separates(trough_)     ? "lifetimes do not separate"
-                                                : "it has just begun to pay";
+    const char* why = trough_.held == 0     ? "no trough of the load was seen"
+                      : !pins_much(trough_) ? "troughs pin little"
+                      : !separates(trough_) ? "lifetimes do not separate"
+                                            : "it has just begun to pay";
     snprintf(out, room,
              "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
              "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",

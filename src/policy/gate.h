@@ -12,8 +12,9 @@
 // is one trough and the high load before it; troughs of another depth are not compared, and neither
 // are loads with a much lower peak, such as that of a server before its users come. Rules and
 // figures follow SpiderMonkey's pretenuring and docs/heap_policy.md: of the recorded loads only
-// those where placement saves (redis, clang, swing) have both short-lived contexts with most bytes
-// and troughs with 32 MiB pinned.
+// those where placement saves (redis, swing) have both short-lived contexts with most bytes and
+// troughs with 32 MiB and a fifth of the peak pinned. A trial costs clang, which pins a sixth, up
+// to a seventh of its memory.
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, but
 // sees the peaks between.
@@ -67,6 +68,7 @@ struct GateKept {
 class Gate {
  public:
   static constexpr size_t kMuch = size_t{32} << 20;  // pinned bytes
+  static constexpr double kMuchOfPeak = 0.2;         // what a trial costs where it does not pay
   static constexpr double kSparse = 1.45;            // held by live
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kShort = 0.5;              // shares from which contexts separate
@@ -123,6 +125,8 @@ class Gate {
   void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
+  bool pins_much(const GateFigures& figures) const;
+  bool pins_much_on_average() const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
   void engage();

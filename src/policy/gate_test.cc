@@ -153,6 +153,24 @@ TEST(GateTest, DenseTroughsNever) {
 }
 
 // As with random eviction: most bytes are of contexts with all kinds of lives.
+// A compiler: a trial costs it up to a seventh of its memory, and all that it could gain is a sixth
+// of the peak.
+TEST(GateTest, TroughsThatPinLittleOfTheirPeakNever) {
+  Server server;
+  server.run({.peak = 512 * kMiB, .depth = 0.15, .blind = {0.1, 0.16}}, 100);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+  EXPECT_NE(server.sentence().find("troughs pin little"), std::string::npos) << server.sentence();
+  server.run({.peak = 512 * kMiB, .depth = 0.15, .blind = {0.1, 0.26}}, 100);
+  EXPECT_NE(server.gate.kept().verdict, GateVerdict::untried);
+}
+
+// The peak that a trough is measured by is forgotten within minutes.
+TEST(GateTest, ALongTroughThatPinsLittleOfItsPeakDoesNotEither) {
+  Server server;
+  server.run({.peak = 512 * kMiB, .depth = 0.15, .low = 200, .blind = {0.1, 0.16}}, 210);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+}
+
 TEST(GateTest, LivesThatDoNotSeparateNever) {
   Server server;
   server.run({.short_share = 0.2}, kHour);

@@ -170,7 +170,10 @@ bool Learner::enter(Row& row, uint64_t key, int level) {
 // Of a node whose parts agree, theirs.
 Verdict Learner::verdict_on(const Node& node) const {
   if (node.split && node.parts_decided && !node.deeper) return {true, node.heard};
-  return verdict_of(sum_of(node));
+  const Evidence sum = sum_of(node);
+  const Verdict found = verdict_of(sum);
+  if (found.decided || node.shown >= kDeeper || sum.samples() < kEnoughShort) return found;
+  return {true, std::max(static_cast<LifetimeClass>(node.shown), longest_seen(sum))};
 }
 
 bool Learner::is_split(const Node& node) const {

@@ -12,6 +12,10 @@
 // earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
 // file.
 //
+// What is merely in flight undoes nothing: a context that was decided, and of which most samples
+// are alive now, keeps its class, or gets that of the oldest sample, if this is longer. Else a
+// first fill that takes longer than in earlier runs would lie among unknown objects.
+//
 // The first objects of a context are sampled beyond their share (Engine::is_first), so that
 // contexts of few bytes are seen, too. They count while a context has few other samples: more of
 // those say it better, since each stands for many objects.

@@ -193,6 +193,28 @@ TEST_F(LearnerTest, WhatEarlierRunsKnowHoldsFromTheStart) {
 }
 
 // A program that ends frees all: the deaths of its last seconds are not kept.
+// A first fill on a busy machine: none has died yet, and most are older than those of earlier runs
+// became.
+TEST_F(LearnerTest, WhatIsInFlightDoesNotUndoWhatIsKnown) {
+  Evidence died;
+  died.deaths[static_cast<int>(LifetimeClass::le_1s)] = 100;
+  const uint64_t key = ContextPath(stack({1, 2}).codes[0], size_bucket(kSize)).key();
+  ASSERT_TRUE(learner_.take_in(key, 1, false, died));
+  learner_.show_all(tree_);
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_1s);
+  stay({1, 2}, 300);
+  pass(Nanos::millis(500));
+  round();
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_1s);
+  pass(Nanos::seconds(2));
+  round();
+  EXPECT_TRUE(ask({1, 2}).known);
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_10s) << "some live as long as that";
+  pass(Nanos::seconds(98));
+  round();
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::never);
+}
+
 TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
   std::vector<void*> stored;
   for (int i = 0; i < 100; ++i) stored.push_back(born({1}));

@@ -18,6 +18,7 @@
 #include "runtime/output.h"
 #include "runtime/published.h"
 #include "runtime/thread_exit.h"
+#include "runtime/values.h"
 
 namespace llamalloc {
 
@@ -85,9 +86,7 @@ void start_hardening() {
   const bool sample = needed || observed;
   samples_for_lookers = observed && !needed && !learn;
   if (sample) {
-    const uint64_t usual =
-        samples_for_lookers ? Options::kObserveInterval : Options::kSampleInterval;
-    process.profiler.start(process.options.interval(usual), process.started);
+    start_sampling(process.started);
     process.threads.wake_all();
   }
   sample_for_learning(sample);

@@ -192,14 +192,13 @@ void start_learning() {
 void sample_for_learning(bool already) {
   if (learning == nullptr) return;
   learning->shares = learning->shares || already;
-  if (learning->shares) return;
-  const bool begins =
-      !learning->samples && learning->run.wants_samples(process.options, process.heap.held_bytes());
-  learning->samples = learning->samples || begins;
+  if (learning->shares) return process.sample_from(0, 0);
   const uint64_t interval = learning->run.interval(process.options);
-  const bool changes =
-      learning->samples && process.profiler.on() && process.profiler.interval() != interval;
-  if (!begins && !changes) return;
+  const bool on = process.profiler.on();
+  learning->samples = learning->samples || on ||
+                      learning->run.wants_samples(process.options, process.heap.held_bytes());
+  if (!learning->samples) return process.sample_from(LearningRun::kLeastHeap, interval);
+  if (on && process.profiler.interval() == interval) return;
   process.profiler.start(interval, process.system.now());
   process.threads.wake_all();
 }

@@ -26,6 +26,9 @@ void thread_ends(void* value) {
 
 void prepare_thread_exit() {
   key_made = pthread_key_create(&exit_key, thread_ends) == 0;
+  // A library that is initialised before us has allocated.
+  if (adopted_cache != nullptr && call_at_thread_exit())
+    process.threads.open_slot(adopted_cache, &cache_slot);
 }
 
 bool call_at_thread_exit() {

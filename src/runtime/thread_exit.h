@@ -8,7 +8,8 @@
 
 namespace llamalloc {
 
-// Once, from the library's constructor.
+// Once, from the library's constructor. The calling thread may have a cache already: libstdc++
+// allocates when it is initialised.
 void prepare_thread_exit();
 // For the calling thread, when it adopts a cache. False: we will not be told when it ends.
 bool call_at_thread_exit();

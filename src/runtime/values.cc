@@ -14,19 +14,20 @@
 #include "runtime/own_cache.h"
 
 namespace llamalloc {
-namespace {
 
-void start_sampling() {
+void start_sampling(Nanos now) {
   const uint64_t usual = samples_for_lookers ? Options::kObserveInterval : Options::kSampleInterval;
-  process.profiler.start(process.options.interval(usual), process.system.now());
+  process.profiler.start(process.options.interval(usual), now);
 }
+
+namespace {
 
 bool act_sampling(const char* on_or_off) {
   const bool on = strcmp(on_or_off, "on") == 0;
   if (!on && strcmp(on_or_off, "off") != 0) return false;
   if (on) {
     process.profiler.tell_history(process.system.now());
-    start_sampling();
+    start_sampling(process.system.now());
   } else {
     process.profiler.stop();
   }
@@ -91,7 +92,8 @@ int change_option(const char* name, const char* value) {
   if (!may_change(name)) return ENOENT;
   const char* error = nullptr;
   if (!process.options.set(name, strlen(name), value, strlen(value), false, &error)) return EINVAL;
-  if (process.profiler.on() && strcmp(name, "sample_interval") == 0) start_sampling();
+  if (process.profiler.on() && strcmp(name, "sample_interval") == 0)
+    start_sampling(process.system.now());
   process.heap.pages().limit_growth(Options::current(process.options.hard_limit));
   return 0;
 }

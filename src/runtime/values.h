@@ -4,8 +4,12 @@
 #pragma once
 
 #include "base/options.h"
+#include "base/units.h"
 
 namespace llamalloc {
+
+// Samples begin, or go on as the options say now.
+void start_sampling(Nanos now);
 
 // A statistic, an option, or "model_state", "idle_caches", "learning", "segregation", "tag" of the
 // calling thread. False: no such name.

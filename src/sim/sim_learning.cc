@@ -39,8 +39,9 @@ void SimLearning::start(Nanos now) {
 void SimLearning::sample_if_worth_it(Nanos now) {
   Profiler& profiler = engine_.profiler;
   const bool on = profiler.on();
-  if (!on && !run_.wants_samples(engine_.options, engine_.heap.held_bytes())) return;
   const uint64_t interval = run_.interval(engine_.options);
+  if (!on && !run_.wants_samples(engine_.options, engine_.heap.held_bytes()))
+    return engine_.sample_from(LearningRun::kLeastHeap, interval);
   if (on && profiler.interval() == interval) return;
   profiler.start(interval, now);
   engine_.threads.wake_all();

@@ -10,6 +10,7 @@
 //   exec MILLISECONDS      a forked child that becomes `work`
 //   threads N MILLISECONDS
 //   freed MILLISECONDS     frees all survivors, then ends
+//   fill MEBIBYTES         of small objects at full speed, of which none is freed
 //   pinner MILLISECONDS    large temporaries, and some 5 KiB a second that stay
 //   phases MILLISECONDS    frees all survivors, again and again
 //   mirror PLUGIN PLUGIN LOADS   survivors from the first plugin, temporaries from the second, at
@@ -370,6 +371,14 @@ int run_paths(char** words) {
   return 0;
 }
 
+int run_fill(char** words) {
+  for (long i = 0; i < (atol(words[0]) << 20) / 64; ++i) {
+    void* p = malloc(64);
+    asm volatile("" ::"r"(p) : "memory");
+  }
+  return 0;
+}
+
 struct Mode {
   const char* name;
   int words;
@@ -380,6 +389,7 @@ constexpr Mode kModes[] = {
     {"fork", 2, run_fork},     {"exec", 1, run_exec},     {"threads", 2, run_threads},
     {"freed", 1, run_freed},   {"phases", 1, run_phases}, {"mirror", 3, run_mirror},
     {"pinner", 1, run_pinner}, {"jit", 1, run_jit},       {"paths", 1, run_paths},
+    {"fill", 1, run_fill},
 };
 
 }  // namespace

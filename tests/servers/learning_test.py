@@ -123,6 +123,13 @@ def test_without_learn_statistics_say_so(load, tmp_path):
     assert (found["learning"], found["segregation"]) == ("off", "")
 
 
+def test_a_heap_that_grows_at_full_speed_is_sampled_from_64_mib_on(load, tmp_path):
+    stats = tmp_path / "stats.json"
+    run([load, "fill", "256"], seconds=SECONDS, conf=f"learn:on,stats:{stats}")
+    # One in 1 MiB of the last 192. The worker may not have come round.
+    assert 120 < json.loads(stats.read_text())["stats"]["samples"] < 230
+
+
 # ----- What is kept -----
 
 

@@ -88,3 +88,8 @@ def times_at_the_limit(group: Path) -> int:
     if (group / "memory.failcnt").is_file():
         return int((group / "memory.failcnt").read_text())
     return int(re.search(r"^max (\d+)", (group / "memory.events").read_text(), re.M)[1])
+
+
+def test_the_main_thread_of_a_cxx_program_does_not_keep_its_cache_when_idle():
+    done = run([compile_program("idle_main")], seconds=30, conf="sleeper_delay:10ms")
+    assert int(done.stdout) > 0

@@ -12,6 +12,7 @@ from lab.workloads.programs.redis_mixed import RedisMixed
 from lab.workloads.programs.rocksdb import RocksDb
 from lab.workloads.programs.swing import Swing
 from lab.workloads.programs.tensorflow import TensorFlow
+from lab.workloads.programs.waves import Waves
 from lab.workloads.programs.wordcount import WordCount
 from lab.workloads.programs.z3 import Z3
 from lab.workloads.recipe import Recipe, WorkloadError
@@ -28,6 +29,7 @@ ALL: tuple[Recipe, ...] = (
     Images(),
     WordCount(),
     Swing(),
+    Waves(),
 )
 
 

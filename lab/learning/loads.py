@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loads: those of lab.sites whose lives no site tells, and real programs of lab.workloads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lab.sites.build import LackError
+from lab.sites.guards import GUARDS, Guard
+from lab.sites.process import Figures
+from lab.sites.rows import Runner
+from lab.workloads import programs, runner
+from lab.workloads.runner import Outcome
+
+PROGRAMS = ("waves", "redis-mixed", "mariadb", "nginx")
+PEAK = 1024  # MiB; a guard takes its share of that
+Run = Callable[[Runner, str], Figures]
+
+
+@dataclass(frozen=True)
+class Load:
+    """`run` takes the row: blind, first or second. `make` raises LackError where something is not
+    installed."""
+
+    name: str
+    make: Callable[[float], Run]
+
+
+def all_loads() -> list[Load]:
+    """In the order of the table."""
+    return [
+        *(Load(_short(guard), _guarded(guard)) for guard in GUARDS),
+        *(Load(name, _program(name)) for name in PROGRAMS),
+    ]
+
+
+def chosen(names: str) -> list[Load]:
+    """Those named by comma; all for none. Raises ValueError."""
+    known = {load.name: load for load in all_loads()}
+    wanted = [name for name in names.split(",") if name]
+    if unknown := sorted(set(wanted) - set(known)):
+        raise ValueError(f"no load {', '.join(unknown)}; there are {', '.join(known)}")
+    return [load for name, load in known.items() if not wanted or name in wanted]
+
+
+def _short(guard: Guard) -> str:
+    return guard.name.split(",")[0].lower().replace(" ", "-")
+
+
+def _guarded(guard: Guard) -> Callable[[float], Run]:
+    def make(scale: float) -> Run:
+        command = guard.words(max(1, round(PEAK * scale)))
+        return lambda runner, row: runner.run(row, command, guard.environment)
+
+    return make
+
+
+def _program(name: str) -> Callable[[float], Run]:
+    def make(scale: float) -> Run:
+        recipe = programs.find(name)
+        if missing := recipe.missing():
+            raise LackError(f"{name}: {', '.join(missing)} not found; see lab.workloads list")
+
+        def run(rows: Runner, row: str) -> Figures:
+            conf, statistics = rows.configuration(row)
+            how = runner.Options(preload=str(rows.library), scale=scale, conf=conf)
+            found = figures(runner.run(recipe, how, lambda text: None))
+            return replace(found, statistics=json.loads(statistics.read_text()))
+
+        return run
+
+    return make
+
+
+def figures(outcome: Outcome) -> Figures:
+    """Of a whole program; after the drop is the end."""
+    average = outcome.average_charge
+    return Figures(
+        live=0,
+        rss=outcome.rss,
+        regions=0,
+        charge=outcome.charge,
+        fill=outcome.seconds,
+        drop=0.0,
+        average=round(outcome.average_rss),
+        average_charge=None if average is None else round(average),
+        peak_charge=outcome.peak_charge,
+        cpu=outcome.cpu,
+    )
