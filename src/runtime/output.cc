@@ -131,12 +131,17 @@ namespace {
 
 alignas(ProfileWindow) constinit char window_room[sizeof(ProfileWindow)] = {};
 
+// Also in a child of a fork in a signal handler, which holds no lock.
+void drop_window() NO_THREAD_SAFETY_ANALYSIS {
+  if (state.window != nullptr) state.window->~ProfileWindow();
+  state.window = nullptr;
+}
+
 }  // namespace
 
 void close_window() {
   background.work_lock.assert_held();
-  if (state.window != nullptr) state.window->~ProfileWindow();
-  state.window = nullptr;
+  drop_window();
 }
 
 Nanos window_age() {
@@ -278,7 +283,7 @@ void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
   state.peak = {};
   state.last_stats = process.system.now();
-  close_window();
+  drop_window();
   if (state.sink != nullptr) state.sink->abandon_in_child();
 }
 
