@@ -51,7 +51,7 @@ def show(results: Results) -> Section:
             axes.step([s for s, _ in points], [v for _, v in points], color=colour, label=label)
         axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="share that lives longer")
         axes.grid()
-        axes.legend()
+        axes.legend(loc="lower left")
         section.pictures["lifetimes"] = png(figure)
     return section
 

@@ -156,4 +156,4 @@ def _occupancy(axes: Axes, summary: StatsSummary) -> None:
     axes.set_title("how full its huge pages are")
     axes.grid(axis="y")
     if summary.occupancy:
-        axes.legend(fontsize=9)
+        axes.legend(fontsize=9, loc="lower left")

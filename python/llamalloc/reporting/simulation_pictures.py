@@ -82,7 +82,8 @@ def memory(results: list[Result]) -> bytes:
             frame.set(ylabel="MiB")
             frame.set_ylim(bottom=0)
             frame.grid(axis="y")
-        axes.flat[0].legend(fontsize=9)
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=9)
         for frame in axes[-1]:
             frame.set(xlabel="seconds")
         return png(figure)
@@ -110,7 +111,7 @@ def lifetimes(result: Result) -> bytes:
         axes.set(xscale="log", yscale="log")
         axes.set(xlabel="lifetime, seconds", ylabel="share of placements")
         axes.grid(axis="y")
-        axes.legend()
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         return png(figure)
 
 
@@ -131,7 +132,7 @@ def policies(results: list[Result], title: str = "") -> bytes:
         highest = _HIGHEST * results[0]["trace"]["peak_live"] / 2**20
         axes.set_ylim(0, min(axes.get_ylim()[1], highest))
         axes.grid(axis="y")
-        axes.legend(fontsize=8, ncols=2)
+        figure.legend(loc="outside lower center", ncols=3, fontsize=8)
         return png(figure)
 
 
