@@ -115,9 +115,11 @@ def _attend(
 ) -> Outcome:
     outcome, start = Outcome(recipe.name), time.monotonic()
     try:
-        with _Watch(server.process, outcome, start, group):
+        with _Watch(server.process, outcome, start, group) as watch:
             if recipe.is_server():
                 _serve(recipe, session, server, options)
+                watch.stop()  # what it does to its memory to end is not of the load
+                server.terminate()
             status = server.wait(_STOP if recipe.is_server() else None)
         if status is None:
             raise WorkloadError(f"it did not end within {_STOP:.0f} s of SIGTERM")
@@ -139,7 +141,6 @@ def _serve(recipe: Recipe, session: Session, server: Server, options: Options) -
     recipe.load(session)
     session.say("the load has dropped")
     time.sleep(options.settle)
-    server.terminate()
 
 
 class _Watch:
@@ -162,12 +163,17 @@ class _Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _Watch:
         self._thread.start()
+        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """The figures stay as they are now."""
         self._over.set()
         self._thread.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
         out = self._outcome
         if self._group and out.charges:
             seen = max(charge for _, charge in out.charges)
