@@ -16,7 +16,18 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOMS = ("os", "pages", "heap", "profile", "engine", "runtime", "recorder", "telemetry")
+ROOMS = (
+    "os",
+    "pages",
+    "heap",
+    "profile",
+    "policy",
+    "state_file",
+    "engine",
+    "runtime",
+    "recorder",
+    "telemetry",
+)
 COMPILER = "clang++-19"
 FLAGS = (
     "-std=c++20",

@@ -5,7 +5,8 @@
 CPP_LAYERS and PYTHON_LAYERS below are the order. Equal layers are strangers. Invariant: a file of a
 room includes only its own room and rooms of a smaller number; a `_test`, `_bench` or `_fuzz` twin
 likewise, though it may include any system header. Elsewhere system headers beyond ISO C and C++
-stay where SYSTEM_HEADERS says. Python modules of one room import each other without a cycle.
+stay where SYSTEM_HEADERS says, and a room of OS_HEADERS includes of os only what stands there.
+Python modules of one room import each other without a cycle.
 
 Usage: check_layers.py [ROOT]
 """
@@ -30,6 +31,7 @@ CPP_LAYERS = {
     "trace_file": 5,
     "generator": 5,
     "engine": 6,
+    "state_file": 6,
     "runtime": 7,
     "recorder": 7,
     "sim": 7,
@@ -87,6 +89,10 @@ SYSTEM_HEADERS = {
     "tools": ANY,
 }
 
+# Rooms that make no system call, and the headers of os that they may include: interfaces and memory
+# that callers pass in. scripts/check_symbols.py checks the same of the object code.
+OS_HEADERS = {"policy": re.compile(r"os/(arena|pages)\.h")}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?P<open>["<])(?P<name>[^">]+)[">]')
 TWIN = re.compile(r"(^|_)(test|bench|fuzz)(_\w+)?\.(cc|h)$")
 
@@ -102,6 +108,9 @@ def check_include(file: Path, name: str, quoted: bool) -> str | None:
         )
     if target not in CPP_LAYERS:
         return f'"{name}": not a room; write room/file.h, add new rooms to scripts/check_layers.py'
+    allowed = OS_HEADERS.get(room, ANY) if not TWIN.search(file.name) else ANY
+    if target == "os" and not allowed.fullmatch(name):
+        return f'"{name}": {room} makes no system call; let the caller pass in what it needs'
     if target == room or CPP_LAYERS[target] < CPP_LAYERS[room]:
         return None
     return (

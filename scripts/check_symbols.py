@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves from the object code that nothing below the shim can allocate, throw or block.
 
-Static libraries of the rooms base os pages heap predict profile policy telemetry:
+Static libraries of the rooms base os pages heap predict profile policy state_file engine telemetry:
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
-    pages, heap, predict, profile, policy and engine besides: of libc only what PLAIN lists.
+    pages, heap, predict, profile, policy, state_file and engine besides: of libc only what PLAIN
+    lists.
+    policy besides: of os only the arena and locks, of predict nothing that opens a file.
     pages to telemetry: no global variables.
 libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
@@ -28,9 +30,9 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from llamalloc.formats import contracts  # noqa: E402
 
-ROOMS = ("base", "os", "pages", "heap", "predict", "profile", "policy", "engine", "telemetry")
-WITHOUT_GLOBALS = ("pages", "heap", "predict", "profile", "policy", "engine", "telemetry")
-STRICT_ROOMS = ("pages", "heap", "predict", "profile", "policy", "engine")
+STRICT_ROOMS = ("pages", "heap", "predict", "profile", "policy", "state_file", "engine")
+WITHOUT_GLOBALS = (*STRICT_ROOMS, "telemetry")
+ROOMS = ("base", "os", *WITHOUT_GLOBALS)
 
 FORBIDDEN = re.compile(
     r"""(
@@ -60,6 +62,13 @@ PLAIN = re.compile(
     )""",
     re.VERBOSE,
 )
+
+# What a room without system calls may reference of a room that makes them, as c++filt prints it.
+# Lock: of the arena and the profiler.
+PASSED_IN = {
+    ("policy", "os"): r"llamalloc::(MetadataArena|Lock)::.*|llamalloc::locks_of_this_thread",
+    ("policy", "predict"): r"llamalloc::(?!Evaluator::load|ModelFile::).*",
+}
 
 NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries loaded late
@@ -99,6 +108,17 @@ def check_rooms(libraries: dict[str, Path]) -> list[str]:
                 faults.append(f"{room}: calls {name}: may allocate, throw or block")
             elif room in STRICT_ROOMS and not PLAIN.fullmatch(name):
                 faults.append(f"{room}: calls {name}: not plain; ask the os room for it")
+    return faults
+
+
+def check_passed_in(libraries: dict[str, Path]) -> list[str]:
+    """References to what PASSED_IN leaves out: ways around the caller to the system."""
+    faults = []
+    for (room, maker), allowed in PASSED_IN.items():
+        reached = symbols(libraries[room])[0] & symbols(libraries[maker])[1]
+        names = run("c++filt", *sorted(reached)).splitlines() if reached else []
+        bad = [name for name in names if not re.fullmatch(allowed, name)]
+        faults += [f"{room}: uses {name} of {maker}: let the caller pass it in" for name in bad]
     return faults
 
 
@@ -189,7 +209,7 @@ def main(arguments: list[str]) -> int:
         return 1
     shim = ROOT / "src" / "shim"
     exports = exported_by_map((shim / "exports.map").read_text(encoding="utf-8"))
-    faults = check_rooms(libraries) + check_globals(libraries)
+    faults = check_rooms(libraries) + check_passed_in(libraries) + check_globals(libraries)
     imports = words_of(shim / "imports.txt")
     faults += check_product(product, exports, imports) + check_size(product)
     faults += check_table(exports, symbols(archive)[1])

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/call_site.h"
 #include "heap/heap.h"
-#include "predict/prediction_cache.h"
 
 namespace llamalloc {
 

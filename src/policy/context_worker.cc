@@ -8,33 +8,35 @@
 
 namespace llamalloc {
 
-bool ContextWorker::load(const char* path, const char* program, uint64_t build,
-                         MetadataArena& arena, char* error, size_t room) {
-  using Origin = ModelEvidence::Origin;
-  Evaluator* evaluator = Evaluator::load(path, arena, error, room);
-  if (evaluator == nullptr) return false;
-  error[0] = '\0';
-  const Origin origin = evaluator->evidence().origin(program, build);
-  if (origin == Origin::other_program) {
-    snprintf(error, room, "model %.200s: of %.100s, not of %.100s; train one for it", path,
-             evaluator->evidence().programs, program);
-    evaluator->close();
-    return false;
-  }
+bool ContextWorker::make_tables(MetadataArena& arena) {
   callers_ = arena.make_array<Caller>(kCallers);
   verdicts_ = arena.make_array<Verdict>(kVerdicts);
   names_ = static_cast<char(*)[kNameRoom]>(arena.allocate(kNamedFrames * kNameRoom));
-  if (callers_ == nullptr || verdicts_ == nullptr || names_ == nullptr || !queue_.open(arena) ||
-      !modules_.open(arena)) {
-    snprintf(error, room, "model %s: no memory for the tables of the worker", path);
+  return callers_ != nullptr && verdicts_ != nullptr && names_ != nullptr && queue_.open(arena) &&
+         code_->watch(arena);
+}
+
+bool ContextWorker::open(Evaluator& evaluator, LoadedCode& code, const Origin& origin,
+                         MetadataArena& arena, char* error, size_t room) {
+  using Match = ModelEvidence::Origin;
+  error[0] = '\0';
+  const Match match = evaluator.evidence().origin(origin.program, origin.build);
+  if (match == Match::other_program) {
+    snprintf(error, room, "model %.200s: of %.100s, not of %.100s; train one for it", origin.path,
+             evaluator.evidence().programs, origin.program);
     return false;
   }
-  evaluator_ = evaluator;
-  if (origin == Origin::other_build)
+  code_ = &code;
+  if (!make_tables(arena)) {
+    snprintf(error, room, "model %s: no memory for the tables of the worker", origin.path);
+    return false;
+  }
+  evaluator_ = &evaluator;
+  if (match == Match::other_build)
     snprintf(error, room,
              "model %.200s: of another build of %.100s; only what holds for function names and for "
              "the libraries of that build is used",
-             path, program);
+             origin.path, origin.program);
   return true;
 }
 
@@ -45,16 +47,15 @@ bool ContextWorker::share_exact(ContextResolver& resolver, MetadataArena& arena)
   return resolver.use(exact, arena);
 }
 
-int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& counters,
-                        PageSource& clock) {
+int ContextWorker::work(Placement& placement, Counters& counters, PageSource& clock) {
   forget_unloaded(placement, counters);
   return queue_.for_each_ready([&](Miss& miss) {
     const Nanos start = clock.now();
     StackTrace trace;
-    unwind_snapshot(miss.snapshot, &trace);
+    code_->unwind(miss.snapshot, &trace);
     if (trace.truncated) counters.add(Stat::stacks_truncated);
     find_wrappers(trace, placement.cache().sites);
-    const LifetimeClass lifetime = evaluate(trace, miss.size, symboliser);
+    const LifetimeClass lifetime = evaluate(trace, miss.size);
     placement.publish(miss.key, miss.site_key, lifetime, miss.recheck, marks_of(trace));
     counters.add(Stat::predict_evaluated);
     counters.add(Stat::predict_nanos, static_cast<uint64_t>((clock.now() - start).n));
@@ -63,12 +64,12 @@ int ContextWorker::work(Placement& placement, Symboliser& symboliser, Counters& 
 
 // The contexts that wait may be of a module that is gone: they are asked for again if not.
 void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
-  const uint8_t gone = modules_.look();
+  const uint8_t gone = code_->look_for_unloaded();
   if (gone == 0) return;
   queue_.for_each_ready([&](Miss& miss) {
     if (!miss.recheck) placement.abandon(miss.key);
   });
-  const auto is_gone = [this](uintptr_t address) { return !modules_.stayed(address); };
+  const auto is_gone = [this](uintptr_t address) { return !code_->stayed(address); };
   placement.cache().sites.forget_if(is_gone);
   if (resolver_ != nullptr) {
     resolver_->forget_if(is_gone);
@@ -79,7 +80,6 @@ void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
   for (Verdict* known = verdicts_; known != verdicts_ + kVerdicts; ++known)
     if (known->context != 0) *known = {};
   counters.add(Stat::predict_forgotten, placement.cache().forget_marked(gone));
-  unwind_cache_clear();
 }
 
 // A key may be made of as many return addresses as it can look past, and one more; where the trace
@@ -87,28 +87,26 @@ void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
 Placement::Marks ContextWorker::marks_of(const StackTrace& trace) const {
   Placement::Marks marks;
   for (int i = 0; i <= SiteTable::kDepth && i < trace.depth; ++i)
-    marks.context |= modules_.mark_of(trace.frames[i]);
-  if (trace.truncated && trace.depth <= SiteTable::kDepth) marks.context |= ModuleWatch::kUnknown;
-  if (trace.depth > 0) marks.site = modules_.mark_of(trace.frames[0]);
+    marks.context |= code_->mark_of(trace.frames[i]);
+  if (trace.truncated && trace.depth <= SiteTable::kDepth) marks.context |= kUnknownModule;
+  if (trace.depth > 0) marks.site = code_->mark_of(trace.frames[0]);
   return marks;
 }
 
-LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size,
-                                      Symboliser& symboliser) {
+LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size) {
   const uint64_t context = mix(trace.hash(), size_bucket(size)) | 1;
   Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
-  if (verdict.context != context) verdict = {context, ask_evidence(trace, size, symboliser)};
+  if (verdict.context != context) verdict = {context, ask_evidence(trace, size)};
   return verdict.lifetime;
 }
 
-LifetimeClass ContextWorker::ask_evidence(const StackTrace& trace, size_t size,
-                                          Symboliser& symboliser) {
+LifetimeClass ContextWorker::ask_evidence(const StackTrace& trace, size_t size) {
   const auto exact = evaluator_->evidence().find_exact(trace.codes, trace.depth, size);
   if (exact.kind != EvidenceKind::none) return exact.lifetime;
   const char* frames[kNamedFrames];
   int depth = 0;
   for (; depth < trace.depth && depth < kNamedFrames; ++depth) {
-    symboliser.frame_name(trace.frames[depth], names_[depth], kNameRoom);
+    code_->name_frame(trace.frames[depth], names_[depth], kNameRoom);
     frames[depth] = names_[depth];
   }
   return evaluator_->answer(frames, depth, size).lifetime;
@@ -125,7 +123,7 @@ void ContextWorker::find_wrappers(const StackTrace& trace, SiteTable& sites) {
       seen = {site, caller};
       return;
     }
-    const uint32_t bytes = seen.first_caller != caller ? unwind_frame_bytes(site) : 0;
+    const uint32_t bytes = seen.first_caller != caller ? code_->frame_bytes(site) : 0;
     if (bytes == 0 || bytes >= SiteTable::kMostBytes) return;
     sites.add(site, bytes);
   }

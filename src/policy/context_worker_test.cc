@@ -1,209 +1,157 @@
 // SPDX-License-Identifier: Apache-2.0
+// The context worker on stacks, names and modules from a table.
 #include "policy/context_worker.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "os/test_plugin.h"
+#include "base/code_key.h"
 #include "predict/frame_name_key.h"
 #include "predict/test_model.h"
 
 namespace llamalloc {
 namespace {
 
-// A wrapper with two callers, and a frame that can be larger or smaller in the same place.
-std::string wrapper_code(int bytes) {
-  std::string text("__attribute__((noinline)) void wrap(void (*f)(void)) {\n  volatile char room[");
-  text += std::to_string(bytes);
-  return text +=
-         "];\n  room[0] = 1; f(); room[1] = 1; }\n"
-         "void one(void (*f)(void)) { wrap(f); __asm__ volatile(\"\"); }\n"
-         "void two(void (*f)(void)) { volatile char deeper[64]; deeper[0] = 1; wrap(f);\n"
-         "  deeper[1] = 1; }\n";
-}
+// Frames are small numbers; those from 100 on lie in a module that can be unloaded, of mark 2.
+class TableCode final : public LoadedCode {
+ public:
+  bool watch(MetadataArena&) override { return true; }
+  uint8_t look_for_unloaded() override { return std::exchange(unloaded, uint8_t{0}); }
+  uint8_t mark_of(uintptr_t address) const override { return address >= 100 ? 2 : 0; }
+  bool stayed(uintptr_t address) const override { return address < 100; }
+  void unwind(const StackSnapshot& copy, StackTrace* out) override {
+    const std::vector<uintptr_t>& frames = stacks.at(copy.registers.pc);
+    out->depth = static_cast<uint16_t>(frames.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      out->frames[i] = frames[i];
+      out->codes[i] = frames[i] * 1000 + 1;
+    }
+  }
+  uint32_t frame_bytes(uintptr_t) override { return 64; }
+  void name_frame(uintptr_t address, char* out, size_t room) override {
+    ++names;
+    snprintf(out, room, "f%zu", static_cast<size_t>(address));
+  }
+
+  std::map<uintptr_t, std::vector<uintptr_t>> stacks;  // by the snapshot's pc
+  uint8_t unloaded = 0;
+  int names = 0;
+};
 
 class ContextWorkerTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const std::string path = folder_.compile("empty", "");
-    model_ = path + ".model";
-    std::ofstream(model_) << TestModel().bytes();
-    char error[512] = "";
-    ASSERT_TRUE(worker_.load(model_.c_str(), "test", 1, arena_, error, sizeof(error))) << error;
-    self_ = this;
-  }
+  ContextWorkerTest() : path_(testing::TempDir() + "worker." + std::to_string(getpid())) {}
+  ~ContextWorkerTest() override { unlink(path_.c_str()); }
 
-  // Does what an allocation of a first-seen context does; notes its return address and key.
-  [[gnu::noinline]] static void allocate() {
-    const CallSite site{reinterpret_cast<uintptr_t>(__builtin_return_address(0)),
-                        reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) + 16};
-    const auto choice = self_->placement_.choose(site, own_stack_down_to(site.stack_pointer), 3);
-    self_->site_ = site.return_address;
-    self_->key_ = choice.key;
-    if (!choice.miss) return;
-    Miss* miss = self_->now_->queue().reserve(false);
-    ASSERT_NE(miss, nullptr);
-    miss->key = choice.key;
-    miss->site_key = PredictionCache::site_key(site, 3);
+  bool open(ContextWorker* worker, const TestModel& model, const char* program = "test",
+            uint64_t build = 1) {
+    std::ofstream(path_) << model.bytes();
+    Evaluator* evaluator = Evaluator::load(path_.c_str(), arena_, error_, sizeof(error_));
+    return evaluator != nullptr && worker->open(*evaluator, code_, {path_.c_str(), program, build},
+                                                arena_, error_, sizeof(error_));
+  }
+  // Evaluates one context with this stack; its key is the last number and more.
+  uint64_t work(ContextWorker& worker, const std::vector<uintptr_t>& frames) {
+    const uintptr_t id = code_.stacks.size() + 1;
+    code_.stacks[id] = frames;
+    Miss* miss = worker.queue().reserve(false);
+    miss->key = PredictionCache::site_key({id, 0}, 3);
+    miss->site_key = 0;
     miss->size = 48;
     miss->recheck = false;
-    take_snapshot(site.return_address, miss->stack, Miss::kStackBytes, &miss->snapshot);
-    self_->now_->queue().submit(miss);
+    miss->snapshot.registers.pc = id;
+    const uint64_t key = miss->key;
+    cache_->begin(key, LifetimeClass::mixed);
+    worker.queue().submit(miss);
+    worker.work(placement_, counters_, system_pages);
+    return key;
   }
-  [[gnu::noinline]] static void call(void (*f)()) {
-    f();
-    asm volatile("");
-  }
-  // What a worker with this model says of a context: always the same one.
-  [[gnu::noinline]] LifetimeClass answer_of(const TestModel& model) {
-    std::ofstream(model_) << model.bytes();
+  LifetimeClass answer_of(const TestModel& model) {
     ContextWorker worker;
-    char error[512] = "";
-    EXPECT_TRUE(worker.load(model_.c_str(), "test", 1, arena_, error, sizeof(error))) << error;
-    cache_->clear();
-    now_ = &worker;
-    allocate();
-    work();
-    now_ = &worker_;
-    return cache_->find(key_).lifetime;
-  }
-  void work() { now_->work(placement_, symboliser_, counters_, system_pages); }
-  uint32_t frame_bytes() const { return cache_->sites.frame_bytes(site_); }
-
-  using Wrapper = void (*)(void (*)());
-  void teach(const LoadedPlugin& plugin) {
-    for (int i = 0; i < 3; ++i) {
-      plugin.find<Wrapper>("one")(allocate);
-      plugin.find<Wrapper>("two")(allocate);
-      work();
-    }
+    EXPECT_TRUE(open(&worker, model)) << error_;
+    return cache_->find(work(worker, {7, 8})).lifetime;
   }
 
-  static inline ContextWorkerTest* self_ = nullptr;
-  PluginFolder folder_;
-  std::string model_;
+  const std::string path_;
+  char error_[512] = "";
+  TableCode code_;
   MetadataArena arena_{system_pages};
   Counters counters_;
   std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
   Placement placement_{*cache_, counters_};
-  Symboliser symboliser_{arena_, system_pages};
-  ContextWorker worker_;
-  ContextWorker* now_ = &worker_;
-  uintptr_t site_ = 0;
-  uint64_t key_ = 0;
 };
 
-TEST_F(ContextWorkerTest, WhatAModuleTaughtGoesWithIt) {
-  const std::string large = folder_.compile("large", wrapper_code(16000));
-  call(allocate);
-  work();
-  const uint64_t own_key = key_;
-  auto plugin = std::make_unique<LoadedPlugin>(large);
-  teach(*plugin);
-  const uintptr_t site = site_;
-  const uint64_t key = key_;
-  ASSERT_GT(frame_bytes(), 16000u) << "the wrapper was not found out";
-  ASSERT_TRUE(cache_->find(key).found);
-  plugin.reset();
-  work();
-  EXPECT_EQ(cache_->sites.frame_bytes(site), 0u);
-  EXPECT_FALSE(cache_->find(key).found);
-  EXPECT_TRUE(cache_->find(own_key).found) << "the program taught that";
-  EXPECT_GT(counters_.get(Stat::predict_forgotten), 0u);
-}
-
-TEST_F(ContextWorkerTest, AnotherBuildInItsPlaceTeachesAnew) {
-  for (const char* flags : {"-Wl,--build-id=sha1", "-Wl,--build-id=none"}) {
-    const std::string large = folder_.compile("large", wrapper_code(16000), flags);
-    const std::string small = folder_.compile("small", wrapper_code(400), flags);
-    auto plugin = std::make_unique<LoadedPlugin>(large);
-    teach(*plugin);
-    const uintptr_t site = site_;
-    ASSERT_GT(frame_bytes(), 16000u);
-    plugin.reset();
-    plugin = std::make_unique<LoadedPlugin>(small);
-    work();
-    EXPECT_EQ(cache_->sites.frame_bytes(site), 0u);
-    teach(*plugin);
-    if (site_ != site) GTEST_SKIP() << "it lies elsewhere";
-    EXPECT_GT(frame_bytes(), 400u);
-    EXPECT_LT(frame_bytes(), 1000u);
-  }
-}
-
-TEST_F(ContextWorkerTest, AContextOfAGoneModuleIsNotEvaluated) {
-  const std::string path = folder_.compile("brief", wrapper_code(100));
-  auto plugin = std::make_unique<LoadedPlugin>(path);
-  plugin->find<Wrapper>("one")(allocate);
-  const uint64_t key = key_;
-  EXPECT_TRUE(cache_->find(key).pending);
-  plugin.reset();
-  work();
-  EXPECT_FALSE(cache_->find(key).found);
-  EXPECT_EQ(counters_.get(Stat::predict_evaluated), 0u);
-}
-
-TEST_F(ContextWorkerTest, TheProgramsOwnStaysWhileModulesComeAndGo) {
-  call(allocate);
-  work();
-  const uint64_t own_key = key_;
-  const std::string path = folder_.compile("passing", wrapper_code(100));
-  for (int i = 0; i < 50; ++i) {
-    auto plugin = std::make_unique<LoadedPlugin>(path);
-    plugin->find<Wrapper>("one")(allocate);
-    work();
-    plugin.reset();
-    work();
-    ASSERT_TRUE(cache_->find(own_key).found);
-  }
-  EXPECT_EQ(counters_.get(Stat::predict_evaluated), 51u);
-}
-
-// Of the frames of this test: the exact table by their codes, the name table by the function.
 TEST_F(ContextWorkerTest, AsksTheTablesBeforeTheNetwork) {
   const LifetimeClass by_network = answer_of(TestModel());
   using enum LifetimeClass;
   const LifetimeClass other = by_network == le_10s ? never : le_10s;
+  const std::string answer(1, static_cast<char>(other));
   TestModel model;
-  model.set_table("exact", {ContextPath(code_of(site_), 48).key()},
-                  std::string(1, static_cast<char>(other)));
+  model.set_table("exact", {ContextPath(7001, 48).key()}, answer);
+  code_.names = 0;
   EXPECT_EQ(answer_of(model), other);
+  EXPECT_EQ(code_.names, 0) << "the exact table needs none";
 
-  Symboliser symboliser(arena_, system_pages);
-  char name[512];
-  symboliser.frame_name(site_, name, sizeof(name));
   TestModel named;
-  named.set_table("name", {ContextPath(frame_name_key(name), 48).key()},
-                  std::string(2, static_cast<char>(other)));
+  const std::vector<uint64_t> keys{ContextPath(frame_name_key("f7"), 48).key()};
+  named.set_table("name", keys, answer + answer);
   EXPECT_EQ(answer_of(named), other);
-  named.set_table("name", {ContextPath(frame_name_key(name), 48).key()},
-                  std::string("\x7f") + static_cast<char>(other));
+  named.set_table("name", keys, std::string("\x7f") + answer);
   named.set_floats("network_trust", {0.5, 0.5, 0.5, 0.5});
   EXPECT_EQ(answer_of(named), other);  // the site prior is trusted more
   named.set_floats("prior_trust", {0.4f, 0.4f, 0.4f, 0.4f});
   EXPECT_EQ(answer_of(named), by_network);
   named.set_floats("network_trust", {0.4f, 0.4f, 0.4f, 0.4f});
-  EXPECT_EQ(answer_of(named), LifetimeClass::mixed);  // nobody is trusted
+  EXPECT_EQ(answer_of(named), mixed);  // nobody is trusted
+}
+
+TEST_F(ContextWorkerTest, TwoCallersMakeAWrapper) {
+  ContextWorker worker;
+  ASSERT_TRUE(open(&worker, TestModel())) << error_;
+  work(worker, {7, 8, 9});
+  work(worker, {7, 8, 9});
+  EXPECT_EQ(cache_->sites.frame_bytes(7), 0u);
+  work(worker, {7, 18, 9});
+  EXPECT_EQ(cache_->sites.frame_bytes(7), 64u);
+}
+
+TEST_F(ContextWorkerTest, WhatAModuleTaughtGoesWithIt) {
+  ContextWorker worker;
+  ASSERT_TRUE(open(&worker, TestModel())) << error_;
+  const uint64_t own = work(worker, {7, 8});
+  const uint64_t gone = work(worker, {101, 8});
+  work(worker, {101, 9});
+  ASSERT_TRUE(cache_->find(gone).found);
+  ASSERT_EQ(cache_->sites.frame_bytes(101), 64u);
+  code_.unloaded = 2 | kUnknownModule;
+  worker.work(placement_, counters_, system_pages);
+  EXPECT_FALSE(cache_->find(gone).found);
+  EXPECT_EQ(cache_->sites.frame_bytes(101), 0u);
+  EXPECT_TRUE(cache_->find(own).found);
 }
 
 TEST_F(ContextWorkerTest, RefusesTheModelOfAnotherProgram) {
   TestModel model;
   model.metadata["programs"] = std::string("mariadbd");
   model.set_words("builds", {7});
-  std::ofstream(model_) << model.bytes();
   ContextWorker worker;
-  char error[512] = "";
-  EXPECT_FALSE(worker.load(model_.c_str(), "redis-server", 5, arena_, error, sizeof(error)));
+  EXPECT_FALSE(open(&worker, model, "redis-server", 5));
   EXPECT_FALSE(worker.loaded());
   const std::string cause = ": of mariadbd, not of redis-server; train one for it";
-  EXPECT_EQ(error, "model " + model_ + cause);
-  EXPECT_TRUE(worker.load(model_.c_str(), "redis-server", 7, arena_, error, sizeof(error)));
-  EXPECT_STREQ(error, "");
+  EXPECT_EQ(error_, "model " + path_ + cause);
+  EXPECT_TRUE(open(&worker, model, "redis-server", 7));
+  EXPECT_STREQ(error_, "");
   ContextWorker another;
-  EXPECT_TRUE(another.load(model_.c_str(), "mariadbd", 8, arena_, error, sizeof(error)));
-  EXPECT_NE(std::string(error).find("of another build of mariadbd"), std::string::npos) << error;
+  EXPECT_TRUE(open(&another, model, "mariadbd", 8));
+  EXPECT_NE(std::string(error_).find("of another build of mariadbd"), std::string::npos) << error_;
 }
 
 }  // namespace

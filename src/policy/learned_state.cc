@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading. Everything in the file is hostile until parse_learned_state has seen all of it.
+// Reading. All bytes are hostile until parse_learned_state has seen all of them.
 #include "policy/learned_state.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/crc32.h"
-#include "os/file_image.h"
 #include "policy/learned_layout.h"
 
 namespace llamalloc {
@@ -19,16 +18,6 @@ ReadStatus damaged(ErrorText& error, const char* what) {
   return ReadStatus::damaged;
 }
 
-ReadStatus no_state(ErrorText& error, const char* what) {
-  error.fail("%s; it is left alone: name another file, or a folder", what);
-  return ReadStatus::unreadable;
-}
-
-ReadStatus unreadable(ErrorText& error, const char* what) {
-  error.fail("cannot be read: %s; correct that, or name another file", what);
-  return ReadStatus::unreadable;
-}
-
 // A crash of the system may leave zeroes where the file was, or nothing.
 bool is_unwritten(const char* data, size_t size) {
   return std::all_of(data, data + size, [](char byte) { return byte == 0; });
@@ -39,7 +28,7 @@ ReadStatus check_start(const char* data, size_t size, LearnedStart* start, Learn
   constexpr size_t kMagic = sizeof(kLearnedMagic);
   if (is_unwritten(data, std::min(size, kLearnedHeaderBytes))) return damaged(error, "empty");
   if (memcmp(data, kLearnedMagic, std::min(size, kMagic)) != 0)
-    return no_state(error, "not a state file");
+    return no_learned_state(error, "not a state file");
   if (size < kLearnedHeaderBytes) return damaged(error, "truncated");
   LittleEndianIn in(data);
   lay_out_header(in, *start, *header);
@@ -49,14 +38,10 @@ ReadStatus check_start(const char* data, size_t size, LearnedStart* start, Learn
   return ReadStatus::other_version;
 }
 
-size_t bytes_of(size_t nodes) {
-  return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + kLearnedTailBytes;
-}
-
 ReadStatus check_whole(const char* data, size_t size, uint32_t nodes, ErrorText& error) {
   if (nodes > kMaxLearnedNodes) return damaged(error, "too many nodes");
-  if (size != bytes_of(nodes)) {
-    error.fail("header says %zu bytes, file has %zu; %s", bytes_of(nodes), size, kReplaced);
+  if (size != learned_bytes(nodes)) {
+    error.fail("header says %zu bytes, file has %zu; %s", learned_bytes(nodes), size, kReplaced);
     return ReadStatus::damaged;
   }
   uint32_t written;
@@ -97,6 +82,16 @@ bool read_nodes(const char* data, size_t count, NodeArray* nodes) {
 
 }  // namespace
 
+ReadStatus no_learned_state(ErrorText& error, const char* why) {
+  error.fail("%s; it is left alone: name another file, or a folder", why);
+  return ReadStatus::unreadable;
+}
+
+ReadStatus cannot_be_read(ErrorText& error, const char* why) {
+  error.fail("cannot be read: %s; correct that, or name another file", why);
+  return ReadStatus::unreadable;
+}
+
 ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgram& program,
                                PageSource& scratch, LearnedState* out, ErrorText& error) {
   LearnedStart start;
@@ -108,7 +103,7 @@ ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgr
   const bool any = program.name[0] == 0;
   if (!any) status = check_program(header, program, error);
   if (status != ReadStatus::ok) return status;
-  if (!out->nodes.make_room(start.nodes, scratch)) return unreadable(error, "out of memory");
+  if (!out->nodes.make_room(start.nodes, scratch)) return cannot_be_read(error, "out of memory");
   if (!read_nodes(data + kLearnedHeaderBytes, start.nodes, &out->nodes)) {
     out->nodes.give_back();
     return damaged(error, "its nodes are not sane");
@@ -118,33 +113,6 @@ ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgr
   error.fail("of another build of %s; what both share is used, the rest is learned again",
              header.name);
   return ReadStatus::other_build;
-}
-
-ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
-                              LearnedState* out, char* message, size_t room) {
-  using Fault = FileImage::Fault;
-  ErrorText error(message, room);
-  FileImage image;
-  const Fault fault = image.open(path, kMaxLearnedBytes);
-  if (fault == Fault::system && image.is_absent()) return ReadStatus::absent;
-  error.prefix("state %s: ", path);
-  switch (fault) {
-    case Fault::none:
-      break;
-    case Fault::system:
-      return unreadable(error, image.reason());
-    case Fault::not_regular:
-      return no_state(error, "not a regular file");
-    case Fault::too_large:
-      return no_state(error, "not a state file, since larger than 1 MiB");
-    case Fault::out_of_memory:
-      return unreadable(error, "out of memory");
-  }
-  const ReadStatus status =
-      parse_learned_state(image.data(), image.size(), program, scratch, out, error);
-  image.close();
-  if (status == ReadStatus::ok && room > 0) message[0] = 0;
-  return status;
 }
 
 }  // namespace llamalloc

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state file of contracts/learned_state.md: what a program has learned, kept between runs.
+// The bytes of the state file of contracts/learned_state.md: what a program has learned, kept
+// between runs. They are read and written in memory; state_file/state_file.h has the file.
 //
-//   with_state_lock(path,   read --> merge_nodes(file, written last, own now) --> write  )
-//                             \-- hostile: checked whole before it is believed    \-- whole or not
-//
-// All of it is for a thread that may wait for a disk, in memory that is given back. Whoever calls
-// holds a lock that fork waits for.
+//   bytes --parse--> state --merge_nodes(file, written last, own now)--> state --encode--> bytes
+//            \-- hostile: checked whole before it is believed
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "os/file_lock.h"
 #include "os/pages.h"
 #include "policy/gate.h"
 #include "policy/learned_nodes.h"
@@ -27,6 +24,9 @@ inline constexpr size_t kMaxLearnedBytes = size_t{1} << 20;
 inline constexpr size_t kMaxLearnedNodes =
     (kMaxLearnedBytes - kLearnedHeaderBytes - kLearnedTailBytes) / kLearnedNodeBytes;
 static_assert(kMaxLearnedNodes == 26211);
+constexpr size_t learned_bytes(size_t nodes) {
+  return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + kLearnedTailBytes;
+}
 inline constexpr size_t kLearnedNameBytes = 32;  // with the 0 behind it
 
 // Whose file it is. An empty name: whosever it is.
@@ -43,6 +43,9 @@ struct LearnedHeader {
 };
 // As a program's first file has it.
 LearnedHeader header_for(const LearnedProgram& program);
+// A program's name as part of a file name and of a line: printable, without slash or space, cut to
+// room bytes with the 0. Its length.
+size_t copy_program_name(const char* from, char* to, size_t room);
 
 struct LearnedState {
   LearnedHeader header;
@@ -67,34 +70,16 @@ constexpr bool may_replace(ReadStatus status) {
   return is_usable(status) || status == ReadStatus::absent || status == ReadStatus::damaged;
 }
 
-// `error`: empty if absent or ok, else one line that names file, cause and cure. Unless the status
-// is usable, *out is as it was made; its nodes must hold none before.
-ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
-                              LearnedState* out, char* error, size_t room);
-// The same of bytes in memory.
+// `error`: empty if ok, else one line with cause and cure. Unless the status is usable, *out is as
+// it was made; its nodes must hold none before.
 ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgram& program,
                                PageSource& scratch, LearnedState* out, ErrorText& error);
+// Of what cannot be parsed because it cannot be read, or is no state file; always `unreadable`.
+ReadStatus cannot_be_read(ErrorText& error, const char* why);
+ReadStatus no_learned_state(ErrorText& error, const char* why);
 
-// Sorted nodes, at most kMaxLearnedNodes; those without samples are left out. For the user only
-// (0600). False: `error` is one line, the old file is as it was, and nothing else is left behind.
-bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
-                         PageSource& scratch, char* error, size_t room);
-
-// VALUE, or VALUE/NAME.learned where VALUE is a folder or ends in a slash. False: too long.
-bool learned_path(const char* value, const char* name, char* out, size_t room);
-
-// Fault::busy: another process has the lock. A lock that cannot be made keeps nobody out: the write
-// then says what is wrong with the place.
-FileLock::Fault lock_learned_state(const char* path, FileLock* lock);
-
-// Calls f() with the lock of all who share the file; false, at once, if another process has it.
-template <typename F>
-bool with_state_lock(const char* path, F&& f) {
-  FileLock lock;
-  if (lock_learned_state(path, &lock) == FileLock::Fault::busy) return false;
-  f();
-  lock.close();
-  return true;
-}
+// Nodes without samples are left out. `to` has encoded_bytes(nodes) of room.
+size_t encoded_bytes(LearnedNodes nodes);
+void encode_learned_state(const LearnedHeader& header, LearnedNodes nodes, uint8_t* to);
 
 }  // namespace llamalloc

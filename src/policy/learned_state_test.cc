@@ -197,6 +197,22 @@ TEST_F(LearnedStateTest, SurvivesRandomDamageUnderARightChecksum) {
   EXPECT_LT(usable, 19'000);
 }
 
+TEST_F(LearnedStateTest, EncodesTheGoldenFile) {
+  auto nodes = golden_nodes();
+  std::string bytes(encoded_bytes(nodes), '\0');
+  encode_learned_state(golden_header(), nodes, reinterpret_cast<uint8_t*>(bytes.data()));
+  EXPECT_EQ(bytes, golden_);
+}
+
+TEST_F(LearnedStateTest, EncodesNoNodesWithoutSamples) {
+  auto nodes = golden_nodes();
+  nodes[1].evidence = {};
+  std::string bytes(encoded_bytes(nodes), '\0');
+  encode_learned_state(golden_header(), nodes, reinterpret_cast<uint8_t*>(bytes.data()));
+  ASSERT_EQ(parse(bytes), ReadStatus::ok) << message_;
+  EXPECT_EQ(state_.nodes.size(), 2u);
+}
+
 TEST_F(LearnedStateTest, WithoutMemoryItIsNotUsed) {
   pages_.calls_left = 0;
   EXPECT_EQ(parse(golden_), ReadStatus::unreadable);

@@ -12,10 +12,10 @@
 // A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 #pragma once
 
+#include "base/call_site.h"
 #include "base/counters.h"
 #include "heap/bin_number.h"
 #include "heap/magazines.h"
-#include "os/module_watch.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
@@ -72,7 +72,7 @@ class Placement {
     return choice;
   }
 
-  // The modules of the return addresses in the keys (os/module_watch.h).
+  // The modules of the return addresses in the keys (policy/loaded_code.h).
   struct Marks {
     uint8_t context = 0;
     uint8_t site = 0;
@@ -90,7 +90,7 @@ class Placement {
   }
   // Its modules are not known, so that it goes with any that is unloaded.
   void settle(uint64_t key, LifetimeClass lifetime) {
-    cache_.publish(key, lifetime, ModuleWatch::kUnknown);
+    cache_.publish(key, lifetime, kUnknownModule);
   }
   // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/call_site.h"
 #include "base/hash.h"
 #include "base/lifetime_class.h"
 #include "base/units.h"
@@ -29,11 +30,8 @@
 
 namespace llamalloc {
 
-// Where an allocation was asked for: the address it returns to, and the stack pointer after that.
-struct CallSite {
-  uintptr_t return_address;
-  uintptr_t stack_pointer;
-};
+// The mark of a key with return addresses in no known module. It goes with any that is unloaded.
+inline constexpr uint8_t kUnknownModule = 1;
 
 class SiteTable {
  public:

@@ -32,9 +32,8 @@ bool has_standing_work() {
 }
 
 void do_own_work(Nanos now) REQUIRES(background.work_lock) {
-  if (background.contexts.loaded() && background.ensure_symboliser())
-    background.contexts.work(process.placement, *background.symboliser, process.counters,
-                             process.system);
+  if (background.contexts.loaded() && background.code.name_by(background.ensure_symboliser()))
+    background.contexts.work(process.placement, process.counters, process.system);
   learn_if_due(now);
   name_sampled_frames();
   write_profile_if_due(now);

@@ -6,6 +6,7 @@
 #include "os/waiter.h"
 #include "policy/context_worker.h"
 #include "runtime/process.h"
+#include "runtime/process_code.h"
 
 namespace llamalloc {
 
@@ -15,6 +16,7 @@ struct Background {
   bool failed = false;
   Nanos last_rest GUARDED_BY(work_lock){};
   ContextWorker contexts;  // under work_lock, except loaded() and its queue
+  ProcessCode code;        // under work_lock, for contexts
   Symboliser* symboliser GUARDED_BY(work_lock) = nullptr;  // made when first needed
 
   Symboliser* ensure_symboliser() REQUIRES(work_lock) {

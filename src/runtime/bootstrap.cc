@@ -24,18 +24,27 @@ namespace llamalloc {
 
 namespace {
 
+// The worker evaluates contexts with the model from then on. False: `error` says why.
+bool use_model(const char* path, char* error, size_t room) {
+  Evaluator* model = Evaluator::load(path, process.arena, error, room);
+  if (model == nullptr) return false;
+  char program[256];
+  program_name(program, sizeof(program));
+  const ContextWorker::Origin origin{path, program, build_of_code(program_entry())};
+  if (background.contexts.open(*model, background.code, origin, process.arena, error, room))
+    return background.contexts.share_exact(process.known_contexts, process.arena);
+  model->close();
+  return false;
+}
+
 // Without a usable model everything works as before, in one page group.
 bool load_model() {
   if (process.options.model.text[0] == 0) return false;
   static constinit char error[768] = "refused: ";
   constexpr size_t kPrefix = 9;
-  char program[256];
   static constinit char path[kOptionText + 512] = "";
-  program_name(program, sizeof(program));
   path_of_option(process.options.model.text, path, sizeof(path));
-  if (background.contexts.load(path, program, build_of_code(program_entry()), process.arena,
-                               error + kPrefix, sizeof(error) - kPrefix) &&
-      background.contexts.share_exact(process.known_contexts, process.arena)) {
+  if (use_model(path, error + kPrefix, sizeof(error) - kPrefix)) {
     process.model_state = "loaded";
     if (error[kPrefix] != '\0') print_line("%s", error + kPrefix);
     return true;

@@ -15,6 +15,7 @@
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
+#include "state_file/state_file.h"
 
 namespace llamalloc {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "predict/prediction_cache.h"
+#include "base/call_site.h"
 
 #define LLAMALLOC_EXPORT __attribute__((visibility("default"), used))
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_learning.h"
 
+#include "state_file/state_file.h"
+
 namespace llamalloc::sim {
 
 bool SimLearning::open(const std::string& state, std::string* error) {

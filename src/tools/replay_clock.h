@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pace of a replay, and a record of the pace that it kept: when each 4096th of the trace really
-// happened. A simulation that is given this record runs on the same clock (sim/clock.h).
+// happened. A simulation that is given this record runs on the same clock (sim/pace.h).
 #pragma once
 
 #include <time.h>

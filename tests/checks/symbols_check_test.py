@@ -70,6 +70,44 @@ def test_strict_rooms_reach_libc_only_for_plain_things(tmp_path):
     assert faults == ["heap: calls close: not plain; ask the os room for it"]
 
 
+@pytest.mark.parametrize(
+    ("call", "name"), [('open("x", 0)', "open"), ("mmap(0, 1, 0, 0, 0, 0) != nullptr", "mmap")]
+)
+def test_policy_makes_no_system_call(tmp_path, call, name):
+    text = f"#include <fcntl.h>\n#include <sys/mman.h>\nint f() {{ return {call}; }}"
+    faults = check_symbols.check_rooms({"policy": compile_cpp(tmp_path, text)})
+    assert faults == [f"policy: calls {name}: not plain; ask the os room for it"]
+
+
+def test_policy_reaches_no_system_call_through_os(tmp_path):
+    os_text = """namespace llamalloc {
+    struct MetadataArena { void* allocate(int); };
+    void* MetadataArena::allocate(int) { return this; }
+    struct FileSink { bool commit(); };
+    bool FileSink::commit() { return true; }
+    }"""
+    declared = """namespace llamalloc {
+    struct MetadataArena { void* allocate(int); };
+    struct FileSink { bool commit(); };
+    struct Evaluator { void answer(); void load(); };
+    %s
+    }"""
+    model = declared % "void Evaluator::answer() {} void Evaluator::load() {}"
+    good = "void* f(MetadataArena& a, Evaluator& e) { return e.answer(), a.allocate(8); }"
+    bad = "bool f(FileSink& s, Evaluator& e) { return e.load(), s.commit(); }"
+    libraries = {}
+    for room, text in (("os", os_text), ("predict", model)):
+        (tmp_path / room).mkdir()
+        libraries[room] = compile_cpp(tmp_path / room, text)
+    libraries["policy"] = compile_cpp(tmp_path, declared % good)
+    assert check_symbols.check_passed_in(libraries) == []
+    libraries["policy"] = compile_cpp(tmp_path, declared % bad)
+    assert check_symbols.check_passed_in(libraries) == [
+        "policy: uses llamalloc::FileSink::commit() of os: let the caller pass it in",
+        "policy: uses llamalloc::Evaluator::load() of predict: let the caller pass it in",
+    ]
+
+
 def test_rooms_between_os_and_runtime_have_no_globals(tmp_path):
     names = 'namespace { const char* kNames[] = {"a"}; int state; }\n'
     text = names + "int f(int i) { return kNames[i] ? ++state : 0; }"

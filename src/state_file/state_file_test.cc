@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "os/fake/fake_pages.h"
-#include "policy/learned_state.h"
 #include "policy/test_learned.h"
+#include "state_file/state_file.h"
 
 namespace llamalloc {
 namespace {

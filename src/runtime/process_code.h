@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code of this process, for the context worker (policy/loaded_code.h). Under the worker's lock:
+// it takes the loader's lock and reads ELF files.
+#pragma once
+
+#include "os/module_watch.h"
+#include "os/symbols.h"
+#include "policy/loaded_code.h"
+
+namespace llamalloc {
+
+class ProcessCode final : public LoadedCode {
+ public:
+  // Names come from there; before the first name is asked for. False: null.
+  bool name_by(Symboliser* symboliser) {
+    symboliser_ = symboliser;
+    return symboliser != nullptr;
+  }
+
+  bool watch(MetadataArena& arena) override { return modules_.open(arena); }
+  uint8_t look_for_unloaded() override;
+  uint8_t mark_of(uintptr_t return_address) const override;
+  bool stayed(uintptr_t return_address) const override;
+  void unwind(const StackSnapshot& copy, StackTrace* out) override;
+  uint32_t frame_bytes(uintptr_t return_address) override;
+  void name_frame(uintptr_t return_address, char* out, size_t room) override;
+
+ private:
+  ModuleWatch modules_;
+  Symboliser* symboliser_ = nullptr;
+};
+
+}  // namespace llamalloc

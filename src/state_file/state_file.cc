@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "state_file/state_file.h"
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "os/byte_sink.h"
+#include "os/file_image.h"
+#include "os/path.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr size_t kMostPath = 4096;
+constexpr size_t kMostName = 200;  // with what is added, a file name of at most 255 bytes
+
+ReadStatus refuse(FileImage::Fault fault, const FileImage& image, ErrorText& error) {
+  using Fault = FileImage::Fault;
+  switch (fault) {
+    case Fault::not_regular:
+      return no_learned_state(error, "not a regular file");
+    case Fault::too_large:
+      return no_learned_state(error, "not a state file, since larger than 1 MiB");
+    case Fault::out_of_memory:
+      return cannot_be_read(error, "out of memory");
+    default:
+      return cannot_be_read(error, image.reason());
+  }
+}
+
+bool write_whole(FileSink& file, const char* path, const uint8_t* data, size_t bytes) {
+  return file.open(path, 0600) && file.write(data, bytes) && file.commit();
+}
+
+}  // namespace
+
+ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
+                              LearnedState* out, char* message, size_t room) {
+  using Fault = FileImage::Fault;
+  ErrorText error(message, room);
+  FileImage image;
+  const Fault fault = image.open(path, kMaxLearnedBytes);
+  if (fault == Fault::system && image.is_absent()) return ReadStatus::absent;
+  error.prefix("state %s: ", path);
+  if (fault != Fault::none) return refuse(fault, image, error);
+  const ReadStatus status =
+      parse_learned_state(image.data(), image.size(), program, scratch, out, error);
+  image.close();
+  if (status == ReadStatus::ok && room > 0) message[0] = 0;
+  return status;
+}
+
+bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
+                         PageSource& scratch, char* message, size_t room) {
+  ErrorText error(message, room);
+  error.prefix("state %s: cannot be written: ", path);
+  if (nodes.size() > kMaxLearnedNodes || !is_sorted(nodes))
+    return error.fail("nodes out of order or too many; the old file stays");
+  constexpr size_t kFile = align_up(sizeof(FileSink), kSmallPage);
+  const size_t bytes = encoded_bytes(nodes);
+  const size_t all = kFile + align_up(bytes, kSmallPage);
+  auto* memory = static_cast<uint8_t*>(scratch.map(all, kSmallPage));
+  if (memory == nullptr) return error.fail("out of memory; the old file stays");
+  auto* file = new (memory) FileSink;
+  encode_learned_state(header, nodes, memory + kFile);
+  const bool written = write_whole(*file, path, memory + kFile, bytes);
+  if (!written)
+    error.fail("%s; the old file stays: correct that, or name another place", file->reason());
+  scratch.unmap(memory, all);
+  if (written && room > 0) message[0] = 0;
+  return written;
+}
+
+bool learned_path(const char* value, const char* name, char* out, size_t room) {
+  char file[kMostName];
+  const size_t length = strlen(value);
+  const bool slash = length > 0 && value[length - 1] == '/';
+  int n;
+  if (!slash && !is_folder(value)) {
+    n = snprintf(out, room, "%s", value);
+  } else {
+    if (copy_program_name(name, file, sizeof(file)) == 0) strcpy(file, "program");
+    n = snprintf(out, room, "%s%s%s.learned", value, slash ? "" : "/", file);
+  }
+  return n >= 0 && static_cast<size_t>(n) < room;
+}
+
+FileLock::Fault lock_learned_state(const char* path, FileLock* lock) {
+  char name[kMostPath];
+  const int n = snprintf(name, sizeof(name), "%s.lock", path);
+  if (n < 0 || static_cast<size_t>(n) >= sizeof(name)) return FileLock::Fault::system;
+  return lock->open(name);
+}
+
+}  // namespace llamalloc

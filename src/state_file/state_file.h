@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state file on a disk. policy/learned_state.h has its bytes.
+//
+//   with_state_lock(path,   read --> merge_nodes(file, written last, own now) --> write  )
+//                                                                   whole or not --/
+//
+// All of it is for a thread that may wait for a disk, in memory that is given back. Whoever calls
+// holds a lock that fork waits for.
+#pragma once
+
+#include "os/file_lock.h"
+#include "policy/learned_state.h"
+
+namespace llamalloc {
+
+// `error`: empty if absent or ok, else one line that names file, cause and cure. Unless the status
+// is usable, *out is as it was made; its nodes must hold none before.
+ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
+                              LearnedState* out, char* error, size_t room);
+
+// Sorted nodes, at most kMaxLearnedNodes; those without samples are left out. For the user only
+// (0600). False: `error` is one line, the old file is as it was, and nothing else is left behind.
+bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
+                         PageSource& scratch, char* error, size_t room);
+
+// VALUE, or VALUE/NAME.learned where VALUE is a folder or ends in a slash. False: too long.
+bool learned_path(const char* value, const char* name, char* out, size_t room);
+
+// Fault::busy: another process has the lock. A lock that cannot be made keeps nobody out: the write
+// then says what is wrong with the place.
+FileLock::Fault lock_learned_state(const char* path, FileLock* lock);
+
+// Calls f() with the lock of all who share the file; false, at once, if another process has it.
+template <typename F>
+bool with_state_lock(const char* path, F&& f) {
+  FileLock lock;
+  if (lock_learned_state(path, &lock) == FileLock::Fault::busy) return false;
+  f();
+  lock.close();
+  return true;
+}
+
+}  // namespace llamalloc
