@@ -14,10 +14,13 @@ extern "C" {
 /* "MAJOR.MINOR.PATCH" */
 const char* llamalloc_version(void);
 
-/* Reads the statistic (docs/statistics.md) or option (docs/options.md) called `name`. The value is
- * a uint64_t (flags are 0 or 1, times are in nanoseconds). Options of kind text, reaction or
- * segregation, and "version", "model_state" and "tag" (of the calling thread), are 0-terminated
- * texts.
+/* The documents named below are in the source tree. The tables that they are made from are
+ * contracts/NAME.def there, and share/llamalloc/contracts/NAME.def in an installed tree. */
+
+/* Reads what is called `name`: a statistic (docs/statistics.md), an option (docs/options.md), or
+ * one of the values that docs/commands.md lists at `get`. The value of a statistic, of an option
+ * that is a number, a time or a flag, and of "window" is a uint64_t; flags are 0 or 1, times are in
+ * nanoseconds. All others are 0-terminated texts.
  * *bytes holds the room at `out`; afterwards it holds the size of the value, with the 0 of a text.
  * ENOENT: unknown name. ERANGE: too little room; nothing is written, *bytes is the size needed.
  *
@@ -26,17 +29,15 @@ const char* llamalloc_version(void);
  *   if (llamalloc_get("allocated", &allocated, &bytes) == 0) ... */
 int llamalloc_get(const char* name, void* out, size_t* bytes);
 
-/* Changes an option at run time: "sample_interval", "release_delay", "retain" or "on_misuse", with
- * a value like "64KiB", "250ms" or "report". ENOENT: the name is unknown, or the option cannot
- * change at run time. EINVAL: invalid value. */
+/* Changes an option at run time, with a value like "64KiB", "250ms" or "report". docs/options.md
+ * marks these options `live`. ENOENT: the name is unknown, or the option cannot change at run time.
+ * EINVAL: invalid value. */
 int llamalloc_set(const char* name, const char* value);
 
-/* Runs a command now. ENOENT: unknown command. EINVAL: wrong argument. EIO: a file could not be
- * written (stderr says why).
- *   "release"   argument NULL: all empty memory is returned to the system
- *   "sampling"  "on" or "off"
- *   "profile"   path of the lifetime profile to write
- *   "stats"     path of the statistics to write, as JSON */
+/* Runs a command now, such as llamalloc_act("release", NULL) or llamalloc_act("profile", PATH).
+ * docs/commands.md lists the commands; those with an ARGUMENT IN C can be run so. ENOENT: unknown
+ * command. EINVAL: wrong argument. EIO: a file could not be written (stderr says why), or no window
+ * is open. */
 int llamalloc_act(const char* act, const char* argument);
 
 /* Writes the statistics (contracts/control_protocol.md) to `buffer`, 0-terminated and cut to `room`

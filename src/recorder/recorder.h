@@ -4,6 +4,14 @@
 //   malloc  the memory came  -> record_allocate     stamped after, so that whoever gets memory is
 //   free    record_free -> the memory goes back     always stamped later than who gave it up
 //
+//   hook -> call stack (os/unwind.h) -> its number (trace_tables)
+//        -> event in the thread's chunk (thread_log)
+//        -> trace_output, when the chunk is full or the thread ends
+//   naming thread: function names and modules of new stacks -> trace_output
+//
+// New stacks are written before the chunk whose events refer to them. A lock is taken only for a
+// new stack or a full chunk. If the process is killed, each thread loses at most its last 64 KiB.
+//
 // Off unless LLAMALLOC_TRACE names a file when the library starts. What is asked before that is
 // kept in the first buffer of each thread. Every hook keeps errno, takes no lock that a program
 // could see, and never calls malloc; a full disk ends the recording with one line.

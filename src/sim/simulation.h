@@ -2,6 +2,10 @@
 // The second pass over a trace: a policy places every object by its predicted class, and the memory
 // cost is sampled.
 //
+//   1st pass: events -> survey (lifetimes, contexts, live bytes) -> predictor: a class for each
+//             placement
+//   2nd pass: events + classes -> simulation -> policy -> addresses -> page ledger -> samples
+//
 // Moments: `samples` of them evenly over the trace, the peak, every drop, the end. At moments that
 // are not samples, a walk over the live objects finds what outlivers pin and makes a map of pages
 // and blocks. An outliver is an object older than the bound of its predicted class. If all objects

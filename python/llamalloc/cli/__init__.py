@@ -29,8 +29,9 @@ _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
 
 app = typer.Typer(
-    help="A malloc that learns how long objects live. Record a run, train a model, run with it.",
-    epilog="Start with: llamalloc doctor ./server",
+    help="A malloc that learns how long objects live. Let it learn while the program runs: "
+    "run --learn. Or record a run, train a model, and run with it.",
+    epilog="Start with: llamalloc doctor ./server, then llamalloc run --learn FOLDER -- ./server",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

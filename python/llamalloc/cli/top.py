@@ -28,8 +28,8 @@ def top(
     """Watch a process under llamalloc: memory, huge pages, rates, page groups, call sites.
 
     By PID this works for every process under llamalloc, whatever its options are: its counters are
-    read from outside, as a debugger would, and the process is not disturbed. It takes the same user
-    or root. With the option `http` of the library, call sites are shown, too. Ctrl-C ends it.
+    read from outside, as a debugger would, and the process is not disturbed. You must be the same
+    user or root. With the option `http` of the library, call sites are shown, too. Ctrl-C ends it.
 
     Examples:
 

@@ -61,16 +61,17 @@ def train(
     only. Accuracy is measured on data that the model has not learned yet: on the --holdout profiles
     if there are any, else on the last profile, else on a fifth of the contexts.
 
-    The first table compares the network with two lookup tables. The second one shows what the
-    library would use: the *exact* table by build and offset, the *name* table, and where they do
-    not know the *site prior* or the *network*. The verdict follows from it. It needs a second run.
-    For comparison the report also shows two lookup tables: *exact* by context, *site* by call site.
-    Training takes about a minute.
-
-    The table shows the share of correct predictions: *weighted* over allocations, *contexts* over
+    The first table compares the network with two lookup tables: *exact* by context, *site* by call
+    site. It shows the share of correct predictions: *weighted* over allocations, *contexts* over
     contexts. *within one* also accepts a class next to the right one. *page group* only asks for
     the right group of huge pages, which is what the heap uses. *known* is the share of allocations
-    that the lookup table has an entry for; the model always answers.
+    that a lookup table has an entry for; for others it gives the most common class. The network
+    always answers.
+
+    The second table shows what the library would use, in this order: the *exact* table by build and
+    offset, the *name* table, then the *site prior* or the *network*. The verdict follows from it.
+    To say `use the model`, it needs a profile or a state file of a second run. Training takes about
+    a minute.
 
     Examples:
 

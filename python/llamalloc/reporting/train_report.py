@@ -200,7 +200,7 @@ _ORDER = (
 _READING = (
     "Weighted counts allocations, contexts counts every calling context once; within one lets the "
     "neighbouring class pass; page group asks only for the right kind of page, which is what the "
-    "heap acts on; known is the share of allocations whose key the table had seen (the model "
+    "heap acts on; known is the share of allocations whose key the table had seen (the network "
     "always answers; a table without an entry gives the most common class)."
 )
 _CONFUSION = (
