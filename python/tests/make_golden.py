@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes contracts/golden/ anew: `python python/tests/make_golden.py [NAME...]`.
 
-Names: tokens, profile, model, trace, learned, evidence.
+Names: tokens, profile, model, trace, learned, evidence, labels.
 
 Golden files change only with their contract; the tests then say which twin lags behind.
 """
@@ -11,11 +11,19 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from support import golden_learned, golden_model, golden_profile, golden_trace, profile_writer
+from support import (
+    golden_learned,
+    golden_model,
+    golden_profile,
+    golden_trace,
+    label_cases,
+    profile_writer,
+)
 from support.token_cases import CASES
 
 from llamalloc.formats import learned_state, model_file, tokens
 from llamalloc.learning.evidence import verdict
+from llamalloc.learning.labels import CLASS_NAMES
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 
@@ -63,6 +71,12 @@ def make_evidence() -> None:
     (GOLDEN / "evidence.json").write_text(f'{{"cases": {_lines(kept)}}}\n', encoding="ascii")
 
 
+def make_labels() -> None:
+    """labels.json: how objects of a context ended, and the class that rule `tail` gives it."""
+    cases = [asdict(case) | {"class": CLASS_NAMES[case.label]} for case in label_cases.CASES]
+    (GOLDEN / "labels.json").write_text(f'{{"cases": {_lines(cases)}}}\n', encoding="ascii")
+
+
 def _lines(items: list) -> str:
     return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=True) for item in items) + "\n]"
 
@@ -74,6 +88,7 @@ MAKERS = {
     "trace": make_trace,
     "learned": make_learned,
     "evidence": make_evidence,
+    "labels": make_labels,
 }
 
 if __name__ == "__main__":

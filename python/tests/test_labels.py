@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every clause of the rules `tail` and `p95`, as a story of one context."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.label_cases import LabelCase
 
 from llamalloc.formats.histogram import bucket_of
 from llamalloc.learning import labels
 from llamalloc.learning.survival import Lives
 
 MS, S = 10**6, 10**9
+GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden" / "labels.json"
 
 
 def at(**counts_by_time: int) -> dict[int, int]:
@@ -50,6 +55,14 @@ def test_story(story):
     lives, tail, p95 = STORIES[story]
     assert labels.CLASS_NAMES[labels.label(lives)] == tail
     assert labels.CLASS_NAMES[labels.label(lives, "p95")] == p95
+
+
+def test_the_golden_cases_which_the_simulator_reads_too():
+    cases = json.loads(GOLDEN.read_text(encoding="ascii"))["cases"]
+    assert len(cases) > 200
+    for case in cases:
+        expected = case.pop("class")
+        assert labels.CLASS_NAMES[LabelCase(**case).label] == expected, case
 
 
 def test_a_coarser_tail_gives_a_shorter_class():

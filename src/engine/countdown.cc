@@ -32,6 +32,16 @@ int64_t Engine::bytes_to_count(ThreadCache* cache) {
   return interval_or_never(cache, cache->counting == Counting::samples, profiler.interval());
 }
 
+void Engine::start_sampling(uint64_t interval, Nanos now) {
+  profiler.start(interval, now);
+  threads.wake_all();
+}
+
+void Engine::start_placing(bool on) {
+  placement_on.store(on, std::memory_order_release);
+  threads.wake_all();
+}
+
 void Engine::sample_from(size_t held, uint64_t interval) {
   interval_then_.store(interval, std::memory_order_relaxed);
   if (sample_from_.exchange(held, std::memory_order_relaxed) != held) threads.wake_all();
@@ -42,8 +52,7 @@ void Engine::look_at_growth() {
   size_t least = sample_from_.load(std::memory_order_relaxed);
   if (least == 0 || heap.held_bytes() < least) return;
   if (!sample_from_.compare_exchange_strong(least, 0, std::memory_order_relaxed)) return;
-  profiler.start(interval_then_.load(std::memory_order_relaxed), system.now());
-  threads.wake_all();
+  start_sampling(interval_then_.load(std::memory_order_relaxed), system.now());
   world.want_worker();
 }
 

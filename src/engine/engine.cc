@@ -12,6 +12,12 @@ void Engine::report_double_free(const void* p) {
   world.report_misuse(p, heap.find(p), "freed twice (found when it returned to the heap)");
 }
 
+void Engine::apply_options() {
+  heap.pages().use_huge_pages(options.hugepages);
+  heap.pages().limit_growth(options.hard_limit);
+  heap.pages().share_pages_below(options.share_pages_below / kHugePageSize);
+}
+
 void Engine::flush_cache(ThreadCache* cache) {
   if (const void* twice = cache->magazines.flush(heap)) report_double_free(twice);
 }

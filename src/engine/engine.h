@@ -5,12 +5,14 @@
 //
 //   request --> count down --> (due: sample, recheck, housekeeping) --> choose a class --> take
 //   free    --> keep a large object for reuse | end of a sample | magazine --> heap
+//   resize  --> in place | allocate, copy, free
 //   step    --> collect caches, promote, break, release, empty idle caches --> time of next step
 //
 // The fast paths are in runtime/allocator.h.
 #pragma once
 
 #include "base/counters.h"
+#include "base/errno_keeper.h"
 #include "base/options.h"
 #include "engine/hardened.h"
 #include "engine/request.h"
@@ -82,8 +84,28 @@ class Engine {
   // for the worker: a heap may grow by hundreds of MiB until that comes round. 0: not by
   // themselves.
   void sample_from(size_t held, uint64_t interval);
-  // For a cache that a new thread has just adopted; it must be empty.
+  // What the heap has to know of the options. Before the first huge page is in use.
+  void apply_options();
+  // From now on, in every thread.
+  void start_sampling(uint64_t interval, Nanos now);
+  void start_placing(bool on);
+
+  // A thread has a slot, where its fast paths find its cache, and the cache that it has adopted, or
+  // null (engine/cache_slot.h).
+  //
+  // The thread's cache, for its slow paths; adopted by the first call. Null if there is no memory,
+  // if the thread is past its exit handlers, or while the worker has the cache: then the call uses
+  // the shared heap. Call it only inside a slow path; the result is valid until that ends.
+  [[gnu::always_inline]] ThreadCache* own_cache(CacheSlot& slot, ThreadCache*& adopted) {
+    ThreadCache* const current = slot.cache.load(std::memory_order_relaxed);
+    if (__builtin_expect(current != threads.empty(), 1)) return current;
+    return adopted != nullptr ? take_back(slot, adopted) : adopt(slot, adopted);
+  }
+  // Of a cache that was just adopted, so it is empty; or of one whose thread counts for something
+  // else from now on.
   void start_countdown(ThreadCache* cache);
+  // The thread ends: gives back what it has cached.
+  void end_thread(CacheSlot& slot, ThreadCache*& adopted);
   // Gives back what the thread has cached.
   void flush_cache(ThreadCache* cache);
 
@@ -120,6 +142,17 @@ class Engine {
     if (span->kind == SpanKind::direct) return !is_dozing() && heap.keep_direct(span);
     return cache != nullptr && cache->magazines.keep_run(heap, span, threads.in_use());
   }
+  // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
+  // a large object was kept for reuse, and nothing else happened. errno stays. p, span, given: as
+  // for deallocate.
+  [[gnu::always_inline]] bool free(CacheSlot& slot, ThreadCache*& adopted, void* p, Span* span,
+                                   size_t given) {
+    ThreadCache* const current = slot.cache.load(std::memory_order_relaxed);
+    if (keep_large(current != threads.empty() ? current : nullptr, span, given)) return true;
+    const ErrnoKeeper keep;
+    deallocate(own_cache(slot, adopted), p, span, given);
+    return false;
+  }
   // p: the start of an object in span. given: the size that a sized delete named.
   void deallocate(ThreadCache* cache, void* p, Span* span, size_t given);
   // What the program may use of an unhardened object. A sample may use no more of its larger slot
@@ -127,9 +160,22 @@ class Engine {
   size_t usable_size(const void* p, const Span* span) {
     return __builtin_expect(span->sampled, 0) ? usable_of_sample(p, span) : span->object_size();
   }
-  // Resizes without a copy; the system may move a mapping. Null: the caller has to allocate, copy
-  // and free. p: the start of an unhardened object in span.
+  // Resizes without a copy; the system may move a mapping. Null: the object has to move. p: the
+  // start of an unhardened object in span.
   void* resize_in_place(void* p, Span* span, size_t size);
+  // realloc of the object that starts at p in span, to at most kLargestSize: in place, or else by
+  // move(have), which allocates (heap/heap.h, grows_as_run), copies, frees, and returns where the
+  // object is then. have: its bytes; hardened, those that were asked for.
+  template <typename Move>
+  [[gnu::always_inline]] void* resize(void* p, Span* span, size_t size, Move&& move) {
+    if (hardening.is_hardened(span)) {
+      const size_t asked = hardening.size_of(p, span);
+      return asked == size ? p : move(asked);
+    }
+    const size_t have = span->object_size();
+    void* resized = resize_in_place(p, span, size);
+    return __builtin_expect(resized != nullptr, 1) ? resized : move(have);
+  }
 
   // Asks every thread to return its cache at its next housekeeping, and empties the depots.
   void collect_caches(Nanos now);
@@ -155,6 +201,8 @@ class Engine {
     bool sample = false;
     bool recheck = false;
   };
+  ThreadCache* take_back(CacheSlot& slot, ThreadCache* adopted);
+  ThreadCache* adopt(CacheSlot& slot, ThreadCache*& adopted);
   Due count(ThreadCache* cache, const Request& request);
   Due tick(ThreadCache* cache);
   int64_t interval_or_never(ThreadCache* cache, bool on, uint64_t mean);

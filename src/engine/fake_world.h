@@ -15,6 +15,9 @@ class FakeWorld : public World {
     out->depth = 1;
   }
   uint32_t processor() override { return 0; }
+  bool may_adopt() override { return adopts; }
+  void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = ++threads; }
+  bool will_tell_end() override { return tells_end; }
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return barrier; }
   void want_worker() override { ++wanted; }
@@ -26,6 +29,9 @@ class FakeWorld : public World {
   Placement::Choice choice;
   Pressure near_limit;
   bool barrier = true;
+  bool adopts = true;
+  bool tells_end = true;
+  uint32_t threads = 0;
   int misuses = 0;
   int wanted = 0;
 };

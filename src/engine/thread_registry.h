@@ -13,6 +13,8 @@ class ThreadRegistry {
   // empty: the cache that a thread's slot holds while its own cache is claimed.
   constexpr explicit ThreadRegistry(ThreadCache& empty) : empty_(empty) {}
 
+  // What a thread's slot holds that has no cache of its own, or whose cache is claimed.
+  ThreadCache* empty() const { return &empty_; }
   // A cache for the calling thread, reused or new; null: no memory.
   ThreadCache* adopt(MetadataArena& arena);
   // Gives back all that the cache holds and keeps it for another thread.

@@ -21,6 +21,15 @@ class World {
   virtual void trace_stack(const CallSite& site, StackTrace* out) = 0;
   virtual uint32_t processor() = 0;
 
+  // The calling thread, which has no cache yet. False: it is past its exit handlers, and shall not
+  // adopt one.
+  virtual bool may_adopt() { return true; }
+  // Sets thread_id, own_stack and rng of the cache that it is about to adopt.
+  virtual void introduce_thread(ThreadCache& cache) = 0;
+  // Whether Engine::end_thread will be called for it. False: not known yet; then the worker must
+  // not write to its slot.
+  virtual bool will_tell_end() { return true; }
+
   // A memory barrier on all threads (os/thread_barrier.h); false: not available.
   virtual bool may_issue_barrier() = 0;
   virtual bool issue_barrier() = 0;

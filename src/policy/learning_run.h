@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one run of a program learns and decides: rounds of the learner, steps of the gate, and what
-// of it goes into the state file. Clocks, threads, locks and files belong to the caller: a process
-// (runtime/learning.h) or a simulation (sim/sim_learning.h).
+// of it goes into the state file. What an engine does with it is in engine/learning_steps.h;
+// clocks, threads, locks and files belong to the callers of that.
 //
 //   take_in(state) --> begin --> round, step_gate: whenever is_round_due, or awake -->
 //   add_to(state)

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/allocator.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 
-#include "base/errno_keeper.h"
 #include "policy/hint.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/foreign.h"
 #include "runtime/misuse.h"
-#include "runtime/thread_exit.h"
 
 namespace llamalloc {
 
@@ -27,35 +22,9 @@ void* out_of_memory() {
   return nullptr;
 }
 
-namespace {
-
-[[gnu::cold, gnu::noinline]] ThreadCache* take_back() {
-  return process.threads.take_back(adopted_cache, &cache_slot) ? adopted_cache : nullptr;
-}
-
-}  // namespace
-
 ThreadCache* own_cache() {
   DCHECK(cache_slot.depth.load(std::memory_order_relaxed) != 0);
-  ThreadCache* const current = cache_slot.cache.load(std::memory_order_relaxed);
-  if (LLAMALLOC_LIKELY(current != &empty_cache)) return current;
-  if (adopted_cache != nullptr) return take_back();
-  if (thread_is_past_exit()) return nullptr;
-  ThreadCache* cache = process.threads.adopt(process.arena);
-  if (cache == nullptr) return nullptr;
-  cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
-  cache->own_stack = own_stack();
-  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  cache->rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
-               cache->thread_id;
-  cache->busy = 1;
-  cache->tag = 0;
-  adopted_cache = cache;
-  cache_slot.cache.store(cache, std::memory_order_relaxed);
-  process.start_countdown(cache);
-  if (call_at_thread_exit()) process.threads.open_slot(cache, &cache_slot);
-  cache->busy = 0;
-  return cache;
+  return process.own_cache(cache_slot, adopted_cache);
 }
 
 namespace {
@@ -157,10 +126,7 @@ namespace {
   const SlowPath slow;
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
-  ThreadCache* const current = cache_slot.cache.load(std::memory_order_relaxed);
-  if (process.keep_large(current != &empty_cache ? current : nullptr, span, given)) return;
-  const ErrnoKeeper keep;
-  process.deallocate(own_cache(), p, span, given);
+  if (process.free(cache_slot, adopted_cache, p, span, given)) return;
   start_worker_if_wanted(return_address);
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "base/errno_keeper.h"
 #include "os/module_range.h"
 #include "os/static_tls.h"
 #include "os/waiter.h"
@@ -140,6 +141,7 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   if (cache == &empty_cache || cache->busy) return;
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;
+  const ErrnoKeeper keep;  // it may be a free that starts it
   cache->busy = 1;
   start_worker();
   cache->busy = 0;

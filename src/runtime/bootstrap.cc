@@ -68,9 +68,7 @@ void start_hardening() {
   find_system_libraries();
   read_options();
   check_output_paths();
-  process.heap.pages().use_huge_pages(process.options.hugepages);
-  process.heap.pages().limit_growth(process.options.hard_limit);
-  process.heap.pages().share_pages_below(process.options.share_pages_below / kHugePageSize);
+  process.apply_options();
   process_world.start();
   look_at_huge_page_switch();
   prepare_thread_exit();
@@ -110,8 +108,7 @@ void start_hardening() {
         "running without a model",
         process.options.model.text);
   }
-  process.placement_on.store(place && working, std::memory_order_release);
-  process.threads.wake_all();
+  process.start_placing(place && working);
 }
 
 [[gnu::destructor(101)]] void finish() {

@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "engine/learning_steps.h"
 #include "os/module_watch.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
 #include "os/waiter.h"
-#include "policy/learning_run.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
@@ -23,10 +23,8 @@ namespace {
 constexpr Nanos kPause = Nanos::millis(2);  // at exit, until another process gives the file free
 constexpr int kTries = 250;
 
-struct Learning {
-  LearningRun run;
-  bool samples = false;  // has begun to
-  bool shares = false;   // something else wants samples, too, and has begun
+struct Learning : LearningSteps {
+  Learning() : LearningSteps(process) {}
   ModuleWatch modules;
   Nanos next_save{};
   char path[kOptionText + 256] = {};  // empty: nothing is kept
@@ -151,17 +149,8 @@ void forget_unloaded() {
 
 void run_round(Nanos now) {
   forget_unloaded();
-  learning->run.round(
-      {process.profiler, process.known_contexts.tree(), prediction_cache, process.system}, now);
+  learning->round(now);
   describe_decision();
-}
-
-void step_gate(Nanos now) {
-  const bool on =
-      learning->run.step_gate(now, process.heap.held_bytes(), process.heap.live_bytes());
-  process.place_by_lifetime(
-      segregates(process.options.segregate.value, background.contexts.loaded(), on),
-      learning->run.gate().is_late());
 }
 
 }  // namespace
@@ -177,38 +166,25 @@ bool gate_is_on() {
 void start_learning() {
   if (process.options.learn.text[0] == 0) return;
   learning = process.arena.make<Learning>();
-  if (learning == nullptr || !learning->run.open(process.arena) ||
-      !learning->modules.open(process.arena) || !process.known_contexts.open(process.arena)) {
+  if (learning == nullptr || !learning->open() || !learning->modules.open(process.arena)) {
     print_line("learn: no memory for its tables; running without learning");
     learning = nullptr;
     return;
   }
   const Nanos now = process.system.now();
-  learning->run.begin(now);
+  learning->begin(now);
   learning->next_save = now + LearningRun::kFirstSave;
   find_state();
   describe_decision();
 }
 
 void sample_for_learning(bool already) {
-  if (learning == nullptr) return;
-  learning->shares = learning->shares || already;
-  if (learning->shares) return process.sample_from(0, 0);
-  const uint64_t interval = learning->run.interval(process.options);
-  const bool on = process.profiler.on();
-  learning->samples = learning->samples || on ||
-                      learning->run.wants_samples(process.options, process.heap.held_bytes());
-  if (!learning->samples) return process.sample_from(LearningRun::kLeastHeap, interval);
-  if (on && process.profiler.interval() == interval) return;
-  process.profiler.start(interval, process.system.now());
-  process.threads.wake_all();
+  if (learning != nullptr) learning->sample_if_worth_it(already);
 }
 
 void learn_if_due(Nanos now) {
   if (learning == nullptr) return;
-  sample_for_learning(false);
-  if (learning->run.is_round_due(now)) run_round(now);
-  step_gate(now);
+  learning->step(now, background.contexts.loaded(), run_round);
   if (now < learning->next_save) return;
   learning->next_save = now + (save() ? LearningRun::kSave : LearningRun::kRound);
 }

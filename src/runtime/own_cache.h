@@ -22,9 +22,7 @@ class SlowPath {
   SlowPath& operator=(const SlowPath&) = delete;
 };
 
-// The cache of the calling thread, for slow paths; created by the first call. Null if the thread is
-// past its exit handlers, if there is no memory, or while the worker has the cache: then the call
-// uses the shared heap. Call it only inside a SlowPath; the result is valid until that ends.
+// The cache of the calling thread (Engine::own_cache). Call it only inside a SlowPath.
 ThreadCache* own_cache();
 
 }  // namespace llamalloc

@@ -2,6 +2,8 @@
 #include "runtime/process_world.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "os/own_stack.h"
 #include "os/thread_barrier.h"
@@ -12,6 +14,7 @@
 #include "runtime/misuse.h"
 #include "runtime/probes.h"
 #include "runtime/process.h"
+#include "runtime/thread_exit.h"
 
 namespace llamalloc {
 
@@ -59,6 +62,22 @@ void ProcessWorld::note_sample(const void* p, size_t size, double weight) {
 
 void ProcessWorld::note_sample_end(const void* p) {
   probe_free(p);
+}
+
+bool ProcessWorld::may_adopt() {
+  return !thread_is_past_exit();
+}
+
+void ProcessWorld::introduce_thread(ThreadCache& cache) {
+  cache.thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  cache.own_stack = own_stack();
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  cache.rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
+              cache.thread_id;
+}
+
+bool ProcessWorld::will_tell_end() {
+  return call_at_thread_exit();
 }
 
 bool ProcessWorld::may_issue_barrier() {

@@ -30,6 +30,9 @@ class ProcessWorld final : public World {
   uint32_t processor() override;
   void note_sample(const void* p, size_t size, double weight) override;
   void note_sample_end(const void* p) override;
+  bool may_adopt() override;
+  void introduce_thread(ThreadCache& cache) override;
+  bool will_tell_end() override;
   bool may_issue_barrier() override;
   bool issue_barrier() override;
   void want_worker() override;

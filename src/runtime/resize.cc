@@ -102,13 +102,8 @@ void* reallocate(void* p, size_t size, CallSite site) {
     return out_of_memory();
   }
   if (size > kLargestSize) return out_of_memory();
-  if (process.hardening.is_hardened(span)) {
-    const size_t asked = process.hardening.size_of(p, span);
-    return asked == size ? p : move_to_new(p, asked, size, site);
-  }
-  const size_t have = span->object_size();
-  void* resized = process.resize_in_place(p, span, size);
-  return LLAMALLOC_LIKELY(resized != nullptr) ? resized : move_to_new(p, have, size, site);
+  return process.resize(p, span, size,
+                        [&](size_t have) { return move_to_new(p, have, size, site); });
 }
 
 }  // namespace llamalloc

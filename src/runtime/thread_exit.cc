@@ -13,13 +13,9 @@ constinit pthread_key_t exit_key{};
 constinit bool key_made = false;
 constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))) = 0;
 
-void thread_ends(void* value) {
-  ThreadCache* cache = static_cast<ThreadCache*>(value);
+void thread_ends(void*) {
   ++exit_rounds;
-  const bool mine = process.threads.close_slot(cache);
-  cache_slot.cache.store(&empty_cache, std::memory_order_relaxed);
-  adopted_cache = nullptr;
-  if (mine) process.threads.retire(cache, process.heap);
+  process.end_thread(cache_slot, adopted_cache);
 }
 
 }  // namespace

@@ -233,7 +233,8 @@ bool parse_predictor(const std::string& text, PredictorSpec* spec, std::string* 
   return false;
 }
 
-// The cases of python/llamalloc/learning/labels.py, by class.
+// The cases of python/llamalloc/learning/labels.py, by class; contracts/golden/labels.json holds
+// both to the same answers.
 LifetimeClass label(const Lives& lives, double quantile) {
   uint64_t freed = 0, young = 0;
   int oldest = 0;

@@ -14,10 +14,12 @@
 //                 `learn`; N bytes between samples (sample_interval)
 //   state:FILE    the same, and it begins with what earlier runs left in FILE
 //
-// The default Q is 0.9999: the tail rule of python/llamalloc/learning/labels.py. The rule's special
-// cases (objects still alive at the end, and contexts that become `mixed`) are the same here, with
-// classes instead of histogram buckets. Tables answer `mixed` for contexts that they have not seen.
-// Errors: a share of the contexts, or of the placements, gets a random other class.
+// The default Q is 0.9999: the tail rule of python/llamalloc/learning/labels.py, with classes
+// instead of histogram buckets. Both give the same for objects that died or stayed
+// (contracts/golden/labels.json), and for contexts that become `mixed`. Young objects, still alive
+// at the end, are weighed there (Kaplan-Meier); here they count where they are more than 1 - Q.
+// Tables answer `mixed` for contexts that they have not seen. Errors: a share of the contexts, or
+// of the placements, gets a random other class.
 #pragma once
 
 #include <string>

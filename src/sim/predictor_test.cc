@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "predict/test_golden.h"
 #include "sim/synthetic_load.h"
 
 namespace llamalloc::sim {
@@ -36,6 +37,40 @@ TEST(LabelTest, YoungSurvivorsCountAsOldAsTheyAre) {
   young.in_flight[static_cast<int>(C::le_100ms)] = 3;
   EXPECT_EQ(label(young, 0.9999), C::le_100ms);
   EXPECT_EQ(label(Lives{}, 0.9999), C::never);
+}
+
+void read_counts(GoldenReader& golden, const char* name, uint64_t (&counts)[kLifetimeClasses]) {
+  golden.key(name);
+  const auto values = golden.list([&] { return golden.integer(); });
+  ASSERT_LE(values.size(), size_t{kLifetimeClasses});
+  std::copy(values.begin(), values.end(), counts);
+  golden.expect(',');
+}
+
+// The twin's labels (python/llamalloc/learning/labels.py).
+TEST(LabelTest, IsWhatTrainingGives) {
+  GoldenReader golden("labels.json");
+  golden.expect('{');
+  golden.key("cases");
+  const auto cases = golden.list([&] {
+    Lives ended;
+    golden.expect('{');
+    read_counts(golden, "freed", ended.freed);
+    golden.key("elders");
+    ended.elders = golden.integer();
+    golden.expect(',');
+    read_counts(golden, "young", ended.in_flight);
+    golden.key("tail");
+    const double tail = golden.number();
+    golden.expect(',');
+    golden.key("class");
+    const std::string expected = golden.string();
+    golden.expect('}');
+    const LifetimeClass c = label(ended, 1 - tail);
+    EXPECT_EQ(row(c).name, expected);
+    return c;
+  });
+  EXPECT_GT(cases.size(), 200u);
 }
 
 TEST(PredictorTest, TextsThatAreWrongAreExplained) {

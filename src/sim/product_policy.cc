@@ -45,7 +45,7 @@ std::unique_ptr<ProductPolicy> ProductPolicy::make_learning(TraceInput& input,
   if (made == nullptr) return nullptr;
   Engine& engine = made->engine_;
   engine.options = options.process;
-  engine.heap.pages().share_pages_below(options.process.share_pages_below / kHugePageSize);
+  engine.apply_options();
   made->keep_ = options.keep;
   made->learning_ = std::make_unique<SimLearning>(engine, input);
   made->world_.engine = &engine;
@@ -57,40 +57,17 @@ ProductPolicy::Thread& ProductPolicy::thread_of(uint32_t number) {
   if (number >= threads_.size()) threads_.resize(number + 1u);
   std::unique_ptr<Thread>& thread = threads_[number];
   if (thread == nullptr) thread = std::make_unique<Thread>(empty_.get());
+  world_.thread = number;
   return *thread;
-}
-
-// As own_cache() of the runtime.
-ThreadCache* ProductPolicy::cache_of(uint32_t number) {
-  Thread& thread = thread_of(number);
-  if (thread.slot.cache != empty_.get()) return thread.slot.cache;
-  ThreadRegistry& registry = engine_.threads;
-  if (thread.cache != nullptr)
-    return registry.take_back(thread.cache, &thread.slot) ? thread.cache : nullptr;
-  thread.cache = registry.adopt(engine_.arena);
-  CHECK(thread.cache != nullptr);
-  thread.cache->thread_id = thread.cache->rng = number + 1;
-  engine_.start_countdown(thread.cache);
-  thread.slot.cache = thread.cache;
-  registry.open_slot(thread.cache, &thread.slot);
-  return thread.cache;
 }
 
 void ProductPolicy::end_thread(uint32_t number) {
   if (number >= threads_.size() || threads_[number] == nullptr) return;
-  ThreadCache* cache = threads_[number]->cache;
-  if (cache != nullptr && engine_.threads.close_slot(cache))
-    engine_.threads.retire(cache, engine_.heap);
+  engine_.end_thread(threads_[number]->slot, threads_[number]->cache);
   threads_[number].reset();
 }
 
-// As a process that has a model.
-void ProductPolicy::start_sampling(Nanos now) {
-  engine_.profiler.start(engine_.options.interval(), now);
-  engine_.threads.wake_all();
-}
-
-// As start() of the runtime.
+// With the program's first allocation.
 void ProductPolicy::start_learning(Nanos now) {
   predicting_ = true;
   learning_->start(now);
@@ -106,10 +83,11 @@ char* ProductPolicy::place(const Request& request, bool grows) {
   world_.predicted = request.lifetime;
   if (!predicting_ && group_of(request.lifetime) != PageGroup::unknown) {
     predicting_ = true;
-    start_sampling(request.now);
+    engine_.start_sampling(engine_.options.interval(), request.now);
   }
+  Thread& thread = thread_of(request.thread);
   void* p =
-      engine_.allocate(cache_of(request.thread),
+      engine_.allocate(engine_.own_cache(thread.slot, thread.cache),
                        {.size = request.size,
                         .site = learning_ ? learning_->stacks().site(request.stack) : CallSite{},
                         .alignment = request.alignment(),
@@ -125,16 +103,14 @@ uint64_t ProductPolicy::allocate(const Request& request) {
   return p ? pages_.offset_of(p) : kNoAddress;
 }
 
-// As deallocate_slow() of the runtime.
 void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nanos now) {
   pages_.time = now;
   char* p = pages_.at(address);
   Span* span = engine_.heap.find(p);
   CHECK(span != nullptr);
   rounding_ -= taken_for(*span) - bytes;
-  ThreadCache* cache = cache_of(thread);
-  if (!engine_.keep_large(cache, span, kUnknownSize))
-    engine_.deallocate(cache, p, span, kUnknownSize);
+  Thread& of = thread_of(thread);
+  engine_.free(of.slot, of.cache, p, span, kUnknownSize);
   call_worker(now);
 }
 
@@ -145,22 +121,23 @@ void ProductPolicy::call_worker(Nanos now) {
   world_.wanted = world_.wanted_for_idle = false;
 }
 
-// As reallocate() of the runtime; nothing is copied.
+// Nothing is copied: no object has memory.
 uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& request) {
   pages_.time = request.now;
   char* p = pages_.at(address);
   Span* span = engine_.heap.find(p);
   CHECK(span != nullptr);
   const uint64_t before = taken_for(*span);
-  if (void* resized = engine_.resize_in_place(p, span, request.size)) {
-    rounding_ += taken_for(*span) - request.size;
-    rounding_ -= before - bytes;
-    return pages_.offset_of(resized);
-  }
-  const char* moved = place(request, grows_as_run(span->object_size(), request.size));
-  if (moved == nullptr) return kNoAddress;
-  free(address, bytes, request.thread, request.now);
-  return pages_.offset_of(moved);
+  bool moves = false;
+  const void* resized = engine_.resize(p, span, request.size, [&](size_t have) -> void* {
+    moves = true;
+    void* moved = place(request, grows_as_run(have, request.size));
+    if (moved != nullptr) free(address, bytes, request.thread, request.now);
+    return moved;
+  });
+  if (resized == nullptr) return kNoAddress;
+  if (!moves) rounding_ += taken_for(*span) - request.size - (before - bytes);
+  return pages_.offset_of(resized);
 }
 
 void ProductPolicy::advance(Nanos now) {
@@ -216,7 +193,7 @@ ReleaseReport ProductPolicy::releases() {
           .hold_mappings = counters.get(Stat::hold_mappings)};
 }
 
-// As read_options() of the runtime, where a fault is no reason to stop.
+// In a process, a fault in the options is no reason to stop.
 bool ProductPolicy::configure(const std::string& options, std::string* error) {
   static std::string faults;
   faults.clear();
@@ -225,9 +202,7 @@ bool ProductPolicy::configure(const std::string& options, std::string* error) {
     faults += fault;
   });
   *error = faults;
-  engine_.heap.pages().use_huge_pages(engine_.options.hugepages);
-  engine_.heap.pages().share_pages_below(engine_.options.share_pages_below / kHugePageSize);
-  engine_.heap.pages().limit_growth(engine_.options.hard_limit);
+  engine_.apply_options();
   return faults.empty();
 }
 

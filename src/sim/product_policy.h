@@ -36,6 +36,7 @@ class SimWorld final : public World {
     out->frames[0] = context + uintptr_t{1};
   }
   uint32_t processor() override { return 0; }
+  void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = thread + 1; }
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return true; }
   void want_worker() override { wanted = true; }
@@ -45,6 +46,7 @@ class SimWorld final : public World {
 
   Engine* engine = nullptr;  // both are set where the policy learns
   TraceStacks* stacks = nullptr;
+  uint32_t thread = 0;  // the calling one
   // Of the next allocation.
   uint32_t stack = 0;
   uint32_t context = 0;
@@ -106,8 +108,6 @@ class ProductPolicy final : public Policy {
     ThreadCache* cache = nullptr;  // adopted
   };
   Thread& thread_of(uint32_t number);
-  ThreadCache* cache_of(uint32_t number);
-  void start_sampling(Nanos now);
   void start_learning(Nanos now);
   char* place(const Request& request, bool grows);
   void call_worker(Nanos now);

@@ -6,7 +6,7 @@
 namespace llamalloc::sim {
 
 bool SimLearning::open(const std::string& state, std::string* error) {
-  if (!run_.open(engine_.arena) || !engine_.known_contexts.open(engine_.arena)) {
+  if (!steps_.open()) {
     *error = "no memory for the tables of what is learned";
     return false;
   }
@@ -24,37 +24,17 @@ bool SimLearning::open(const std::string& state, std::string* error) {
   return true;
 }
 
-LearningRun::Tables SimLearning::tables() {
-  return {engine_.profiler, engine_.known_contexts.tree(), engine_.placement.cache(),
-          engine_.system};
-}
-
 void SimLearning::start(Nanos now) {
   started_ = now;
-  run_.begin(now);
+  steps_.begin(now);
   engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  sample_if_worth_it(now);
-  engine_.placement_on = segregates(engine_.options.segregate.value, false, run_.gate().is_on());
+  steps_.sample_if_worth_it(false);
+  engine_.start_placing(steps_.places(false));
   note(now);
 }
 
-void SimLearning::sample_if_worth_it(Nanos now) {
-  Profiler& profiler = engine_.profiler;
-  const bool on = profiler.on();
-  const uint64_t interval = run_.interval(engine_.options);
-  if (!on && !run_.wants_samples(engine_.options, engine_.heap.held_bytes()))
-    return engine_.sample_from(LearningRun::kLeastHeap, interval);
-  if (on && profiler.interval() == interval) return;
-  profiler.start(interval, now);
-  engine_.threads.wake_all();
-}
-
 void SimLearning::work(Nanos now) {
-  sample_if_worth_it(now);
-  if (run_.is_round_due(now)) run_.round(tables(), now);
-  const bool on = run_.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes());
-  engine_.place_by_lifetime(segregates(engine_.options.segregate.value, false, on),
-                            run_.gate().is_late());
+  steps_.step(now, false, [this](Nanos at) { steps_.round(at); });
   note(now);
 }
 
@@ -76,7 +56,7 @@ void SimLearning::note(Nanos now) {
 }
 
 bool SimLearning::write(const std::string& path, Nanos now, std::string* error) {
-  run_.round(tables(), now);
+  steps_.round(now);
   NodeArray merged;
   char text[512] = "no memory for the state";
   const bool written = run_.add_to(&file_, true, input_.program().build, system_pages, &merged) &&

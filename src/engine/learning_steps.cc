@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/learning_steps.h"
+
+namespace llamalloc {
+
+void LearningSteps::sample_if_worth_it(bool others) {
+  shares_ = shares_ || others;
+  if (shares_) return engine_.sample_from(0, 0);
+  const Profiler& profiler = engine_.profiler;
+  const uint64_t interval = run.interval(engine_.options);
+  samples_ =
+      samples_ || profiler.on() || run.wants_samples(engine_.options, engine_.heap.held_bytes());
+  if (!samples_) return engine_.sample_from(LearningRun::kLeastHeap, interval);
+  if (profiler.on() && profiler.interval() == interval) return;
+  engine_.start_sampling(interval, engine_.system.now());
+}
+
+void LearningSteps::round(Nanos now) {
+  run.round(
+      {engine_.profiler, engine_.known_contexts.tree(), engine_.placement.cache(), engine_.system},
+      now);
+}
+
+void LearningSteps::step_gate(Nanos now, bool has_model) {
+  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes());
+  engine_.place_by_lifetime(places(has_model), run.gate().is_late());
+}
+
+}  // namespace llamalloc

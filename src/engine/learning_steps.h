@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning as a part of the background work: when samples begin, the learner's rounds, the gate's
+// steps, and what follows from them for the engine. A process (runtime/learning.h) and a simulation
+// (sim/sim_learning.h) drive it; threads, locks and files are theirs.
+//
+//   open --> begin --> run.take_in(state) --> step, whenever the worker is awake --> round, at the
+//   end
+#pragma once
+
+#include "engine/engine.h"
+#include "policy/learning_run.h"
+
+namespace llamalloc {
+
+class LearningSteps {
+ public:
+  explicit LearningSteps(Engine& engine) : engine_(engine) {}
+
+  // False: no memory.
+  bool open() { return run.open(engine_.arena) && engine_.known_contexts.open(engine_.arena); }
+  void begin(Nanos now) { run.begin(now); }
+
+  // Samples begin as soon as they are worth it. At the start, and by step. others: something else
+  // wants samples, too, and started them, or somebody switched them on or off: from now on for
+  // good.
+  void sample_if_worth_it(bool others);
+  // Whether objects are to be placed by lifetime.
+  bool places(bool has_model) const {
+    return segregates(engine_.options.segregate.value, has_model, run.gate().is_on());
+  }
+  // make_round(now): calls round(now), and does what the caller has to do before and after it.
+  template <typename MakeRound>
+  void step(Nanos now, bool has_model, MakeRound&& make_round) {
+    sample_if_worth_it(false);
+    if (run.is_round_due(now)) make_round(now);
+    step_gate(now, has_model);
+  }
+  void round(Nanos now);
+
+  LearningRun run;
+
+ private:
+  void step_gate(Nanos now, bool has_model);
+
+  Engine& engine_;
+  bool samples_ = false;  // has begun to
+  bool shares_ = false;   // with others
+};
+
+}  // namespace llamalloc

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// When samples begin and how far apart they are, and when the worker makes rounds.
+#include "engine/learning_steps.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/test_engine.h"
+
+namespace llamalloc {
+namespace {
+
+class LearningStepsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    engine_.options.sample_interval = 0;
+    ASSERT_TRUE(steps_->open());
+    steps_->begin(pages_.time);
+  }
+  void fill(size_t bytes) {
+    for (; bytes >= kRunMax; bytes -= kRunMax) engine_.allocate(nullptr, {.size = kRunMax});
+  }
+  int rounds_in(Nanos time) {
+    int rounds = 0;
+    for (const Nanos end = pages_.time + time; pages_.time < end;
+         pages_.time = pages_.time + Nanos::millis(100))
+      steps_->step(pages_.time, false, [&](Nanos now) { ++rounds, steps_->round(now); });
+    return rounds;
+  }
+
+  TestEngine<> made_;
+  FakePages& pages_ = made_.pages;
+  Engine& engine_ = *made_.engine;
+  std::unique_ptr<LearningSteps> steps_ = std::make_unique<LearningSteps>(engine_);
+};
+
+TEST_F(LearningStepsTest, SamplesBeginWithAHeapThatIsWorthIt) {
+  steps_->sample_if_worth_it(false);
+  EXPECT_FALSE(engine_.profiler.on());
+  fill(LearningRun::kLeastHeap);
+  steps_->sample_if_worth_it(false);
+  EXPECT_TRUE(engine_.profiler.on());
+  EXPECT_EQ(engine_.profiler.interval(), LearningRun::kInterval);
+}
+
+// Who began does not stop by itself, and who found others' samples does not begin.
+TEST_F(LearningStepsTest, OthersDecideOnceTheyDid) {
+  fill(LearningRun::kLeastHeap);
+  steps_->sample_if_worth_it(true);
+  EXPECT_FALSE(engine_.profiler.on());
+  steps_->sample_if_worth_it(false);
+  EXPECT_FALSE(engine_.profiler.on());
+}
+
+TEST_F(LearningStepsTest, TheIntervalFollowsTheOption) {
+  engine_.options.sample_interval = 64 << 10;
+  steps_->sample_if_worth_it(false);
+  EXPECT_EQ(engine_.profiler.interval(), 64u << 10);
+  engine_.options.sample_interval = 128 << 10;
+  steps_->sample_if_worth_it(false);
+  EXPECT_EQ(engine_.profiler.interval(), 128u << 10);
+}
+
+TEST_F(LearningStepsTest, ARoundASecond) {
+  EXPECT_EQ(rounds_in(Nanos::seconds(5)), 5);
+}
+
+TEST_F(LearningStepsTest, PlacementFollowsOptionModelAndGate) {
+  rounds_in(Nanos::seconds(1));
+  EXPECT_FALSE(engine_.placement_on);
+  EXPECT_TRUE(steps_->places(true)) << "a model places";
+  engine_.options.segregate.value = Segregate::always;
+  rounds_in(Nanos::seconds(1));
+  EXPECT_TRUE(engine_.placement_on);
+  engine_.options.segregate.value = Segregate::never;
+  rounds_in(Nanos::seconds(1));
+  EXPECT_FALSE(engine_.placement_on);
+  EXPECT_FALSE(steps_->places(true));
+}
+
+}  // namespace
+}  // namespace llamalloc

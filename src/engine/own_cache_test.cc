@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread's cache from its first slow path to its end, and the frees that go through it.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "engine/test_engine.h"
+
+namespace llamalloc {
+namespace {
+
+class OwnCacheTest : public testing::Test {
+ protected:
+  ThreadCache* own() { return engine_.own_cache(slot_, adopted_); }
+  bool free(void* p) {
+    return engine_.free(slot_, adopted_, p, engine_.heap.find(p), kUnknownSize);
+  }
+  // As the worker does for an idle thread.
+  void claim() {
+    engine_.collect_caches(made_.pages.time);
+    bool more = false;
+    ThreadCache* claimed = nullptr;
+    ASSERT_EQ(engine_.threads.claim_idle(made_.pages.time, made_.pages.time, &claimed, 1, &more),
+              1u);
+    ASSERT_TRUE(engine_.threads.confirm_claim(claimed, true));
+  }
+
+  TestEngine<> made_;
+  Engine& engine_ = *made_.engine;
+  CacheSlot slot_{made_.cache.get()};
+  ThreadCache* adopted_ = nullptr;
+};
+
+TEST_F(OwnCacheTest, IsAdoptedOnceAndGivenBackAtTheEnd) {
+  ThreadCache* const cache = own();
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(own(), cache);
+  EXPECT_EQ(adopted_, cache);
+  EXPECT_EQ(cache->thread_id, 1u);
+  EXPECT_EQ(cache->busy, 0u);
+  EXPECT_EQ(cache->slot, &slot_);
+  void* objects[20];
+  for (void*& p : objects) p = engine_.allocate(own(), {.size = 100});
+  for (void* p : objects) free(p);
+  EXPECT_GT(cache->magazines.cached_bytes(), 0u);
+  engine_.end_thread(slot_, adopted_);
+  EXPECT_EQ(adopted_, nullptr);
+  EXPECT_EQ(slot_.cache, made_.cache.get());
+  EXPECT_EQ(cache->magazines.cached_bytes(), 0u);
+  EXPECT_EQ(engine_.threads.in_use(), 0u);
+  EXPECT_EQ(own(), cache) << "reused";
+  EXPECT_EQ(cache->thread_id, 2u);
+}
+
+TEST_F(OwnCacheTest, WhoIsPastItsExitHandlersAdoptsNone) {
+  made_.world.adopts = false;
+  EXPECT_EQ(own(), nullptr);
+  EXPECT_EQ(engine_.threads.in_use(), 0u);
+  engine_.end_thread(slot_, adopted_);  // of nothing
+}
+
+TEST_F(OwnCacheTest, TheWorkerLeavesAloneWhoseEndItWouldNotHear) {
+  made_.world.tells_end = false;
+  EXPECT_EQ(own()->slot, nullptr);
+}
+
+TEST_F(OwnCacheTest, WhatIsClaimedIsNotUsedAndThenTakenBack) {
+  ThreadCache* const cache = own();
+  claim();
+  EXPECT_EQ(own(), nullptr);
+  EXPECT_TRUE(engine_.threads.end_claim(cache, Custody::emptied));
+  EXPECT_EQ(own(), cache);
+}
+
+TEST_F(OwnCacheTest, AThreadThatEndsWhileClaimedLeavesItsCacheToTheWorker) {
+  ThreadCache* const cache = own();
+  claim();
+  engine_.end_thread(slot_, adopted_);
+  EXPECT_EQ(engine_.threads.in_use(), 1u);
+  EXPECT_FALSE(engine_.threads.end_claim(cache, Custody::emptied));
+}
+
+TEST_F(OwnCacheTest, AFreeKeepsALargeObjectOnlyWhereTheThreadHasItsCache) {
+  engine_.has_worker = true;
+  void* p = engine_.allocate(nullptr, {.size = kSmallMax + 1});
+  EXPECT_FALSE(free(p)) << "adopts a cache, too late for this object";
+  p = engine_.allocate(own(), {.size = kSmallMax + 1});
+  EXPECT_TRUE(free(p));
+  p = engine_.allocate(own(), {.size = kSmallMax + 1});
+  claim();
+  EXPECT_FALSE(free(p));
+}
+
+TEST_F(OwnCacheTest, AFreeLeavesErrnoAlone) {
+  class Loud : public FakeWorld {
+   public:
+    bool may_adopt() override { return errno = EIO, true; }
+  };
+  TestEngine<Loud> loud;
+  CacheSlot slot(loud.cache.get());
+  void* p = loud.engine->allocate(nullptr, {.size = 100});
+  errno = 7;
+  EXPECT_FALSE(loud.engine->free(slot, adopted_, p, loud.engine->heap.find(p), kUnknownSize));
+  EXPECT_EQ(errno, 7);
+  EXPECT_NE(adopted_, nullptr);
+}
+
+TEST_F(OwnCacheTest, AResizeMovesOnlyWhatDoesNotFit) {
+  const auto resize = [&](void* p, size_t size, size_t* moved) {
+    *moved = 0;
+    return engine_.resize(p, engine_.heap.find(p), size, [&](size_t have) -> void* {
+      *moved = have;
+      return nullptr;
+    });
+  };
+  void* p = engine_.allocate(own(), {.size = 1000});
+  size_t moved = 0;
+  EXPECT_EQ(resize(p, 900, &moved), p);
+  EXPECT_EQ(moved, 0u);
+  EXPECT_EQ(resize(p, 5000, &moved), nullptr);
+  EXPECT_EQ(moved, engine_.heap.find(p)->object_size());
+  // Hardened: every other size moves, and what was asked for is copied.
+  ASSERT_TRUE(engine_.hardening.start(engine_.arena, 5));
+  p = engine_.allocate(own(), {.size = 1000});
+  EXPECT_EQ(resize(p, 1000, &moved), p);
+  EXPECT_EQ(resize(p, 999, &moved), nullptr);
+  EXPECT_EQ(moved, 1000u);
+}
+
+}  // namespace
+}  // namespace llamalloc
