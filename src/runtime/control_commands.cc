@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "runtime/allocator.h"
 #include "runtime/figures.h"
+#include "runtime/release.h"
 #include "runtime/values.h"
 
 namespace llamalloc {

@@ -11,7 +11,6 @@
 #include "os/unwind.h"
 #include "os/waiter.h"
 #include "policy/learning_run.h"
-#include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"

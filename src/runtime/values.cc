@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/commands.h"
-#include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
+#include "runtime/release.h"
 
 namespace llamalloc {
 
