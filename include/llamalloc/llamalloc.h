@@ -14,10 +14,10 @@ extern "C" {
 /* "MAJOR.MINOR.PATCH" */
 const char* llamalloc_version(void);
 
-/* Reads the statistic (docs/statistics.md) or option (docs/options.md) called `name`. The value is
- * a uint64_t (flags are 0 or 1, times are in nanoseconds). Options of kind text, reaction or
- * segregation, and "version", "model_state" and "tag" (of the calling thread), are 0-terminated
- * texts.
+/* Reads the statistic (docs/statistics.md), option (docs/options.md) or other value
+ * (docs/commands.md) called `name`. The value is a uint64_t (flags are 0 or 1, times are in
+ * nanoseconds). Options of kind text or choice, and the other values except "window", are
+ * 0-terminated texts.
  * *bytes holds the room at `out`; afterwards it holds the size of the value, with the 0 of a text.
  * ENOENT: unknown name. ERANGE: too little room; nothing is written, *bytes is the size needed.
  *
@@ -26,16 +26,18 @@ const char* llamalloc_version(void);
  *   if (llamalloc_get("allocated", &allocated, &bytes) == 0) ... */
 int llamalloc_get(const char* name, void* out, size_t* bytes);
 
-/* Changes an option at run time: "sample_interval", "release_delay", "retain" or "on_misuse", with
- * a value like "64KiB", "250ms" or "report". ENOENT: the name is unknown, or the option cannot
- * change at run time. EINVAL: invalid value. */
+/* Changes an option at run time, one of those at the end of docs/commands.md, to a value like
+ * "64KiB", "250ms" or "report". ENOENT: the name is unknown, or the option cannot change at run
+ * time. EINVAL: invalid value. */
 int llamalloc_set(const char* name, const char* value);
 
 /* Runs a command now. ENOENT: unknown command. EINVAL: wrong argument. EIO: a file could not be
  * written (stderr says why).
- *   "release"   argument NULL: all empty memory is returned to the system
+ *   "release"   argument NULL: all free memory that can go is returned to the system
  *   "sampling"  "on" or "off"
  *   "profile"   path of the lifetime profile to write
+ *   "heap"      path of the profile to write of what is in use now
+ *   "window"    "open", "close", or path of the profile to write of what happened since "open"
  *   "stats"     path of the statistics to write, as JSON */
 int llamalloc_act(const char* act, const char* argument);
 

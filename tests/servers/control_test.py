@@ -15,6 +15,7 @@ import pytest
 from hugepages import without_huge_pages
 from preload import compile_program, environment
 
+from llamalloc.formats import contracts, places
 from llamalloc.running import control
 
 HUGE_PAGE = 2 << 20
@@ -267,6 +268,12 @@ def test_one_release_gives_back_all_that_can_go(tmp_path: Path):
             break
     assert parts["mappings"] >= 4 * HUGE_PAGE
     program.end()
+
+
+def test_get_knows_every_named_value(program: Program):
+    assert control.ask(program.path, "get version").strip() == places.version()
+    for name, _ in contracts.rows("commands.def", "NAMED_VALUE"):
+        control.ask(program.path, f"get {name}")
 
 
 def test_unknown_commands_get_the_list_of_known_ones(program: Program):
