@@ -124,6 +124,17 @@ def commands_page() -> str:
         line = f"`{name} {argument}`" if argument else f"`{name}`"
         acts = {"-": "", "": "`NULL`"}.get(str(act), f"`{act}`")
         lines.append(row(line, str(reply) or "nothing", acts, str(help_text)))
+    lines += [
+        "",
+        "## Values",
+        "`get NAME` and `llamalloc_get(NAME, ...)` return any statistic",
+        "([statistics.md](statistics.md)), any option ([options.md](options.md)), and these:",
+        "",
+        "| name | value |",
+        "|---|---|",
+    ]
+    values = contracts.rows("commands.def", "NAMED_VALUE")
+    lines += [row(f"`{name}`", str(help_text)) for name, help_text in values]
     names = ", ".join(f"`{name}`" for name in live_options())
     lines += ["", f"Options that can be changed at run time: {names}."]
     return "\n".join(lines) + "\n"

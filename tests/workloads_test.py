@@ -2,12 +2,21 @@
 """Every workload that can run here, small, under the library; and the microbenchmark's figures."""
 
 import json
+import re
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 
 import pytest
 
 from lab.workloads import alternate, buffers, idle, limited, runner, swing
 from lab.workloads.programs import ALL
+from lab.workloads.programs.images import Images
+from lab.workloads.recipe import built
 from llamalloc.running import launch
+from llamalloc.running.server import free_port, listens
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
@@ -16,6 +25,46 @@ def test_a_workload_runs_under_the_library(recipe):
         pytest.skip(f"not installed: {', '.join(recipe.missing())}")
     options = runner.Options(preload=str(launch.find_library()), scale=0.02, settle=0)
     assert runner.run(recipe, options, lambda text: None).seconds > 0
+
+
+@pytest.fixture
+def image_service():
+    recipe = Images()
+    if recipe.missing():
+        pytest.skip(f"not installed: {', '.join(recipe.missing())}")
+    port = free_port()
+    with subprocess.Popen([built("images"), "serve", str(port)]) as process:
+        while not listens(port):
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield process, port
+        process.kill()
+
+
+def _post(port):
+    """Its answer to what is no picture."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("POST", "/transform", b"no picture")
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer
+
+
+def test_the_image_service_resets_no_client_while_it_gets_no_processor(image_service):
+    process, port = image_service
+    process.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(24) as clients:
+        answers = [clients.submit(_post, port) for _ in range(24)]
+        time.sleep(0.5)
+        process.send_signal(signal.SIGCONT)
+        assert [answer.result().status for answer in answers] == [400] * 24
+
+
+def test_the_image_service_waits_for_clients_that_get_no_processor(image_service):
+    _, port = image_service
+    seconds = re.search(r"timeout=(\d+)", _post(port).headers["Keep-Alive"])
+    assert int(seconds[1]) >= 60
 
 
 def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):

@@ -134,6 +134,16 @@ def test_what_runs_ends_with_it(small: tuple[Path, Path], tmp_path: Path) -> Non
     assert not listens(port)
 
 
+def test_a_load_ends_with_it_however_early(small: tuple[Path, Path], tmp_path: Path) -> None:
+    """SIGTERM comes while the load is being started."""
+    mark = tmp_path / "load"
+    load = f"echo $$ > {mark}; kill $PPID; sleep 60; true"
+    words = ("--only", "llamalloc", "-o", tmp_path / "c.html", "--load", load)
+    for _ in range(3):
+        assert run(*words, "--", small[0], free_port(), 1000).returncode == 128 + signal.SIGTERM
+        assert not Path("/proc", mark.read_text().strip()).exists()
+
+
 def test_complete_rounds_are_shown_when_a_later_one_fails(
     small: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of contracts/commands.def, and which options may change at run time.
+// The commands of contracts/commands.def, the values that have a name there, and which options may
+// change at run time.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,25 @@ inline const CommandRow* find_command(const char* name, size_t length) {
   for (const CommandRow& row : kCommandRows)
     if (strlen(row.name) == length && memcmp(row.name, name, length) == 0) return &row;
   return nullptr;
+}
+
+enum class NamedValue : uint8_t {
+#define NAMED_VALUE(name, help) name,
+#include "contracts/commands.def"
+};
+inline constexpr const char* kNamedValues[] = {
+#define NAMED_VALUE(name, help) #name,
+#include "contracts/commands.def"
+};
+
+// False: no such value.
+inline bool find_named_value(const char* name, NamedValue* out) {
+  uint8_t at = 0;
+  for (const char* known : kNamedValues) {
+    *out = static_cast<NamedValue>(at++);
+    if (strcmp(name, known) == 0) return true;
+  }
+  return false;
 }
 
 inline constexpr const char* kLiveOptions[] = {

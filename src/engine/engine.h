@@ -179,9 +179,13 @@ class Engine {
 
   // Asks every thread to return its cache at its next housekeeping, and empties the depots.
   void collect_caches(Nanos now);
-  // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages.
-  // may_break: no other thread breaks pages meanwhile, so sparse ones are broken, too.
-  Released release(size_t keep, bool may_break);
+  // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages. Sparse pages
+  // are left to release_sparse.
+  Released release(size_t keep);
+  // Breaks some of the sparse pages that took no object since `before`, and counts what went back.
+  // False: no such page is left, or the system takes no more. One caller at a time, not during
+  // step(); each call is short, so that others come in between.
+  bool release_sparse(Nanos before, Released* released);
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.
   Nanos step(Nanos now, bool busy);

@@ -41,6 +41,14 @@ class ReleaseTest : public testing::Test {
     const char* error = nullptr;
     ASSERT_TRUE(engine_.options.set(name, strlen(name), value, strlen(value), false, &error));
   }
+  // Everything at once, as whoever asks for it does.
+  Released release() {
+    const Nanos before = pages_.time;
+    Released all = engine_.release(0);
+    while (engine_.release_sparse(before, &all)) {
+    }
+    return all;
+  }
   uint64_t get(Stat stat) const { return engine_.counters.get(stat); }
   size_t backed() { return engine_.heap.pages().demand().level().backed; }
 
@@ -55,6 +63,26 @@ TEST_F(ReleaseTest, SparsePagesAreBrokenAtRest) {
   fill(), give(kStays), run(60);
   EXPECT_GT(get(Stat::bytes_broken), 40u << 20);
   EXPECT_LT(backed(), 20u << 20);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+// Whoever asks for it gets all at once, however many pages are sparse.
+TEST_F(ReleaseTest, AReleaseThatIsAskedForLeavesNothing) {
+  fill(), give(kStays);
+  pages_.time = pages_.time + Nanos::seconds(1);
+  EXPECT_GT(release().broken_pages, 60u << 20);
+  EXPECT_LT(backed(), 10u << 20);
+  EXPECT_EQ(release().total(), 0u);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+TEST_F(ReleaseTest, AReleaseEndsWhereTheSystemRefuses) {
+  fill(), give(kStays);
+  pages_.time = pages_.time + Nanos::seconds(1);
+  pages_.calls_left = 40;
+  EXPECT_GT(release().broken_pages, 0u);
+  EXPECT_EQ(release().broken_pages, 0u);
+  pages_.calls_left = INT64_MAX;
   EXPECT_TRUE(engine_.heap.is_consistent());
 }
 

@@ -119,12 +119,17 @@ void Engine::give_memory_back(Nanos now) {
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
 }
 
-Released Engine::release(size_t keep, bool may_break) {
+Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
   return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.direct().release(Nanos::max()),
-          may_break ? count_breaking(heap.pages().break_sparse({.before = now})) : 0};
+          heap.direct().release(Nanos::max()), 0};
+}
+
+bool Engine::release_sparse(Nanos before, Released* released) {
+  const Breaking done = heap.pages().break_sparse({.before = before});
+  released->broken_pages += count_breaking(done);
+  return done.pages != 0 && done.left != 0;
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

@@ -5,7 +5,6 @@
 
 #include "policy/hint.h"
 #include "runtime/background.h"
-#include "runtime/background_state.h"
 #include "runtime/foreign.h"
 #include "runtime/misuse.h"
 
@@ -148,21 +147,6 @@ void report_double_free(const void* p, const char* what) {
 void report_bad_free(const void* p, const char* what, const Span* span) {
   if (span == nullptr && free_foreign(const_cast<void*>(p))) return;
   report_misuse(p, span, "%s", what);
-}
-
-Released release_memory(size_t keep) {
-  {
-    const SlowPath slow;
-    ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
-    if (cache != &empty_cache) process.flush_cache(cache);
-  }
-  // Pages are broken by one thread at a time; the worker may be at it.
-  if (background.work_lock.try_lock()) {
-    const Released all = process.release(keep, true);
-    background.work_lock.unlock();
-    return all;
-  }
-  return process.release(keep, false);
 }
 
 }  // namespace llamalloc

@@ -47,8 +47,6 @@ size_t usable_size(const void* p);
 size_t future_usable_size(size_t size, size_t alignment);
 // An allocation with a hint from the program, 0 (cold) to 255 (hot): policy/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
-// Returns free memory to the system now, but keeps `keep` bytes of empty huge pages.
-Released release_memory(size_t keep);
 
 [[gnu::always_inline]] inline void* pop_and_end_call(Magazine* magazine) {
   void* p = magazine->pop();

@@ -8,8 +8,6 @@
 // child starts its own worker in the same way.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +29,6 @@ inline void start_worker_if_wanted(uintptr_t return_address) {
 }
 // Called by the constructor. False: no thread could be created.
 bool start_worker();
-// Starts a detached thread with all signals blocked. Its stack has stack_bytes plus room for the
-// thread-local variables of the whole program, which glibc puts there.
-bool start_thread(void* (*main)(void*), size_t stack_bytes);
 void worker_after_fork_in_child();
 
 // Queues a context that has no prediction yet, or whose prediction is due for a recheck.

@@ -16,11 +16,11 @@
 #include "os/descriptor.h"
 #include "os/parent_environment.h"
 #include "os/path.h"
-#include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/control_commands.h"
 #include "runtime/http_pages.h"
 #include "runtime/listen_address.h"
+#include "runtime/own_thread.h"
 #include "runtime/process.h"
 #include "telemetry/client_server.h"
 

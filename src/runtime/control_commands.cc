@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "runtime/allocator.h"
 #include "runtime/figures.h"
+#include "runtime/release.h"
 #include "runtime/values.h"
 
 namespace llamalloc {
@@ -21,7 +21,7 @@ void add_release(Text* out) {
 void add_value(const char* name, Text* out) {
   Options::Value value;
   if (!read_value(name, &value))
-    out->add("error: no such statistic or option\n");
+    out->add("error: no such statistic or option, and no other value of that name\n");
   else if (value.text != nullptr)
     out->add("ok\n%s\n", value.text);
   else

@@ -11,7 +11,6 @@
 #include "os/system_facts.h"
 #include "os/unwind.h"
 #include "os/waiter.h"
-#include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"

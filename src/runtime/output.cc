@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/path_pattern.h"
+#include "base/print_plain.h"
 #include "os/path.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
@@ -262,6 +263,10 @@ void print_summary() {
   for (int i = 0; i < kStats; ++i)
     print_line("%-22s %14llu %s", kStatRows[i].name,
                static_cast<unsigned long long>(figures.stats[i]), kStatRows[i].unit);
+}
+
+void write_to_stderr(void*, const char* text) {
+  print_plain("%s", text);
 }
 
 void write_at_exit() {

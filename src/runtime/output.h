@@ -36,6 +36,8 @@ bool write_stats(const char* path);
 bool write_stats_json(ByteSink& sink);
 // The counters as text on stderr.
 void print_summary();
+// Text without a mark of ours, as TextWriter::Write (telemetry/text_writer.h).
+void write_to_stderr(void*, const char* text);
 // At the end of the process: profile and statistics as configured.
 void write_at_exit();
 // In a forked child: its own profile, at a path with its pid.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/values.h"
-#include "runtime/learning.h"
 
 #include <cerrno>
 #include <cstring>
 
 #include "base/commands.h"
-#include "runtime/allocator.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
+#include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/own_cache.h"
+#include "runtime/release.h"
 
 namespace llamalloc {
 
@@ -72,18 +72,45 @@ bool read_statistic(const char* name, Options::Value* out) {
   return false;
 }
 
+const char* own_tag() {
+  return process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0);
+}
+
+void read_named(NamedValue which, Options::Value* out) {
+  switch (which) {
+    case NamedValue::version:
+      out->text = LLAMALLOC_VERSION;
+      break;
+    case NamedValue::model_state:
+      out->text = process.model_state;
+      break;
+    case NamedValue::idle_caches:
+      out->text = process_world.idle_caches_state();
+      break;
+    case NamedValue::learning:
+      out->text = learning_state();
+      break;
+    case NamedValue::sampling:
+      out->text = process.profiler.on() ? "on" : "off";
+      break;
+    case NamedValue::segregation:
+      out->text = segregation_state();
+      break;
+    case NamedValue::window:
+      out->number = age_of_window();
+      break;
+    case NamedValue::tag:
+      out->text = own_tag();
+      break;
+  }
+}
+
 }  // namespace
 
 bool read_value(const char* name, Options::Value* out) {
   *out = {};
-  if (strcmp(name, "model_state") == 0) return out->text = process.model_state, true;
-  if (strcmp(name, "idle_caches") == 0) return out->text = process_world.idle_caches_state(), true;
-  if (strcmp(name, "learning") == 0) return out->text = learning_state(), true;
-  if (strcmp(name, "sampling") == 0) return out->text = process.profiler.on() ? "on" : "off", true;
-  if (strcmp(name, "segregation") == 0) return out->text = segregation_state(), true;
-  if (strcmp(name, "window") == 0) return out->number = age_of_window(), true;
-  if (strcmp(name, "tag") == 0)
-    return out->text = process.profiler.tags().text(adopted_cache ? adopted_cache->tag : 0), true;
+  NamedValue named;
+  if (find_named_value(name, &named)) return read_named(named, out), true;
   // `stats` and `profile` are options; no statistic has the name of one.
   return process.options.get(name, out) || read_statistic(name, out);
 }
@@ -95,6 +122,28 @@ int change_option(const char* name, const char* value) {
   if (process.profiler.on() && strcmp(name, "sample_interval") == 0)
     start_sampling(process.system.now());
   process.heap.pages().limit_growth(Options::current(process.options.hard_limit));
+  return 0;
+}
+
+int change_glibc_parameter(GlibcParameter parameter, int value) {
+  switch (parameter) {
+    case GlibcParameter::mxfast:
+      return value >= 0 && static_cast<size_t>(value) <= 80 * sizeof(size_t) / 4;
+    case GlibcParameter::mmap_threshold:
+      return value >= 0 && value <= 32 << 20;
+    case GlibcParameter::arena_test:
+    case GlibcParameter::arena_max:
+      return value > 0;
+    case GlibcParameter::check_action:
+      Options::change(&process.options.on_misuse.value,
+                      (value & 2) != 0 ? OnMisuse::abort : OnMisuse::report);
+      return 1;
+    case GlibcParameter::trim_threshold:
+    case GlibcParameter::top_pad:
+    case GlibcParameter::mmap_max:
+    case GlibcParameter::perturb:
+      return 1;
+  }
   return 0;
 }
 

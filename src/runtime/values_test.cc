@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstring>
 
+#include "base/commands.h"
 #include "runtime/control.h"
 #include "runtime/process.h"
 
@@ -20,6 +22,11 @@ TEST(Values, EveryOptionAndStatisticHasOne) {
   for (const StatRow& row : kStatRows) {
     EXPECT_FALSE(process.options.get(row.name, &value)) << row.name;
     EXPECT_TRUE(read_value(row.name, &value)) << row.name;
+  }
+  for (const char* name : kNamedValues) {
+    EXPECT_FALSE(process.options.get(name, &value)) << name << " is an option, too";
+    EXPECT_TRUE(read_value(name, &value)) << name;
+    EXPECT_TRUE(value.text != nullptr || strcmp(name, "window") == 0) << name;
   }
   EXPECT_FALSE(read_value("nonsense", &value));
 }

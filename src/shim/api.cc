@@ -44,10 +44,7 @@ LLAMALLOC_EXPORT const char* llamalloc_version(void) {
 
 LLAMALLOC_EXPORT int llamalloc_get(const char* name, void* out, size_t* bytes) {
   llamalloc::Options::Value value;
-  if (strcmp(name, "version") == 0)
-    value.text = LLAMALLOC_VERSION;
-  else if (!llamalloc::read_value(name, &value))
-    return ENOENT;
+  if (!llamalloc::read_value(name, &value)) return ENOENT;
   const size_t room = *bytes;
   *bytes = value.text != nullptr ? strlen(value.text) + 1 : sizeof(value.number);
   if (room < *bytes) return ERANGE;

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// glibc's calls that look at a heap or tune it, answered for ours; docs/api.md has the mapping of
-// their fields and parameters.
+// glibc's calls that look at a heap or tune it; docs/api.md has the mapping of their fields and
+// parameters.
 #include <malloc.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 
-#include "base/print_plain.h"
 #include "runtime/figures.h"
 #include "runtime/output.h"
-#include "runtime/process.h"
+#include "runtime/values.h"
 #include "shim/call_site.h"
+#include "telemetry/glibc_text.h"
 #include "telemetry/glibc_xml.h"
 
 using namespace llamalloc;
+
+static_assert(static_cast<int>(GlibcParameter::mxfast) == M_MXFAST);
+static_assert(static_cast<int>(GlibcParameter::trim_threshold) == M_TRIM_THRESHOLD);
+static_assert(static_cast<int>(GlibcParameter::top_pad) == M_TOP_PAD);
+static_assert(static_cast<int>(GlibcParameter::mmap_threshold) == M_MMAP_THRESHOLD);
+static_assert(static_cast<int>(GlibcParameter::mmap_max) == M_MMAP_MAX);
+static_assert(static_cast<int>(GlibcParameter::check_action) == M_CHECK_ACTION);
+static_assert(static_cast<int>(GlibcParameter::perturb) == M_PERTURB);
+static_assert(static_cast<int>(GlibcParameter::arena_test) == M_ARENA_TEST);
+static_assert(static_cast<int>(GlibcParameter::arena_max) == M_ARENA_MAX);
 
 namespace {
 
@@ -73,39 +83,14 @@ LLAMALLOC_EXPORT int malloc_info(int options, FILE* out) {
   return write_glibc_xml(current_figures(), sink) ? 0 : -1;
 }
 
-// glibc's lines first, for who reads them; without its maxima of mappings, which we do not keep.
+// glibc's lines first, for who reads them.
 LLAMALLOC_EXPORT void malloc_stats(void) {
-  const Figures figures = current_figures();
-  print_plain("Arena 0:\nsystem bytes     = %10zu\nin use bytes     = %10zu\n",
-              figures.pages_backed, figures.allocated);
-  print_plain("Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n",
-              figures.pages_backed + figures.direct_bytes,
-              figures.allocated + figures.direct_bytes);
+  write_glibc_text(current_figures(), {write_to_stderr, nullptr});
   print_summary();
 }
 
-// What our heap has no use for is taken and has no effect, within the ranges of the manual page.
 LLAMALLOC_EXPORT int mallopt(int parameter, int value) {
-  switch (parameter) {
-    case M_MXFAST:
-      return value >= 0 && static_cast<size_t>(value) <= 80 * sizeof(size_t) / 4;
-    case M_MMAP_THRESHOLD:
-      return value >= 0 && value <= 32 << 20;
-    case M_ARENA_TEST:
-    case M_ARENA_MAX:
-      return value > 0;
-    case M_CHECK_ACTION:
-      Options::change(&process.options.on_misuse.value,
-                      (value & 2) != 0 ? OnMisuse::abort : OnMisuse::report);
-      return 1;
-    case M_TRIM_THRESHOLD:
-    case M_TOP_PAD:
-    case M_MMAP_MAX:
-    case M_PERTURB:
-      return 1;
-    default:
-      return 0;
-  }
+  return change_glibc_parameter(static_cast<GlibcParameter>(parameter), value);
 }
 
 }  // extern "C"

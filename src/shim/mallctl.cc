@@ -10,6 +10,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/figures.h"
+#include "runtime/release.h"
 #include "shim/call_site.h"
 
 using namespace llamalloc;

@@ -9,6 +9,7 @@
 #include "base/errno_keeper.h"
 #include "base/units.h"
 #include "runtime/allocator.h"
+#include "runtime/release.h"
 #include "shim/call_site.h"
 
 using namespace llamalloc;

@@ -32,6 +32,8 @@ def test_every_row_of_the_tables_has_its_line(tmp_path):
     assert contracts.rows("commands.def", "COMMAND")
     for name, *_ in contracts.rows("commands.def", "COMMAND"):
         assert f"| `{name}" in commands
+    for name, _ in contracts.rows("commands.def", "NAMED_VALUE"):
+        assert f"| `{name}` |" in commands
     for (name,) in contracts.rows("commands.def", "LIVE_OPTION"):
         assert f"`{name}`" in commands
         assert any("| live |" in line for line in options.splitlines() if f"| `{name}`" in line)

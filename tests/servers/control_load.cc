@@ -5,6 +5,9 @@
 //   allocate SECONDS   the longest allocation of blocks, by three threads
 //   close              closes every descriptor above 2 and opens pipes at their numbers; how many
 //                      of the pipes still work after a second
+//   sparse             fills 120 MiB and frees nearly all of it: every huge page keeps an object.
+//   Frees
+//                      a mapping, too. How many objects stay
 //   child              how many sockets and threads a forked child has
 // The end of the input ends the program by exit().
 #include <dirent.h>
@@ -50,6 +53,18 @@ void fill_heap() {
     void* volatile kept = malloc(static_cast<size_t>(16 + i * 4099 % 200000));
     (void)kept;
   }
+}
+
+size_t leave_sparse_pages() {
+  constexpr size_t kSize = 2000, kCount = (size_t{120} << 20) / kSize, kStays = 512,
+                   kLarge = 8 << 20;
+  std::vector<void*> objects(kCount);
+  for (void*& object : objects) object = memset(malloc(kSize), 1, kSize);
+  void* large = memset(malloc(kLarge), 1, kLarge);
+  for (size_t i = 0; i < kCount; ++i)
+    if (i % kStays != 0) free(objects[i]);
+  free(large);
+  return kCount / kStays;
 }
 
 double longest_allocation(double seconds) {
@@ -124,6 +139,7 @@ int main() {
     if (strncmp(line, "fork", 4) == 0) printf("%.3f\n", longest_fork(seconds));
     if (strncmp(line, "allocate", 8) == 0) printf("%.3f\n", longest_allocation(seconds));
     if (strncmp(line, "close", 5) == 0) printf("%d\n", pipes_that_work_after_all_was_closed());
+    if (strncmp(line, "sparse", 6) == 0) printf("%zu\n", leave_sparse_pages());
     if (strncmp(line, "child", 5) == 0) look_from_child();
     fflush(stdout);
   }

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hugepages import without_huge_pages
 from preload import compile_program, environment
 
+from llamalloc.formats import contracts, places
 from llamalloc.running import control
 
 HUGE_PAGE = 2 << 20
@@ -251,6 +253,27 @@ def test_release_says_what_went_back(program: Program):
     assert set(parts) == {"total", "empty_pages", "mappings", "broken_pages"}
     assert parts["total"] == sum(parts[name] for name in parts if name != "total")
     assert parts["total"] > 0
+
+
+def test_one_release_gives_back_all_that_can_go(tmp_path: Path):
+    """Sixty sparse pages, and a mapping, unless the worker was faster with that."""
+    with without_huge_pages():
+        program = Program(tmp_path / "socket", ",release_delay:1h")
+    for _ in range(20):
+        assert int(program.do("sparse")) > 100
+        parts = control.release(program.path)
+        assert parts["broken_pages"] > 50 * HUGE_PAGE
+        assert control.release(program.path)["total"] <= 2 * HUGE_PAGE
+        if parts["mappings"] > 0:
+            break
+    assert parts["mappings"] >= 4 * HUGE_PAGE
+    program.end()
+
+
+def test_get_knows_every_named_value(program: Program):
+    assert control.ask(program.path, "get version").strip() == places.version()
+    for name, _ in contracts.rows("commands.def", "NAMED_VALUE"):
+        control.ask(program.path, f"get {name}")
 
 
 def test_unknown_commands_get_the_list_of_known_ones(program: Program):

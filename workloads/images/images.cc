@@ -8,6 +8,7 @@
 // and header strings, a cache of thumbnails that stay for the next thousand requests, and counts by
 // client that stay for good.
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <list>
 #include <map>
@@ -99,6 +100,24 @@ class Service {
   ClientCounts counts_;
 };
 
+constexpr int kBacklog = 256;      // connections; the library's 5 resets clients of a busy machine
+constexpr time_t kPatience = 120;  // seconds, as the clients have
+
+// On a machine that is busy with something else, neither side may get a processor for seconds.
+bool listen_patiently(httplib::Server& server, int port) {
+  socket_t listener = -1;
+  server.set_keep_alive_timeout(kPatience);
+  server.set_read_timeout(kPatience);
+  server.set_write_timeout(kPatience);
+  server.set_socket_options([&](socket_t made) {
+    const int yes = 1;
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    listener = made;
+  });
+  return server.bind_to_port("127.0.0.1", port) && listen(listener, kBacklog) == 0 &&
+         server.listen_after_bind();
+}
+
 int serve(int port) {
   cv::setNumThreads(1);
   Service service;
@@ -109,7 +128,7 @@ int serve(int port) {
     service.transform(request, response);
   });
   server.Post("/stop", [&](const httplib::Request&, httplib::Response&) { server.stop(); });
-  if (server.listen("127.0.0.1", port)) return 0;
+  if (listen_patiently(server, port)) return 0;
   std::fprintf(stderr, "images: cannot listen on port %d\n", port);
   return 1;
 }

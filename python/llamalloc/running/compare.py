@@ -9,16 +9,26 @@ as other work on it, falls out.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from llamalloc.formats import elf
-from llamalloc.running import allocators, launch, listening, load_figures, procmem, server
+from llamalloc.running import (
+    allocators,
+    ending,
+    launch,
+    listening,
+    load_figures,
+    procmem,
+    server,
+    shell,
+)
 from llamalloc.running.allocators import DEBIAN, Entry
 from llamalloc.running.charge import ChargeError
 from llamalloc.running.memory_group import MemoryGroup, entered
@@ -201,8 +211,7 @@ def _one(plan: Plan, variant: Variant, folder: Path) -> Measured:
     output = folder / f"{variant.name}.txt"
     with MemoryGroup.made("compare") as group:
         words, shared = entered(group, plan.command, environment)
-        started = server.Server(words, shared, output)
-        try:
+        with _started(words, shared, output) as started:
             _wait_until_ready(plan, started, variant)
             _must_be_preloaded(started, variant)
             with MemoryWatch(started.process.pid, group) as watch:
@@ -216,10 +225,22 @@ def _one(plan: Plan, variant: Variant, folder: Path) -> Measured:
             started.terminate()
             if started.wait(_PATIENCE) is None:
                 raise CompareError(f"{_name(plan)}: does not end within 30 s of SIGTERM")
-        finally:
-            started.kill()
     figures = load_figures.read(said, plan.throughput, plan.latency)
     return Measured(**found, per_second=figures.per_second, p99_ms=figures.p99_ms)
+
+
+@contextlib.contextmanager
+def _started(
+    words: list[str], environment: Mapping[str, str], output: Path
+) -> Iterator[server.Server]:
+    started = None
+    try:
+        with ending.held():
+            started = server.Server(words, environment, output)
+        yield started
+    finally:
+        if started is not None:
+            started.kill()
 
 
 def _name(plan: Plan) -> str:
@@ -267,18 +288,10 @@ def _must_run(started: server.Server, variant: Variant, when: str) -> None:
 def _load(plan: Plan, started: server.Server, variant: Variant) -> str:
     """Runs the load; what it printed. Raises CompareError if it or the server fails."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
-        load = subprocess.Popen(
-            plan.load, shell=True, env=_clean(), stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        try:
+        with shell.running(plan.load, _clean(), output) as load:
             while load.poll() is None:
                 _must_run(started, variant, "under the load")
                 time.sleep(0.05)
-        except BaseException:
-            os.killpg(load.pid, 9)
-            load.wait()
-            raise
         output.seek(0)
         said = output.read()
     if load.returncode != 0:
@@ -330,20 +343,17 @@ def _clean() -> dict[str, str]:
 
 
 def _succeeds(command: str) -> bool:
-    done = subprocess.run(
-        command, shell=True, env=_clean(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    return done.returncode == 0
+    with shell.running(command, _clean(), subprocess.DEVNULL) as process:
+        return process.wait() == 0
 
 
 def _shell(command: str, option: str) -> None:
-    done = subprocess.run(
-        command, shell=True, env=_clean(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise CompareError(f"{option} ended with {done.returncode}: {_last(done.stdout)}")
+    with tempfile.TemporaryFile("w+", errors="replace") as output:
+        with shell.running(command, _clean(), output) as process:
+            process.wait()
+        output.seek(0)
+        if process.returncode != 0:
+            raise CompareError(f"{option} ended with {process.returncode}: {_last(output.read())}")
 
 
 def _last(text: str) -> str:

@@ -27,5 +27,35 @@ def tidy_end() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """A signal that ends us comes after the block, so that what it starts is known to its starter:
+
+    process = None
+    try:
+        with held():
+            process = Popen(...)
+        ...
+    finally:
+        if process: ...
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {n: signal.getsignal(n) for n in (*_ENDING, signal.SIGINT)}
+    # No other handler is Python's: such a signal is ignored, or ends us without it.
+    ours = {n: handler for n, handler in before.items() if callable(handler)}
+    for number in ours:
+        signal.signal(number, lambda n, _: came.append(n))
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
 def _leave(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)

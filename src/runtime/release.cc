@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/release.h"
+
+#include "os/waiter.h"
+#include "runtime/background_state.h"
+
+namespace llamalloc {
+namespace {
+
+// Pages are broken by one thread at a time; the worker may be at it, or write a profile. The wait
+// has an end, because the worker may itself wait for a lock of the loader that the caller holds.
+constexpr Nanos kPause = Nanos::millis(1);
+constexpr int kTries = 1000;
+
+bool wait_for_work_lock() NO_THREAD_SAFETY_ANALYSIS {
+  Waiter pause;
+  for (int tries = kTries; !background.work_lock.try_lock(); --tries) {
+    if (tries == 0 || Lock::this_thread_holds_all()) return false;
+    pause.wait(kPause);
+  }
+  return true;
+}
+
+// The lock is free between two steps, so that the worker, and a fork, never wait for all of them.
+bool release_some_sparse(Nanos before, Released* all) NO_THREAD_SAFETY_ANALYSIS {
+  if (!wait_for_work_lock()) return false;
+  const bool more = process.release_sparse(before, all);
+  background.work_lock.unlock();
+  return more;
+}
+
+void flush_own_cache() {
+  const SlowPath slow;
+  ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
+  if (cache != &empty_cache) process.flush_cache(cache);
+}
+
+}  // namespace
+
+Released release_memory(size_t keep) {
+  flush_own_cache();
+  const Nanos before = process.system.now();
+  Released all = process.release(keep);
+  while (release_some_sparse(before, &all)) {
+  }
+  return all;
+}
+
+}  // namespace llamalloc
