@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of contracts/golden/labels.json: how the objects of one context ended, by lifetime class.
+"""The cases of contracts/golden/labels.json: how the objects of a context ended, by lifetime class.
 
-The simulator counts by class (src/sim/predictor.cc, `label`), training by histogram bucket. They agree
-on everything that died or stayed. Young survivors are weighed in training (Kaplan-Meier); the simulator
+The simulator counts by class (src/sim/predictor.cc, `label`), training by histogram bucket. They
+agree on all that died or stayed. Training weighs young survivors (Kaplan-Meier); the simulator
 counts them where they are more than the tail. So of those, only plain stories are here.
 """
 
@@ -48,7 +48,7 @@ YOUNG = [
 
 @dataclass(frozen=True)
 class LabelCase:
-    """freed, young: counts by class. elders: objects that stay. tail: what may outlive the class."""
+    """freed, young: counts by class. elders: objects that stay. tail: what may outlive it."""
 
     freed: list[int]
     elders: int
