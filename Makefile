@@ -30,7 +30,7 @@ help:
 	@echo "  make demo      record, learn and run Redis beside other allocators; out/demo/report.html"
 	@echo "  make bench     speed and memory beside eight peers; out/bench/report.html (half an hour;"
 	@echo "                 BENCH_ARGS=\"--quick\" a few minutes, BENCH_ARGS=\"--help\" the choices)"
-	@echo "  make test      every test and check (about 25 minutes on two cores, set-up included)"
+	@echo "  make test      every test and check (about 20 minutes on two cores, set-up included)"
 	@echo "  make test-thp  the same with huge pages THP=always, madvise or never (root; puts it back)"
 	@echo "  make build     build/release/libllamalloc.so and .venv/bin/llamalloc"
 	@echo "  make wheel     out/wheel/*.whl: the command with library and tools, for pip install"
