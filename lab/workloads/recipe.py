@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import random
 import shutil
 import subprocess
@@ -86,9 +87,11 @@ def built(name: str) -> Path:
 
 
 def target(name: str) -> Path:
-    """The program of a CMake target, built if it is not up to date."""
-    _check_output(["cmake", "--preset", "release"], not (BUILD / "build.ninja").exists())
-    _check_output(["cmake", "--build", "--preset", "release", "--target", name], True)
+    """The program of a CMake target, built if it is not up to date; one process builds at a time."""
+    with (ROOT / "build" / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _check_output(["cmake", "--preset", "release"], not (BUILD / "build.ninja").exists())
+        _check_output(["cmake", "--build", "--preset", "release", "--target", name], True)
     return BUILD / name
 
 

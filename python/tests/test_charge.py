@@ -246,7 +246,6 @@ def test_a_group_of_a_maker_that_was_killed_goes_with_the_next():
         maker.kill()
     if not folder:
         pytest.skip("no memory control group can be made here")
-    assert Path(folder).exists()
     deadline = time.monotonic() + 10
     while Path(folder).exists() and time.monotonic() < deadline:
         with MemoryGroup.made("next"):

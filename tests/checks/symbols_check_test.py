@@ -77,6 +77,10 @@ def test_policy_makes_no_system_call(tmp_path, call, name):
     text = f"#include <fcntl.h>\n#include <sys/mman.h>\nint f() {{ return {call}; }}"
     faults = check_symbols.check_rooms({"policy": compile_cpp(tmp_path, text)})
     assert faults == [f"policy: calls {name}: not plain; ask the os room for it"]
+    plain = "#include <unistd.h>\nint f() { return getpid(); }"
+    assert check_symbols.check_rooms({"heap": compile_cpp(tmp_path, plain)}) == []
+    faults = check_symbols.check_rooms({"policy": compile_cpp(tmp_path, plain)})
+    assert faults == ["policy: calls getpid: policy makes no system call"]
 
 
 def test_policy_reaches_no_system_call_through_os(tmp_path):

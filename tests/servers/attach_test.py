@@ -255,9 +255,9 @@ def test_a_window_that_somebody_opened_by_hand_is_left_alone(tmp_path: Path):
         assert profile.read(tmp_path / "own").contexts
         assert control.ask(tmp_path / "c", "get window") == "0\n"
 
-        with started(*words, "2s") as recorder:
+        with started(*words, "10s") as recorder:
             until(lambda: control.ask(tmp_path / "c", "get window") != "0\n")
-            time.sleep(1.0)  # it knows by then that its own is open
+            time.sleep(3.0)  # it knows by then that its own is open
             control.ask(tmp_path / "c", "window open")
             said = recorder.communicate(timeout=60)[1]
         assert recorder.returncode == 1 and said.count("\n") == 1, said

@@ -127,7 +127,7 @@ def test_a_heap_that_grows_at_full_speed_is_sampled_from_64_mib_on(load, tmp_pat
     stats = tmp_path / "stats.json"
     run([load, "fill", "256"], seconds=SECONDS, conf=f"learn:on,stats:{stats}")
     # One in 1 MiB of the last 192. The worker may not have come round.
-    assert 120 < json.loads(stats.read_text())["stats"]["samples"] < 230
+    assert 110 < json.loads(stats.read_text())["stats"]["samples"] < 290
 
 
 # ----- What is kept -----

@@ -19,6 +19,7 @@ def statistics(mode: str, path: Path) -> tuple[float, dict]:
     return int(left) / int(before), json.loads(path.read_text())
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("mode", ["off", "late", "inherit"])
 def test_what_is_free_of_pages_goes_back(mode: str, tmp_path: Path):
     """No huge page is lost by it; and statistics say what holds for the process."""
@@ -29,6 +30,7 @@ def test_what_is_free_of_pages_goes_back(mode: str, tmp_path: Path):
     assert document["stats"]["backed"] < 40 << 20
 
 
+@pytest.mark.machine
 def test_off_except_where_advised_is_as_madvise(tmp_path: Path):
     with hugepages("always"):
         _, document = statistics("advised", tmp_path / "stats.json")
@@ -36,6 +38,7 @@ def test_off_except_where_advised_is_as_madvise(tmp_path: Path):
     assert document["stats"]["huge_pages_broken"] <= 2
 
 
+@pytest.mark.machine
 def test_a_process_that_keeps_them(tmp_path: Path):
     with hugepages("always"):
         _, document = statistics("keep", tmp_path / "stats.json")

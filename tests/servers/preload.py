@@ -69,7 +69,7 @@ def assert_quiet(stderr: str) -> None:
 @contextmanager
 def building() -> Iterator[None]:
     """Only one of the processes that run the tests builds at a time."""
-    with (ROOT / "build" / "tests.lock").open("w") as lock:
+    with (ROOT / "build" / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -26,6 +26,7 @@ def test_contents_stay_through_thousands_of_promotions():
     assert broken > 50, "pages of which little is used, on their way to another group"
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("mode", ["always", "madvise", "never"])
 def test_calloc_gives_zeros_after_every_kind_of_reuse(mode):
     with hugepages(mode):

@@ -13,6 +13,7 @@ def test_library_is_loaded():
     assert library().resolve().name in maps
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("mode", ["always", "madvise", "never"])
 def test_contents_survive_threads_and_resizing(mode):
     with hugepages(mode):

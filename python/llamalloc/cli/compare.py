@@ -45,7 +45,7 @@ def compare(
     ] = "",
     before: Annotated[
         str,
-        typer.Option(metavar="CMD", help="Shell command before each run, to remove old data."),
+        typer.Option(metavar="CMD", help="Shell command before each run, to remove old data. It has no terminal to ask on."),
     ] = "",
     settle: Annotated[
         float,
