@@ -45,7 +45,10 @@ def compare(
     ] = "",
     before: Annotated[
         str,
-        typer.Option(metavar="CMD", help="Shell command before each run, to remove old data. It has no terminal to ask on."),
+        typer.Option(
+            metavar="CMD",
+            help="Shell command before each run, to remove old data. It has no terminal to ask on.",
+        ),
     ] = "",
     settle: Annotated[
         float,
