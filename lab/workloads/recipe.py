@@ -87,7 +87,7 @@ def built(name: str) -> Path:
 
 
 def target(name: str) -> Path:
-    """The program of a CMake target, built if it is not up to date; one process builds at a time."""
+    """The program of a CMake target, built if it is not up to date; one process at a time."""
     with (ROOT / "build" / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _check_output(["cmake", "--preset", "release"], not (BUILD / "build.ninja").exists())
