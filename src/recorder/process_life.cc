@@ -103,9 +103,9 @@ void child_after_fork() {
     return;
   }
   if (!holds_locks) return;
-  holds_locks = false;
   recorder.restart_in_child();
   forget_stdio_list();
+  holds_locks = false;
 }
 
 // After the allocator's own (101), which this recorder stands in front of.

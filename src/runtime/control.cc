@@ -238,6 +238,7 @@ void open_sockets(const char* control_path, const char* http) {
   unlink_names();
   control.server->close_all_in_child();
   control.server = nullptr;
+  control.locked_for_fork = false;
   control.services = 0;
   control_address[0] = http_address[0] = 0;
   print_line("control socket, http: cannot start their thread; continuing without them");

@@ -59,7 +59,7 @@ void child_after_fork() {
     Lock::forget_order();
   } else {
     Lock::this_thread_holds_all(false);
-    Lock::this_thread_holds_none();
+    Lock::forget_order();
     forget_stdio_list();
   }
   process.heap.reset_locks_after_fork();
@@ -72,6 +72,8 @@ void child_after_fork() {
   output_after_fork_in_child();
   learning_after_fork_in_child();
   worker_after_fork_in_child();
+  // Last: a fork in a handler that interrupts us must not wait for what is not reset yet.
+  if (!inside) Lock::this_thread_holds_none();
 }
 
 }  // namespace

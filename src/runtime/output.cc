@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -132,10 +133,14 @@ namespace {
 
 alignas(ProfileWindow) constinit char window_room[sizeof(ProfileWindow)] = {};
 
+// When; 0: none is open. For who may not wait for the lock.
+constinit std::atomic<int64_t> window_opened{0};
+
 // Also in a child of a fork in a signal handler, which holds no lock.
 void drop_window() NO_THREAD_SAFETY_ANALYSIS {
   if (state.window != nullptr) state.window->~ProfileWindow();
   state.window = nullptr;
+  window_opened.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -146,16 +151,18 @@ void close_window() {
 }
 
 Nanos window_age() {
-  background.work_lock.assert_held();
-  return state.window == nullptr ? Nanos{} : process.system.now() - state.window->opened;
+  const Nanos opened{window_opened.load(std::memory_order_relaxed)};
+  return opened.n == 0 ? Nanos{} : process.system.now() - opened;
 }
 
 bool open_window() {
   background.work_lock.assert_held();
   close_window();
   state.window = new (window_room) ProfileWindow(process.system);
-  if (process.profiler.open_window(state.window, process.system.now())) return true;
-  return close_window(), false;
+  if (!process.profiler.open_window(state.window, process.system.now()))
+    return close_window(), false;
+  window_opened.store(state.window->opened.n, std::memory_order_relaxed);
+  return true;
 }
 
 bool write_profile_window(const char* path) {

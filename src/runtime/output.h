@@ -29,7 +29,7 @@ bool write_profile(const char* path, bool at_exit, ProfileKind kind = ProfileKin
 // profile of what happened since; false: no window, or as above.
 bool open_window();
 void close_window();
-Nanos window_age();  // since it was opened; 0: none is open
+Nanos window_age();  // since it was opened; 0: none is open. Without the lock
 bool write_profile_window(const char* path);
 bool write_stats(const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.

@@ -11,6 +11,7 @@ namespace {
 // has an end, because the worker may itself wait for a lock of the loader that the caller holds.
 constexpr Nanos kPause = Nanos::millis(1);
 constexpr int kTries = 1000;
+constexpr Nanos kStep = Nanos{100'000};  // between two steps: for who waits for the lock
 
 bool wait_for_work_lock() NO_THREAD_SAFETY_ANALYSIS {
   Waiter pause;
@@ -21,7 +22,8 @@ bool wait_for_work_lock() NO_THREAD_SAFETY_ANALYSIS {
   return true;
 }
 
-// The lock is free between two steps, so that the worker, and a fork, never wait for all of them.
+// The lock is free for a while between two steps, so that the worker, and a fork, never wait for
+// all of them: it is not fair, and who wakes up would find it taken again.
 bool release_some_sparse(Nanos before, Released* all) NO_THREAD_SAFETY_ANALYSIS {
   if (!wait_for_work_lock()) return false;
   const bool more = process.release_sparse(before, all);
@@ -41,8 +43,8 @@ Released release_memory(size_t keep) {
   flush_own_cache();
   const Nanos before = process.system.now();
   Released all = process.release(keep);
-  while (release_some_sparse(before, &all)) {
-  }
+  Waiter pause;
+  while (release_some_sparse(before, &all)) pause.wait(kStep);
   return all;
 }
 

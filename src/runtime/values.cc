@@ -28,12 +28,11 @@ bool act_sampling(const char* on_or_off) {
   if (on) {
     process.profiler.tell_history(process.system.now());
     start_sampling(process.system.now());
-  } else {
-    process.profiler.stop();
   }
   {
     LockGuard guard(background.work_lock);
     sample_for_learning(true);  // it does not begin by itself any more
+    if (!on) process.profiler.stop();
   }
   process.threads.wake_all();
   return true;
@@ -59,7 +58,6 @@ bool act_window(const char* what) {
 }
 
 uint64_t age_of_window() {
-  LockGuard guard(background.work_lock);
   return static_cast<uint64_t>(window_age().n);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/commands.h"
+#include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/process.h"
 
@@ -66,6 +67,14 @@ TEST(Values, ActsSayWhatIsWrong) {
   EXPECT_EQ(act("stats", nullptr), EINVAL);
   EXPECT_EQ(act("stats", "/dev/null/x"), EIO);
   EXPECT_EQ(act("nonsense", nullptr), ENOENT);
+}
+
+// A caller may hold the loader's lock, which the worker may wait for while it has its own.
+TEST(Values, ReadingOneWaitsForNoWork) {
+  LockGuard guard(background.work_lock);
+  Options::Value value;
+  for (const char* name : {"window", "version", "sampling", "learning", "segregation", "allocated"})
+    EXPECT_TRUE(read_value(name, &value)) << name;
 }
 
 TEST(Values, TagsAreOfTheThread) {

@@ -128,6 +128,13 @@ TRAPS = (
     *(fork_order(way, " ".join(FORK_HANDLERS)) for way in FORK_WAYS),
     Trap("fork and streams", "during fflush(NULL) and getline", "fork_streams", 60),
     Trap("fork in a handler", "a signal interrupts malloc and free", "fork_in_handler", 60),
+    Trap(
+        "fork in a fresh child",
+        "a handler forks while the child of a fork begins",
+        "fork_in_child",
+        60,
+        environment={"LLAMALLOC_CONF": "worker:off"},
+    ),
     Trap("vfork, posix_spawn", "four threads call them", "spawn"),
     *(_shared_memory(way) for way in SHARED_MEMORY),
     Trap("mq_notify, POSIX locks", "they last while threads sleep", "descriptors idle 5"),
