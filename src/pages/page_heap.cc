@@ -3,6 +3,12 @@
 
 namespace llamalloc {
 
+inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
+  const Nanos now = system_.now_coarse();
+  demand_.change(place.newly_backed, blocks.n, now);
+  place.page->last_taken.store(now.n, std::memory_order_relaxed);
+}
+
 PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
                                   uint32_t below) {
   PageSet& set = set_of(group, kind);
@@ -10,9 +16,7 @@ PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
   LockGuard guard(set.lock());
   const Place place = set.take(blocks, alignment, below);
   if (place.page == nullptr) return place;
-  const Nanos now = system_.now_coarse();
-  demand_.change(place.newly_backed, blocks.n, now);
-  place.page->last_taken.store(now.n, std::memory_order_relaxed);
+  note_taken(place, blocks);
   return place;
 }
 
@@ -54,11 +58,23 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
   return place;
 }
 
+PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
+  if (!set.has_pages()) return {};
+  LockGuard guard(set.lock());
+  const Place place = set.search(blocks, alignment);
+  if (place.page != nullptr) note_taken(place, blocks);
+  return place;
+}
+
+// A walk over all pages only where no set finds room at once.
 PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
   Place place;
   for (int g = 0; g < kPageGroups && place.page == nullptr; ++g)
     for (int kind = 0; kind < kPageKinds && place.page == nullptr; ++kind)
       place = take_in(static_cast<PageGroup>(g), static_cast<PageKind>(kind), blocks, alignment);
+  for (int g = 0; g < kPageGroups && place.page == nullptr; ++g)
+    for (int kind = 0; kind < kPageKinds && place.page == nullptr; ++kind)
+      place = search_in(sets_[g][kind], blocks, alignment);
   return place;
 }
 

@@ -222,6 +222,8 @@ class PageHeap {
   }
   Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
                 uint32_t below = PageSet::kAnyRun);
+  void note_taken(const Place& place, Blocks blocks);
+  Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);

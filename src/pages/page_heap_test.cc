@@ -38,6 +38,13 @@ class PageHeapTest : public testing::Test {
     give(probe);
     return shared;
   }
+  // A page that is full but for n blocks: they can be given.
+  Held hole_in_full_page(uint32_t first, uint32_t n) {
+    take(PageGroup::unknown, first);
+    const Held hole = take(PageGroup::unknown, n);
+    take(PageGroup::unknown, kAll - first - n);
+    return hole;
+  }
   void wait(int64_t seconds) { system_.time = system_.time + Nanos::seconds(seconds); }
 
   FakePages system_;
@@ -140,6 +147,39 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAnyRoomWillDo) {
   const PageHeap::Place place = pages_.take_anywhere({2}, 1);
   ASSERT_NE(place.page, nullptr);
   pages_.give(place.page, place.start(), {2});
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+// Both holes are in one bucket. Only that of the higher page is long enough.
+TEST_F(PageHeapTest, WithoutMoreMemoryAShortHoleInALowPageHidesNoLongerOne) {
+  const Held low = hole_in_full_page(16, 10), high = hole_in_full_page(16, 15);
+  ASSERT_LT(low.start, high.start);
+  pages_.limit_growth(1);
+  give(high);
+  give(low);
+  EXPECT_EQ(pages_.take_anywhere({16}, 1).page, nullptr);
+  const PageHeap::Place place = pages_.take_anywhere({15}, 1);
+  ASSERT_EQ(place.page, high.page);
+  EXPECT_EQ(place.start(), high.start);
+  EXPECT_EQ(pages_.take_anywhere({15}, 1).page, nullptr);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+// Runs of 7 blocks, of which only that of the higher page begins at a multiple of 8: in the bucket
+// of 4 blocks and above that of 3.
+TEST_F(PageHeapTest, WithoutMoreMemoryAHoleThatIsNotAlignedHidesNoOther) {
+  const Held low = hole_in_full_page(17, 7), high = hole_in_full_page(16, 7);
+  ASSERT_LT(low.start, high.start);
+  pages_.limit_growth(1);
+  give(high);
+  give(low);
+  for (const uint32_t n : {3u, 4u}) {
+    const PageHeap::Place place = pages_.take_anywhere({n}, 8);
+    ASSERT_EQ(place.page, high.page) << n;
+    EXPECT_EQ(place.start(), high.start);
+    EXPECT_EQ(pages_.take_anywhere({n}, 8).page, nullptr) << "it is taken";
+    pages_.give(place.page, place.start(), {n});
+  }
   EXPECT_TRUE(pages_.is_consistent());
 }
 

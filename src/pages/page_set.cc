@@ -40,6 +40,26 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
   return best;
 }
 
+// A walk over every page that may fit. Those of the bucket of n may be too short; where alignment
+// is asked for, even a long run may not do.
+HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
+  HugePage* best = nullptr;
+  for (int b = bucket_of(blocks.n); b < kBuckets; ++b)
+    buckets_[broken][b].for_each([&](HugePage* page) {
+      if (page->longest_run < blocks.n || (best && best->base < page->base)) return;
+      if (page->used.find_clear(blocks.n, alignment) != kBlocksPerHugePage) best = page;
+    });
+  return best;
+}
+
+PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
+  HugePage* page = find_fit(blocks, alignment, false);
+  if (page == nullptr) page = find_fit(blocks, alignment, true);
+  if (page == nullptr) return {};
+  bucket_with(page).remove(page);
+  return take_from(page, blocks, alignment);
+}
+
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) {
   const int end = bucket_of(below);
   HugePage* page = lowest_fit(blocks, alignment, end, false);

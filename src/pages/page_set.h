@@ -18,7 +18,7 @@ namespace llamalloc {
 
 class PageSet {
  public:
-  // Blocks in one of the set's pages; null page if none fits.
+  // Blocks in one of the set's pages; null page if none was found.
   struct Place {
     HugePage* page = nullptr;
     uint32_t first = 0;
@@ -31,6 +31,9 @@ class PageSet {
   // below: only in pages whose longest free run is shorter than so many blocks, a power of two.
   static constexpr uint32_t kAnyRun = 2 * kBlocksPerHugePage;
   Place take(Blocks blocks, uint32_t alignment, uint32_t below = kAnyRun) REQUIRES(lock_);
+  // Blocks of the lowest page that has room at all; null page: none has. It may look at every page,
+  // so it is for where the system has no more memory.
+  Place search(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
   // Takes blocks of a page that is not in a set yet, and adds it.
   Place take_first(HugePage* page, Blocks blocks) REQUIRES(lock_);
   // True if the page is now empty and no longer in the set.
@@ -81,6 +84,7 @@ class PageSet {
   }
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const
       REQUIRES(lock_);
+  HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken) const REQUIRES(lock_);
   void count(int32_t change) REQUIRES(lock_) {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);

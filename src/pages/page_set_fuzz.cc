@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PageSet against arrays of bools: what it gives is free, aligned, the lowest of its page, fresh
-// only where no block was used before, and it refuses only what its buckets need not find.
+// only where no block was used before, and it refuses only what its buckets need not find. A search
+// refuses only what has no room.
 //   four bytes a step: what, and three numbers
 #include "pages/page_set.h"
 
@@ -93,7 +94,20 @@ class Run {
     for (uint32_t page = 0; page < kPages && alignment == 1; ++page)
       CHECK((place.page != nullptr && !(place.page->broken && !pages_[page].broken)) ||
             naive_.empty(page) || naive_.lowest(page, 2 * n, 1) == kBlocksPerHugePage);
-    if (place.page != nullptr) note(place, n, alignment);
+    if (place.page != nullptr) return note(place, n, alignment);
+    const PageSet::Place found = set_.search(Blocks{n}, alignment);
+    CHECK(found.page == lowest_with_room(n, alignment));
+    if (found.page != nullptr) note(found, n, alignment);
+  }
+
+  // A broken one only if no other has room.
+  const HugePage* lowest_with_room(uint32_t n, uint32_t alignment) const {
+    for (const bool broken : {false, true})
+      for (uint32_t page = 0; page < kPages; ++page)
+        if (pages_[page].broken == broken && !naive_.empty(page) &&
+            naive_.lowest(page, n, alignment) != kBlocksPerHugePage)
+          return &pages_[page];
+    return nullptr;
   }
 
   void change_broken() {
