@@ -18,13 +18,16 @@ class Waves(BuiltRecipe):
     seconds = 18
 
     def prepare(self, session: Session) -> None:
-        """The trace, by the seed."""
+        """The trace, by the seed. It has the same number of waves at each scale: the heap and the
+        time both follow the root of the scale, so their product, the events, follows the scale."""
+        root = session.scale**0.5
         target("llamalloc-replay")
         command = [
             *(str(target("llamalloc-generate")), str(WORKLOADS / "fleetbench" / "TCMALLOC_3.csv")),
             *("-o", str(session.folder / "waves.trace"), "--seed", str(session.seed)),
-            *("--events", str(session.scaled(4_000_000, 10_000)), "--live", "128"),
-            *("--wave", "steps", "--depth", "1", "--period", "4", "--slow", "2"),
+            *("--events", str(session.scaled(4_000_000, 10_000))),
+            *("--live", f"{128 * root:g}", "--period", f"{4 * root:g}", "--slow", "2"),
+            *("--wave", "steps", "--depth", "1"),
             *("--sessions", "0.6", "--heavy", "0", "--threads", "1"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from llamalloc.running import live, published
 from llamalloc.running.control import ControlError, ask
+from llamalloc.running.ending import held
 from llamalloc.running.procmem import PROC
 
 LONGEST_BY_HTTP = 3600  # seconds, of one request
@@ -162,7 +163,7 @@ def _sampling(control: Path, interval: int) -> Iterator[float]:
         opened = time.monotonic()
         yield opened
     finally:
-        with contextlib.suppress(ControlError):  # it has ended
+        with held(), contextlib.suppress(ControlError):  # it has ended
             ask(control, f"set sample_interval {before['sample_interval']}")
             ask(control, f"sampling {before['sampling']}")
             if asked and (not opened or _is_ours(control, opened)):
@@ -242,8 +243,9 @@ def _by_http(target: Target, profile: Path, seconds: float) -> None:
 
 def _wait(target: Target, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
     """Waits with a bar on stderr. Raises AttachError if the process ends meanwhile."""
-    from rich.console import Console
-    from rich.progress import Progress
+    with held():  # an import can lose a signal's exception, in a callback
+        from rich.console import Console
+        from rich.progress import Progress
 
     start, console = time.monotonic(), Console(stderr=True)
     silent = seconds < 2 or not console.is_terminal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An orderly end by SIGTERM or SIGHUP: what was started ends, what was changed is restored."""
+"""An orderly end by a signal: what was started ends, what was changed is restored."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ from collections.abc import Iterator
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. After a plain KeyboardInterrupt in the text of an exec() (each dataclass has one),
+    `python -m` ends by SIGINT whatever exit code follows."""
+
+
 @contextlib.contextmanager
 def tidy_end() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit meanwhile. One that is ignored (nohup) stays so."""
+    """SIGTERM and SIGHUP raise SystemExit meanwhile, SIGINT raises Interrupted. One that is
+    ignored (nohup) stays so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {n: signal.getsignal(n) for n in _ENDING if signal.getsignal(n) != signal.SIG_IGN}
     for number in before:
         signal.signal(number, _leave)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
@@ -59,3 +67,7 @@ def held() -> Iterator[None]:
 
 def _leave(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise Interrupted
