@@ -51,8 +51,9 @@ struct OwnName {
 
 struct ControlState {
   ClientServer* server = nullptr;
-  bool locked_for_fork GUARDED_BY(background.work_lock) = false;  // a fork holds it
-  OwnName names[ClientServer::kServices];                         // by service
+  // Whose lock a fork holds. It stays where it is if its thread cannot start meanwhile.
+  ClientServer* held_by_fork GUARDED_BY(background.work_lock) = nullptr;
+  OwnName names[ClientServer::kServices];  // by service
   int services = 0;
   bool due = false;       // in a forked child
   bool is_child = false;  // forked from a process that had these options
@@ -238,7 +239,6 @@ void open_sockets(const char* control_path, const char* http) {
   unlink_names();
   control.server->close_all_in_child();
   control.server = nullptr;
-  control.locked_for_fork = false;
   control.services = 0;
   control_address[0] = http_address[0] = 0;
   print_line("control socket, http: cannot start their thread; continuing without them");
@@ -298,11 +298,12 @@ void remove_control_at_exit() {
 
 // The library may be loaded late, and open its socket while another thread forks.
 void control_before_fork() NO_THREAD_SAFETY_ANALYSIS {
-  control.locked_for_fork = control.server != nullptr && control.server->lock().lock();
+  ClientServer* const server = control.server;
+  control.held_by_fork = server != nullptr && server->lock().lock() ? server : nullptr;
 }
 
 void control_after_fork_in_parent() NO_THREAD_SAFETY_ANALYSIS {
-  if (control.locked_for_fork) control.server->lock().unlock();
+  if (control.held_by_fork != nullptr) control.held_by_fork->lock().unlock();
 }
 
 void control_after_fork_in_child() {
