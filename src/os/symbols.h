@@ -29,7 +29,7 @@ struct ModuleInfo {
   uintptr_t start;  // whole pages
   uintptr_t limit;
   uintptr_t file_offset;  // of start, in bytes
-  char path[512];         // as the loader knows it; the main program's is absolute
+  char path[512];         // as the loader knows it; the main program's: called_path()
   uint8_t build_id[32];
   uint8_t build_id_bytes;  // 0: the module has none
   uint64_t image;          // StackTrace::images of a frame in it; 0: unknown

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `llamalloc report` shows of real programs: peak, timeline, names, running processes."""
 
+import gzip
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from preload import compile_program, environment
 
 from llamalloc.formats import profile
+from llamalloc.formats.pprof_proto import ProfileMessage
 from llamalloc.reporting.history import timeline
 
 MIB = 1 << 20
@@ -74,6 +76,12 @@ def test_a_profile_knows_the_peak_and_the_time_line(tmp_path):
     assert shown.seconds == sorted(shown.seconds)
 
 
+def main_file(path) -> str:
+    """The first mapping's file, which pprof shows as `File:`."""
+    message = ProfileMessage.FromString(gzip.decompress(path.read_bytes()))
+    return message.string_table[message.mapping[0].filename].decode()
+
+
 def test_a_program_is_named_as_it_was_called(tmp_path):
     """Debian's redis-server is a link to redis-check-rdb."""
     called = tmp_path / "called-so"
@@ -81,6 +89,7 @@ def test_a_program_is_named_as_it_was_called(tmp_path):
     with phases(f"profile:{tmp_path}/p.pb.gz,{FINE}", called):
         pass
     assert profile.read(tmp_path / "p.pb.gz").program == "called-so"
+    assert main_file(tmp_path / "p.pb.gz") == str(called)
 
 
 def test_a_killed_process_leaves_its_statistics(tmp_path):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/path.h"
 
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,22 @@ void program_path(char* out, size_t room) {
   size_t length = n > 0 ? static_cast<size_t>(n) : 0;
   if (length > kSuffix && memcmp(out + length - kSuffix, kDeleted, kSuffix) == 0) length -= kSuffix;
   out[length] = 0;
+}
+
+void called_path(char* out, size_t room) {
+  const ErrnoKeeper keep;
+  const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  struct stat its, own;
+  const bool leads_there = called != nullptr && stat(called, &its) == 0 &&
+                           stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
+                           its.st_ino == own.st_ino;
+  char folder[4096];
+  if (leads_there && called[0] == '/')
+    snprintf(out, room, "%s", called);
+  else if (leads_there && getcwd(folder, sizeof(folder)) != nullptr)
+    snprintf(out, room, "%s/%s", folder, called);
+  else
+    program_path(out, room);
 }
 
 void program_name(char* out, size_t room) {

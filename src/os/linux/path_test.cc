@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace llamalloc {
@@ -26,6 +27,18 @@ TEST(PathTest, NamesTheProgram) {
   EXPECT_STREQ(name, "os_test");
   program_name(name, 3);
   EXPECT_STREQ(name, "os");
+}
+
+// The name may be a link: a process under it shows it (tests/servers/report_test.py).
+TEST(PathTest, KnowsTheFileAsItWasCalled) {
+  char called[4096];
+  char path[4096];
+  called_path(called, sizeof(called));
+  EXPECT_EQ(called[0], '/');
+  EXPECT_STREQ(strrchr(called, '/'), "/os_test");
+  EXPECT_NE(realpath(called, path), nullptr);
+  program_path(called, sizeof(called));
+  EXPECT_STREQ(path, called);
 }
 
 TEST(PathTest, FillsThePathOfAnOption) {

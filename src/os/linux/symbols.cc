@@ -8,6 +8,7 @@
 #include "os/linux/eh_frame.h"
 #include "os/linux/loaded_modules.h"
 #include "os/linux/symbols_module.h"
+#include "os/path.h"
 
 namespace llamalloc {
 namespace {
@@ -188,6 +189,7 @@ bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out, uint64_t i
   out->limit = module->bias + around.limit;
   out->file_offset = around.file_offset;
   memcpy(out->path, module->path, sizeof(out->path));
+  if (module->is_main) called_path(out->path, sizeof(out->path));
   memcpy(out->build_id, module->build_id.data, sizeof(out->build_id));
   out->build_id_bytes = module->build_id.size;
   out->image = module->image;
