@@ -99,6 +99,8 @@ bool DirectMappings::fit_to(Span* span, size_t bytes) {
   const size_t rounded = align_up(bytes, kHugePageSize);
   const size_t target = rounded <= span->bytes && fits(rounded, bytes) ? rounded : bytes;
   const size_t whole = align_down(target < span->bytes ? target : span->bytes, kHugePageSize);
+  span->grown = true;
+  span->used = whole;
   return move_to(span, whole) && move_to(span, target);
 }
 
@@ -211,7 +213,7 @@ void DirectMappings::keep_older(Span* span) {
     span->freed = now.n;
     keep(span);
     const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
-    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > in_use / 16)) {
+    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > in_use / kKeptPart)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
@@ -224,7 +226,7 @@ void DirectMappings::keep_older(Span* span) {
 }
 
 void DirectMappings::keep(Span* span) {
-  span->fresh = false;
+  span->fresh = span->grown = false;
   span->next_direct = kept_;
   kept_ = span;
   ++kept_count_;
@@ -299,7 +301,7 @@ void DirectMappings::unmap(Span* span) {
   if (gone) return free_record(span);
   span->next_direct = refused_;
   refused_ = span;
-  span->fresh = false;
+  span->fresh = span->grown = false;
 }
 
 // While the address may change, nobody finds the object there.

@@ -7,7 +7,7 @@
 //                                                  resized, the next one of another size
 //
 // A freed mapping that is resized keeps the memory that it has: the system need not take that back,
-// zero it and hand it out again. Its huge pages move whole.
+// zero it and hand it out again. Its huge pages move whole. What it grows by reads as zero.
 //
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
 // with the mappings in use. The worker unmaps kept mappings after a while. The mapping freed last
@@ -28,6 +28,10 @@ namespace llamalloc {
 
 inline constexpr size_t kKeptMappingMax = size_t{128} << 20;  // bytes; larger ones go at once
 inline constexpr int kKeptMappings = 16;
+// Kept mappings have at most this part of the memory in use. Where buffers of 5 to 25 MiB replace
+// each other, a sixth takes half the time of a sixteenth: nearer sizes grow by less, and what
+// they grow by the system has to zero. It costs image processing 0.7 % of memory on average.
+inline constexpr size_t kKeptPart = 6;
 
 class DirectMappings {
  public:
@@ -51,7 +55,7 @@ class DirectMappings {
     const bool mine = last_.compare_exchange_strong(last, 0, std::memory_order_acquire,
                                                     std::memory_order_relaxed);
     if (!mine) return nullptr;
-    span_of(last)->fresh = false;
+    span_of(last)->fresh = span_of(last)->grown = false;
     return span_of(last);
   }
   // Returns the object's address, which may have changed; null: not possible, nothing changed.

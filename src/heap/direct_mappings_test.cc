@@ -69,7 +69,7 @@ TEST_F(DirectMappingsTest, WhatWasFreedLastIsTakenIfItFits) {
   EXPECT_EQ(direct_.take_last(kBytes + kSmallPage), nullptr);
   EXPECT_EQ(direct_.take_last(kBytes / 2), nullptr);
   EXPECT_EQ(direct_.take_last(kBytes), span);
-  EXPECT_FALSE(span->fresh);
+  EXPECT_EQ(span->used_bytes(), kBytes);
   EXPECT_EQ(direct_.take_last(kBytes), nullptr) << "only once";
   EXPECT_EQ(direct_.bytes(), 2 * kBytes);
   EXPECT_EQ(direct_.kept_bytes(), 0u);
@@ -101,8 +101,10 @@ TEST_F(DirectMappingsTest, AFreedMappingServesAnotherSizeResized) {
       EXPECT_GE(span->bytes, to);
       EXPECT_LE(span->bytes, to + to / 8);
       EXPECT_EQ(span->base[0], 7) << "its memory was kept";
-      for (size_t i = std::min(from, to); i < to; i += kSmallPage)
-        ASSERT_TRUE(span->base[i] == 0 || span->base[i] == 7);
+      EXPECT_LE(span->used_bytes(), std::min(from, span->bytes));
+      EXPECT_GT(span->used_bytes(), std::min(from, to) - kHugePageSize);
+      for (size_t i = 0; i < to; i += kSmallPage)
+        ASSERT_EQ(span->base[i], i < span->used_bytes() ? 7 : 0);
       EXPECT_EQ(direct_.kept_bytes(), 0u);
       EXPECT_EQ(direct_.bytes(), span->bytes);
       deallocate(span);
@@ -150,7 +152,7 @@ TEST_F(DirectMappingsTest, KeepsTheNewestFreedMappingAndLittleMore) {
     spans.push_back(allocate(static_cast<size_t>(2 + i % 9) << 20, 1, false));
   for (Span* span : spans) {
     deallocate(span);
-    ASSERT_LE(direct_.kept_bytes(), std::max(direct_.bytes() / 16, size_t{10} << 20));
+    ASSERT_LE(direct_.kept_bytes(), std::max(direct_.bytes() / kKeptPart, size_t{10} << 20));
     ASSERT_GT(direct_.kept_bytes(), 0u);
   }
   EXPECT_EQ(direct_.kept_bytes(), size_t{2 + 39 % 9} << 20);

@@ -166,7 +166,7 @@ class Run {
     if (span == nullptr) return;
     CHECK_LE(bytes, span->bytes);
     CHECK(heap_.find(span->base) == span && span->starts_object(span->base));
-    for (size_t at = 0; span->fresh && at < bytes; at += 4096) CHECK_EQ(span->base[at], 0);
+    for (size_t at = span->used_bytes(); at < bytes; at += 4096) CHECK_EQ(span->base[at], 0);
     add(span->base, {span->bytes, ++mark_, span}, alignment < 16 ? 16 : alignment);
   }
 

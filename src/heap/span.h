@@ -34,6 +34,7 @@ struct alignas(kCacheLine) Span {
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
+  bool grown;    // a direct mapping just allocated: reads as zero from byte `used` on
   uint8_t word_count;
   uint16_t slots;
   uint16_t free_slots;
@@ -45,6 +46,7 @@ struct alignas(kCacheLine) Span {
       Span* next_direct;  // in a list of freed mappings
       union {
         int64_t freed;  // direct mapping that is kept: when it was freed, in Nanos
+        size_t used;    // direct mapping, if grown: bytes that it kept of an earlier object
         struct {
           bool resized;     // run: since it was allocated
           PageGroup asked;  // run: the group that it was allocated for
@@ -75,6 +77,7 @@ struct alignas(kCacheLine) Span {
     bin = 0;
     word_count = 0;
     slots = free_slots = 0;
+    grown = false;
     page = nullptr;
   }
   // Whether the pointer into the span is the start of an object: one multiplication.
@@ -96,6 +99,8 @@ struct alignas(kCacheLine) Span {
       n += static_cast<uint32_t>(std::popcount(__atomic_load_n(word, __ATOMIC_RELAXED)));
     return n;
   }
+  // Of an object just allocated that is no slot: its bytes that may not read as zero.
+  size_t used_bytes() const { return fresh ? 0 : grown ? used : bytes; }
   bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
 };
 static_assert(sizeof(Span) == kRecordBytes / 2);

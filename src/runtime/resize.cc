@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocations that are more than a size: aligned, zeroed, resized.
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/allocator.h"
@@ -56,8 +57,11 @@ constexpr size_t kZeroedInline = 8 * kUnit;
 [[gnu::noinline]] void* allocate_zeroed_slow(size_t size, CallSite site) {
   void* p = allocate(size, site);
   if (p == nullptr) return nullptr;
-  if (size > kSmallMax && process.heap.find(p)->fresh) return p;
-  return memset(p, 0, size);
+  if (size <= kSmallMax) return memset(p, 0, size);
+  const Span* span = process.heap.find(p);
+  const char* const zeroes = span->base + span->used_bytes();  // from there on
+  if (p >= zeroes) return p;
+  return memset(p, 0, std::min(size, static_cast<size_t>(zeroes - static_cast<char*>(p))));
 }
 
 }  // namespace
