@@ -213,7 +213,8 @@ void DirectMappings::keep_older(Span* span) {
     span->freed = now.n;
     keep(span);
     const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
-    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > in_use / kKeptPart)) {
+    while (kept_ != nullptr &&
+           (kept_count_ >= kKeptMappings || kept_bytes() > in_use / kKeptPart)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
