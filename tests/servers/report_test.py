@@ -86,10 +86,11 @@ def test_a_program_is_named_as_it_was_called(tmp_path):
     """Debian's redis-server is a link to redis-check-rdb."""
     called = tmp_path / "called-so"
     called.symlink_to(compile_program("phases"))
-    with phases(f"profile:{tmp_path}/p.pb.gz,{FINE}", called):
-        pass
-    assert profile.read(tmp_path / "p.pb.gz").program == "called-so"
-    assert main_file(tmp_path / "p.pb.gz") == str(called)
+    for name in (called, os.path.relpath(called)):
+        with phases(f"profile:{tmp_path}/p.pb.gz,{FINE}", name):
+            pass
+        assert profile.read(tmp_path / "p.pb.gz").program == "called-so"
+        assert os.path.normpath(main_file(tmp_path / "p.pb.gz")) == str(called)
 
 
 def test_a_killed_process_leaves_its_statistics(tmp_path):

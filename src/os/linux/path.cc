@@ -37,13 +37,12 @@ void called_path(char* out, size_t room) {
   const bool leads_there = called != nullptr && stat(called, &its) == 0 &&
                            stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
                            its.st_ino == own.st_ino;
-  char folder[4096];
-  if (leads_there && called[0] == '/')
-    snprintf(out, room, "%s", called);
-  else if (leads_there && getcwd(folder, sizeof(folder)) != nullptr)
-    snprintf(out, room, "%s/%s", folder, called);
-  else
-    program_path(out, room);
+  if (!leads_there) return program_path(out, room);
+  char folder[4096] = "";
+  const ssize_t n = called[0] == '/' ? 0 : readlink("/proc/self/cwd", folder, sizeof(folder) - 2);
+  if (n < 0) return program_path(out, room);
+  if (n > 0) folder[n] = '/';
+  snprintf(out, room, "%s%s", folder, called);
 }
 
 void program_name(char* out, size_t room) {
