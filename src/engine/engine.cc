@@ -39,6 +39,7 @@ void Engine::place_by_lifetime(bool on, bool is_late) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
   placement.keep_short_blind(on && is_late);
   heap.pages().fill_unknown_pages(!(on && is_late));
+  has_left_over_.store(!on, std::memory_order_relaxed);
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
@@ -81,12 +82,15 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
       request.grows ? kSizeClasses : class_serving(request.size, request.alignment);
   if (__builtin_expect(size_class == kSizeClasses, 0)) return take_whole(cache, request, group);
   const int bin = bin_of(group, size_class, false);
-  return __builtin_expect(cache != nullptr, 1) ? take_slot(cache, bin) : heap.take_one(bin);
+  return take_slot(cache, bin);
 }
 
 void* Engine::take_slot(ThreadCache* cache, int bin) {
-  Magazine& magazine = cache->magazines.bins[bin];
-  if (!magazine.is_empty()) return magazine.pop();
+  if (cache != nullptr && !cache->magazines.bins[bin].is_empty())
+    return cache->magazines.bins[bin].pop();
+  if (group_of_bin(bin) == PageGroup::unknown && has_left_over_.load(std::memory_order_relaxed))
+    if (void* left = heap.take_left_over(bin)) return left;
+  if (cache == nullptr) return heap.take_one(bin);
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 
@@ -139,13 +143,13 @@ double Engine::weight_of_sample(size_t size, bool first) const {
 }
 
 // As the object would be placed if the gate were open.
-Placement::Choice Engine::foresee(ThreadCache* cache, const Request& request,
+[[gnu::cold, gnu::noinline]] Placement::Choice Engine::foresee(ThreadCache* cache, const Request& request,
                                   const Placement::Choice& chosen) {
   const bool asks = !cache->predicting && !cache->busy && foresees.load(std::memory_order_relaxed);
   return asks ? world.choose(*cache, request, false) : chosen;
 }
 
-void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
+[[gnu::cold]] void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
                            const Placement::Choice& placed, bool first) {
   const Placement::Choice choice = foresee(cache, request, placed);
   cache->busy = 1;

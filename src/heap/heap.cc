@@ -32,13 +32,20 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n) {
-  const size_t taken = take_from_bin(bin, out, n);
+  const size_t taken = take_from_bin(bin, out, n, true);
   settle();
   return taken;
 }
 
+[[gnu::cold, gnu::noinline]] void* Heap::take_left_over(int bin) {
+  void* slot = nullptr;
+  for (int other = bin + kSizeClasses; other < kLocalBins; other += kSizeClasses)
+    if (bins_[other].spans.load(std::memory_order_relaxed) != 0 && take_from_bin(other, &slot, 1, false) != 0) break;
+  return slot;
+}
+
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, bool may_open) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
   size_t taken = take_from_depot(bin, bin_index, out + n, n);
@@ -46,7 +53,7 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n) {
   while (taken < n) {
     Span* span = bin.partial.min();
     if (span == nullptr) {
-      if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
+      if (taken != 0 || !may_open || (span = new_span(bin_index)) == nullptr) break;
       bin.partial.insert(span);
       Bin::add(bin.spans, 1);
     }

@@ -133,6 +133,10 @@ class Heap {
     void* slot = nullptr;
     return take(bin, &slot, 1) == 1 ? slot : nullptr;
   }
+  // A slot of the same size as those of `bin`, a local one of the group `unknown`, that placement
+  // by lifetime left free in a span of another group; null: none. Where placement is given up, the
+  // holes in what it left would otherwise stay free.
+  void* take_left_over(int bin);
   // Gives back slots of the bin (starts of objects). Returns a slot that was free already (a double
   // free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
@@ -279,7 +283,7 @@ class Heap {
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   size_t drain_parked();
-  size_t take_from_bin(int bin, void** out, size_t n);
+  size_t take_from_bin(int bin, void** out, size_t n, bool may_open);
   // After each growth, without a lock.
   void settle() {
     const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it

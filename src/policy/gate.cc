@@ -44,8 +44,7 @@ bool separates(const GateFigures& figures) {
 }
 
 bool predictions_fail(const GateFigures& figures) {
-  return figures.older >= Gate::kMostLate || figures.late >= Gate::kMostLate ||
-         figures.early >= Gate::kMostEarly;
+  return figures.older >= Gate::kMostLate || figures.late >= Gate::kMostLate;
 }
 
 void take_in(uint32_t* mean, uint32_t value, bool first) {
@@ -86,17 +85,18 @@ void GateKept::write(char* out, size_t room) const {
 }
 
 GateKept GateKept::read(const char* text) {
-  uint64_t numbers[kNumbers] = {};
+  uint32_t numbers[kNumbers];
   for (int i = 0; i < kNumbers; ++i) {
     const char* begin = text;
+    uint64_t number = 0;
     for (; *text >= '0' && *text <= '9' && text - begin < 10; ++text)
-      numbers[i] = numbers[i] * 10 + static_cast<uint64_t>(*text - '0');
-    if (text == begin || *text++ != (i + 1 < kNumbers ? ',' : '\0')) return {};
-    if (numbers[i] > UINT32_MAX) return {};
+      number = number * 10 + static_cast<uint64_t>(*text - '0');
+    if (text == begin || number > UINT32_MAX) return {};
+    if (*text++ != (i + 1 < kNumbers ? ',' : '\0')) return {};
+    numbers[i] = static_cast<uint32_t>(number);
   }
   const auto waste = [&](int at) {
-    uint32_t part[5];
-    for (int i = 0; i < 5; ++i) part[i] = static_cast<uint32_t>(numbers[at + i]);
+    const uint32_t* part = numbers + at;
     return GateWaste{part[0], part[1], part[2], part[3], part[4]};
   };
   if (numbers[0] >= kGateVerdicts || numbers[1] > Gate::kMostReversals || numbers[2] > UINT16_MAX)
@@ -333,8 +333,8 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   if (!on_ && fail_) {
     snprintf(out, room,
              "placement by lifetime is off: predictions do not hold; %u %% of the bytes alive are "
-             "older than predicted, %u %% of those freed died long after it, %u %% long before it",
-             mille(wrong_.older) / 10, mille(wrong_.late) / 10, mille(wrong_.early) / 10);
+             "older than predicted, %u %% of those freed lived longer",
+             mille(wrong_.older) / 10, mille(wrong_.late) / 10);
   } else if (kept_.verdict == GateVerdict::fails) {
     snprintf(out, room,
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "

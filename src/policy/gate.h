@@ -37,7 +37,7 @@ struct GateFigures {
   double short_share = 0;  // of bytes allocated lately: contexts trusted to be short-lived
   double long_share = 0;   // of bytes alive now: contexts known to be long-lived
   // Of predictions that failed, as Trust::Figures has them.
-  double older = 0, late = 0, early = 0;
+  double older = 0, late = 0;
 };
 
 enum class GateVerdict : uint8_t { untried, on_trial, helps, fails };
@@ -81,8 +81,7 @@ class Gate {
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kShort = 0.5;              // shares from which contexts separate
   static constexpr double kLong = 0.25;
-  static constexpr double kMostLate = 1.0 / 3;   // of the bytes alive, or of those freed
-  static constexpr double kMostEarly = 2.0 / 3;  // of the bytes freed
+  static constexpr double kMostLate = 1.0 / 3;  // of the bytes alive, or of those freed
   static constexpr double kAlike = 0.7;          // of a peak: lower loads are not compared
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round

@@ -483,15 +483,14 @@ TEST(GateTest, TheOptionComesFirst) {
 
 // ----- Predictions that do not hold -----
 
-GateFigures wrong(const Load& load, double older, double late, double early) {
-  return {2 * load.peak, load.peak, load.short_share, load.long_share, older, late, early};
+GateFigures wrong(const Load& load, double older, double late) {
+  return {2 * load.peak, load.peak, load.short_share, load.long_share, older, late};
 }
 
 TEST(GateTest, PlacementByPredictionsThatDoNotHoldIsGivenUpAtOnce) {
-  for (const auto& figures :
-       {wrong({}, 0.4, 0, 0), wrong({}, 0, 0.4, 0), wrong({}, 0, 0, 0.7)}) {
+  for (const auto& figures : {wrong({}, 0.4, 0), wrong({}, 0, 0.4)}) {
     Server server(kept(GateVerdict::helps));
-    server.feed(wrong({}, 0.3, 0.3, 0.6));
+    server.feed(wrong({}, 0.3, 0.3));
     EXPECT_TRUE(server.gate.is_on()) << "a few are normal";
     server.feed(figures);
     EXPECT_FALSE(server.gate.is_on());
@@ -506,7 +505,7 @@ TEST(GateTest, PredictionsThatDoNotHoldProveNothing) {
   for (int i = 0; i < 60; ++i) {
     const bool low = i % 20 >= 10;
     const size_t peak = Load{}.peak;
-    server.feed({peak, low ? peak / 100 : peak, 0.95, 0.9, 0.9, 0, 0});
+    server.feed({peak, low ? peak / 100 : peak, 0.95, 0.9, 0.9, 0});
   }
   EXPECT_EQ(server.switches, 0);
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);

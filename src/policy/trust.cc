@@ -8,7 +8,7 @@ bool is_judged(LifetimeClass predicted) {
   return group_of(predicted) != PageGroup::unknown;
 }
 
-bool is_long_after(LifetimeClass predicted, Nanos lifetime) {
+bool is_late(LifetimeClass predicted, Nanos lifetime) {
   const Nanos bound = row(predicted).bound;
   return bound.n != 0 && lifetime.n / Trust::kGrace > bound.n &&
          group_of(class_of_lifetime(lifetime)) != group_of(predicted);
@@ -27,7 +27,7 @@ double value(const std::atomic<uint64_t>& bytes) {
 void Trust::Census::add(LifetimeClass predicted, Nanos age, double bytes) {
   all_ += bytes;
   if (!is_judged(predicted)) return;
-  if (is_long_after(predicted, age))
+  if (is_late(predicted, age))
     older_ += bytes;
   else if (dies_soon(predicted))
     short_ += bytes;
@@ -41,19 +41,16 @@ void Trust::freed(LifetimeClass predicted, Nanos lifetime, double bytes) {
   };
   count(all_);
   if (!is_judged(predicted)) return;
-  if (is_long_after(predicted, lifetime))
+  if (is_late(predicted, lifetime))
     count(late_);
   else if (dies_soon(predicted))
     count(short_);
-  else if (dies_soon(class_of_lifetime(lifetime)))
-    count(early_);
 }
 
 Trust::Figures Trust::figures(const Census& alive) const {
   const double freed = value(all_);
   return {.older = share(alive.older_, alive.all_),
           .late = share(value(late_), freed),
-          .early = share(value(early_), freed),
           .short_share = share(value(short_) + alive.short_, freed + alive.all_),
           .long_share = share(alive.long_, alive.all_)};
 }
@@ -61,7 +58,7 @@ Trust::Figures Trust::figures(const Census& alive) const {
 // What other threads add meanwhile is kept.
 void Trust::age() {
   if (value(all_) < kWindow) return;
-  for (Bytes* sum : {&all_, &late_, &early_, &short_})
+  for (Bytes* sum : {&all_, &late_, &short_})
     sum->fetch_sub(sum->load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
 }
 

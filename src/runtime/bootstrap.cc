@@ -91,7 +91,7 @@ void start_hardening() {
   const bool always = process.options.segregate == Segregate::always;
   const bool needed = (predict && always) || profile || process.hardening.is_on();
   const bool sample = needed || observed;
-  samples_for_lookers = observed && !needed && !learn;
+  samples_for_lookers = observed && !needed && !learn && !predict;
   if (sample) {
     start_sampling(process.started);
     process.threads.wake_all();
