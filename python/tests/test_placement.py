@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from support import profile_writer, synthetic
+from support import golden_learned, profile_writer, synthetic
 
 from llamalloc.formats import learned_state, model_file
 from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste, LearnedState
@@ -84,11 +84,11 @@ def test_what_a_program_decided_itself_comes_first(verdict):
 
 def test_the_model_file_holds_it_and_the_report_says_so(tmp_path):
     learned = tmp_path / "s.learned"
-    learned_state.write(state(GateVerdict.HELPS), learned)
+    learned_state.write(golden_learned.STATE, learned)
     recorded = profile_writer.write(synthetic.profile(contexts=8), tmp_path / "server.pb.gz")
     out = tmp_path / "m.model"
-    result = train([recorded, learned], out, steps=20)
-    assert model_file.read(out).gate.verdict == GateVerdict.HELPS
+    result = train([learned], out, steps=20)
+    assert model_file.read(out).gate == golden_learned.STATE.gate
     assert "from its first allocation on" in train_report.text(result)
     assert result.to_json()["places_from_start"] is True
     blind = train([recorded], out, steps=20)

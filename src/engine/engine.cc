@@ -143,14 +143,15 @@ double Engine::weight_of_sample(size_t size, bool first) const {
 }
 
 // As the object would be placed if the gate were open.
-[[gnu::cold, gnu::noinline]] Placement::Choice Engine::foresee(ThreadCache* cache, const Request& request,
-                                  const Placement::Choice& chosen) {
+[[gnu::cold, gnu::noinline]] Placement::Choice Engine::foresee(ThreadCache* cache,
+                                                               const Request& request,
+                                                               const Placement::Choice& chosen) {
   const bool asks = !cache->predicting && !cache->busy && foresees.load(std::memory_order_relaxed);
   return asks ? world.choose(*cache, request, false) : chosen;
 }
 
 [[gnu::cold]] void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
-                           const Placement::Choice& placed, bool first) {
+                                         const Placement::Choice& placed, bool first) {
   const Placement::Choice choice = foresee(cache, request, placed);
   cache->busy = 1;
   StackTrace trace;
@@ -169,8 +170,7 @@ void Engine::note_sampled_free(ThreadCache* cache, const void* p) {
   if (!freed.found) return;
   world.note_sample_end(p);
   if (freed.size <= kRunMax) trust.freed(freed.predicted, freed.lifetime, freed.bytes);
-  if (freed.context_key != 0)
-    placement.observe(freed.context_key, freed.predicted, freed.lifetime);
+  if (freed.context_key != 0) placement.observe(freed.context_key, freed.predicted, freed.lifetime);
 }
 
 // Whether anything is left to do with it: *p and *span are then what goes to the heap.

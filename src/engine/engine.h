@@ -68,13 +68,13 @@ class Engine {
   ThreadRegistry threads;
   World& world;
   Hardening hardening;
-  Trust trust;  // in predictions, by what is sampled
+  Trust trust;                            // in predictions, by what is sampled
   ContextResolver known_contexts;         // closed unless learning or a model
   std::atomic<bool> placement_on{false};  // predictions are asked for
   // Predictions are asked for samples also while nothing is placed by them: of a model, which is
   // measured so.
   std::atomic<bool> foresees{false};
-  std::atomic<bool> has_worker{false};    // step() is called when due
+  std::atomic<bool> has_worker{false};  // step() is called when due
 
   // Samples of first objects: so many at once, and one more each time this has passed. One takes
   // some 7,000 instructions.
@@ -239,8 +239,7 @@ class Engine {
                             const Placement::Choice& chosen);
   // For samples at least.
   bool predicts() const {
-    return placement_on.load(std::memory_order_relaxed) ||
-           foresees.load(std::memory_order_relaxed);
+    return placement_on.load(std::memory_order_relaxed) || foresees.load(std::memory_order_relaxed);
   }
   void count_prediction(size_t size, const Placement::Choice& choice, bool first);
   // How many objects it stands for.
@@ -283,7 +282,7 @@ class Engine {
   std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};
   std::atomic<bool> has_left_over_{false};  // placement was given up
-  std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again
+  std::atomic<int64_t> firsts_until_{0};    // ns: when the room for first samples is full again
 };
 
 }  // namespace llamalloc

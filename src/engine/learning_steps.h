@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning as a part of the background work: when samples begin, the learner's rounds, the gate's
 // steps, and what follows from them for the engine. With a model and without learning there are no
-// rounds, and what the samples say of the model (policy/trust.h) takes the place of what is learned. A process (runtime/learning.h) and a simulation
-// (sim/sim_learning.h) drive it; threads, locks and files are theirs.
+// rounds, and what the samples say of the model (policy/trust.h) takes the place of what is
+// learned. A process (runtime/learning.h) and a simulation (sim/sim_learning.h) drive it; threads,
+// locks and files are theirs.
 //
 //   open --> begin --> run.take_in(state) --> step, whenever the worker is awake --> round, at the
 //   end
@@ -26,9 +27,7 @@ class LearningSteps {
   // good.
   void sample_if_worth_it(bool others);
   // Whether objects are to be placed by lifetime.
-  bool places() const {
-    return segregates(engine_.options.segregate.value, run.gate().is_on());
-  }
+  bool places() const { return segregates(engine_.options.segregate.value, run.gate().is_on()); }
   // make_round(now): calls round(now), and does what the caller has to do before and after it.
   template <typename MakeRound>
   void step(Nanos now, MakeRound&& make_round) {
@@ -45,7 +44,7 @@ class LearningSteps {
 
   Engine& engine_;
   Trust::Figures trust_;
-  Nanos looked_{};  // when that was
+  Nanos looked_{};        // when that was
   bool samples_ = false;  // has begun to
   bool shares_ = false;   // with others
 };

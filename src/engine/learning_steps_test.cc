@@ -131,8 +131,7 @@ TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
   live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
   pass(Nanos::seconds(2));
   EXPECT_FALSE(engine_.placement_on);
-  EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos)
-      << sentence();
+  EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
 }
 
 // The holes in the pages that it filled.

@@ -40,7 +40,9 @@ size_t Heap::take(int bin, void** out, size_t n) {
 [[gnu::cold, gnu::noinline]] void* Heap::take_left_over(int bin) {
   void* slot = nullptr;
   for (int other = bin + kSizeClasses; other < kLocalBins; other += kSizeClasses)
-    if (bins_[other].spans.load(std::memory_order_relaxed) != 0 && take_from_bin(other, &slot, 1, false) != 0) break;
+    if (bins_[other].spans.load(std::memory_order_relaxed) != 0 &&
+        take_from_bin(other, &slot, 1, false) != 0)
+      break;
   return slot;
 }
 

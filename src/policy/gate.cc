@@ -346,15 +346,19 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
   } else if (is_late() && kept_.verdict != GateVerdict::helps) {
-    snprintf(out, room,
-             "placement by lifetime is on for what lives long%s: without it troughs pinned %u %% of "
-             "the peak, held/live %u.%02u",
-             is_kept ? ", and from the next start on for all" : "", blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+    snprintf(
+        out, room,
+        "placement by lifetime is on for what lives long%s: without it troughs pinned %u %% of "
+        "the peak, held/live %u.%02u",
+        is_kept ? ", and from the next start on for all" : "", blind, kept_.blind.ratio / kMille,
+        kept_.blind.ratio % kMille / 10);
   } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
-    snprintf(out, room,
-             "placement by lifetime is off until %sthe load has come back: troughs pin %u %% of the "
-             "peak, held/live %u.%02u",
-             is_kept ? "the next start, or until " : "", blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+    snprintf(
+        out, room,
+        "placement by lifetime is off until %sthe load has come back: troughs pin %u %% of the "
+        "peak, held/live %u.%02u",
+        is_kept ? "the next start, or until " : "", blind, kept_.blind.ratio / kMille,
+        kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "

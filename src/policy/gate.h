@@ -81,7 +81,7 @@ class Gate {
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kShort = 0.5;              // shares from which contexts separate
   static constexpr double kLong = 0.25;
-  static constexpr double kMostLate = 1.0 / 3;  // of the bytes alive, or of those freed
+  static constexpr double kMostLate = 1.0 / 3;   // of the bytes alive, or of those freed
   static constexpr double kAlike = 0.7;          // of a peak: lower loads are not compared
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
@@ -110,7 +110,8 @@ class Gate {
   // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
   // costs them; 0 where it was not tried.
   int64_t saved() const;
-  // One sentence on the decision and its figures, without newline. is_kept: the next start knows it.
+  // One sentence on the decision and its figures, without newline. is_kept: the next start knows
+  // it.
   void describe(char* out, size_t room, bool is_kept = true) const;
 
  private:

@@ -46,8 +46,7 @@ LearnedProgram this_program() {
 
 void describe_decision() {
   const int next = 1 - learning->decision.load(std::memory_order_relaxed);
-  learning->run.gate().describe(learning->decisions[next], Gate::kSentence,
-                                 learning->path[0] != 0);
+  learning->run.gate().describe(learning->decisions[next], Gate::kSentence, learning->path[0] != 0);
   learning->decision.store(next, std::memory_order_release);
 }
 

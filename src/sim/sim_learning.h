@@ -38,8 +38,7 @@ class SimGate {
 
 class SimLearning : public SimGate {
  public:
-  SimLearning(Engine& engine, TraceInput& input)
-      : SimGate(engine), input_(input), stacks_(input) {}
+  SimLearning(Engine& engine, TraceInput& input) : SimGate(engine), input_(input), stacks_(input) {}
 
   // False: `error` says what is wrong with the state file. An empty path: nothing was learned yet.
   bool open(const std::string& state, std::string* error);

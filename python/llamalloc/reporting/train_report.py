@@ -86,8 +86,8 @@ def _start(result: TrainResult) -> str:
     gate = result.gate
     if gate.verdict == GateVerdict.UNTRIED:
         return (
-            "A process starts without placing by it, and does so once it has measured that this "
-            "may save memory: no run showed a load that goes up and down and leaves memory free."
+            "A process starts without placing by it, since the runs do not prove that this saves "
+            "memory. It places by it once it has measured that itself."
         )
     return (
         "A process places by it from its first allocation on: at low load, free memory that stayed "
