@@ -9,9 +9,9 @@ The first places by every prediction (segregate:always). The second makes the ta
 process: blind, a first run that begins with nothing, and a second one that begins with what the
 first kept. A cell is the mean over runs whose worker comes at other moments, since memory depends
 on those; in brackets it is divided by blind. The third makes the same table for processes with a
-model, as the gate decides: a model that is always wrong, one that knows each context, and one that
-was trained from what an earlier run learned. `--generate` makes the five loads of GENERATED in that
-folder, and measures them too.
+model, as the gate decides: a model that is always wrong, one that knows each context, one that was
+trained from what an earlier run learned, and a wrong one that claims proof. `--generate` makes the
+five loads of GENERATED in that folder, and measures them too.
 
 Record the traces first, each by
     .venv/bin/python -m lab.workloads run NAME --under "llamalloc trace -o out/traces/NAME.trace"
@@ -26,6 +26,12 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
+
+from llamalloc.formats import contracts, model_file
+from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste
+from llamalloc.formats.model_file import Evidence, Model, Weights
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOL = ROOT / "build/release/llamalloc-simulate"
@@ -45,6 +51,8 @@ GENERATED = {
 DELAYS = (0, 300)
 DELAYS_OF_SMALL = range(0, 1000, 125)
 SMALL = 64 << 20
+# All but the last of a network that looks at nothing.
+_SHAPES = ((1, 4), (8, 16), (16,), (4, len(contracts.class_names())))
 # Always too short, always too long, right.
 MODELS = ("constant:le_10ms", "constant:never", "exact")
 COLUMNS = (
@@ -100,13 +108,26 @@ def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
     return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
 
 
+def forge(path: pathlib.Path) -> None:
+    """A model that predicts at most 10 ms for everything, and claims proof that placement pays."""
+    is_chosen = np.array(contracts.class_names()) == "le_10ms"
+    bias = np.where(is_chosen, np.float32(50), np.float32(0))
+    weights = Weights(*(np.zeros(shape, np.float32) for shape in _SHAPES), bias)
+    waste = GateWaste(rounds=2, high=50, low=350, depth=350, ratio=1600)
+    proof = Gate(GateVerdict.ON_TRIAL, 0, waste, peak=400)
+    asked = Evidence(network_trust=np.ones(4, np.float32))
+    model_file.write(Model(("<unk>",), weights, "tail", asked, (), proof), path)
+
+
 def use_models(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
     """For each delay, the runs of the table of models in its order."""
     kept, model = folder / f"{trace.stem}.learned", folder / f"{trace.stem}.model"
     simulate(trace, "llamalloc", "online", "--keep", kept)
     train = [ROOT / ".venv/bin/llamalloc", "train", "-o", model, kept]
     subprocess.run(train, check=True, stdout=subprocess.DEVNULL)
-    predictors = ("none", *MODELS, f"model:{model}")
+    forged = folder / "forged.model"
+    forge(forged)
+    predictors = ("none", *MODELS, f"model:{model}", f"model:{forged}")
 
     def run_all(delay: int) -> list[dict]:
         return [simulate(trace, "llamalloc", p, "--delay", str(delay)) for p in predictors]
@@ -213,7 +234,7 @@ def main() -> None:
         heads = ("first run", "second run", "gate in the second run")
         print_beside_blind(args.traces, heads, learn)
     elif args.models:
-        heads = (*MODELS, "trained", "its gate at the end")
+        heads = (*MODELS, "trained", "wrong with forged proof", "its gate at the end")
         print_beside_blind(args.traces, heads, use_models)
     else:
         print_policies(args.traces, args.out)
