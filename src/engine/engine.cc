@@ -82,15 +82,15 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
       request.grows ? kSizeClasses : class_serving(request.size, request.alignment);
   if (__builtin_expect(size_class == kSizeClasses, 0)) return take_whole(cache, request, group);
   const int bin = bin_of(group, size_class, false);
-  return take_slot(cache, bin);
+  if (__builtin_expect(cache != nullptr, 1)) return take_slot(cache, bin);
+  void* const left = left_over(bin);
+  return left != nullptr ? left : heap.take_one(bin);
 }
 
 void* Engine::take_slot(ThreadCache* cache, int bin) {
-  if (cache != nullptr && !cache->magazines.bins[bin].is_empty())
-    return cache->magazines.bins[bin].pop();
-  if (group_of_bin(bin) == PageGroup::unknown && has_left_over_.load(std::memory_order_relaxed))
-    if (void* left = heap.take_left_over(bin)) return left;
-  if (cache == nullptr) return heap.take_one(bin);
+  Magazine& magazine = cache->magazines.bins[bin];
+  if (!magazine.is_empty()) return magazine.pop();
+  if (void* left = left_over(bin)) return left;
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 

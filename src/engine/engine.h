@@ -224,6 +224,10 @@ class Engine {
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);
+  void* left_over(int bin) {
+    const bool has = __builtin_expect(has_left_over_.load(std::memory_order_relaxed), 0);
+    return has && bin < kSizeClasses ? heap.take_left_over(bin) : nullptr;  // of `unknown`
+  }
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
   size_t usable_of_sample(const void* p, const Span* span);
