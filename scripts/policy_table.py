@@ -3,11 +3,15 @@
 
     .venv/bin/python scripts/policy_table.py out/traces/*.trace [--out out/policy.json]
     .venv/bin/python scripts/policy_table.py --learning [--generate out/traces] [out/traces/*.trace]
+    .venv/bin/python scripts/policy_table.py --models [--generate out/traces] [out/traces/*.trace]
 
-The second makes the table of learning in process: blind, a first run that begins with nothing, and
-a second one that begins with what the first kept. A cell is the mean over runs whose worker comes
-at other moments, since memory depends on those; in brackets it is divided by blind. `--generate`
-makes the five loads of GENERATED in that folder, and measures them too.
+The first places by every prediction (segregate:always). The second makes the table of learning in
+process: blind, a first run that begins with nothing, and a second one that begins with what the
+first kept. A cell is the mean over runs whose worker comes at other moments, since memory depends
+on those; in brackets it is divided by blind. The third makes the same table for processes with a
+model, as the gate decides: a model that is always wrong, one that knows each context, one that was
+trained from what an earlier run learned, and a wrong one that claims proof. `--generate` makes the
+five loads of GENERATED in that folder, and measures them too.
 
 Record the traces first, each by
     .venv/bin/python -m lab.workloads run NAME --under "llamalloc trace -o out/traces/NAME.trace"
@@ -22,6 +26,12 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
+
+from llamalloc.formats import contracts, model_file
+from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste
+from llamalloc.formats.model_file import Evidence, Model, Weights
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOL = ROOT / "build/release/llamalloc-simulate"
@@ -41,6 +51,10 @@ GENERATED = {
 DELAYS = (0, 300)
 DELAYS_OF_SMALL = range(0, 1000, 125)
 SMALL = 64 << 20
+# All but the last of a network that looks at nothing.
+_SHAPES = ((1, 4), (8, 16), (16,), (4, len(contracts.class_names())))
+# Always too short, always too long, right.
+MODELS = ("constant:le_10ms", "constant:never", "exact")
 COLUMNS = (
     ("llamalloc", "none"),
     ("llamalloc", "constant:le_10ms"),
@@ -62,6 +76,12 @@ def simulate(trace: pathlib.Path, policy: str, predictor: str, *more: str | path
     if done.returncode != 0:
         sys.exit(f"{trace}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def placed(policy: str, predictor: str) -> tuple[str, ...]:
+    """The gate is not asked."""
+    gated = policy == "llamalloc" and predictor != "none"
+    return ("--conf", "segregate:always") if gated else ()
 
 
 def generate(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -88,17 +108,51 @@ def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
     return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
 
 
-def print_learning(traces: list[pathlib.Path]) -> None:
-    head = ["trace", "peak live", "blind", "first run", "second run", "gate in the second run"]
+def forge(path: pathlib.Path) -> None:
+    """A model that predicts at most 10 ms for everything, and claims proof that placement pays."""
+    is_chosen = np.array(contracts.class_names()) == "le_10ms"
+    bias = np.where(is_chosen, np.float32(50), np.float32(0))
+    weights = Weights(*(np.zeros(shape, np.float32) for shape in _SHAPES), bias)
+    waste = GateWaste(rounds=2, high=50, low=350, depth=350, ratio=1600)
+    proof = Gate(GateVerdict.ON_TRIAL, 0, waste, peak=400)
+    asked = Evidence(network_trust=np.ones(4, np.float32))
+    model_file.write(Model(("<unk>",), weights, "tail", asked, (), proof), path)
+
+
+def use_models(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
+    """For each delay, the runs of the table of models in its order."""
+    kept, model = folder / f"{trace.stem}.learned", folder / f"{trace.stem}.model"
+    simulate(trace, "llamalloc", "online", "--keep", kept)
+    train = [ROOT / ".venv/bin/llamalloc", "train", "-o", model, kept]
+    subprocess.run(train, check=True, stdout=subprocess.DEVNULL)
+    forged = folder / "forged.model"
+    forge(forged)
+    predictors = ("none", *MODELS, f"model:{model}", f"model:{forged}")
+
+    def run_all(delay: int) -> list[dict]:
+        return [simulate(trace, "llamalloc", p, "--delay", str(delay)) for p in predictors]
+
+    found = [run_all(0)]
+    small = found[0][0]["trace"]["peak_live"] < SMALL
+    return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
+
+
+def print_beside_blind(traces: list[pathlib.Path], heads: tuple[str, ...], measure) -> None:
+    head = ["trace", "peak live", "blind", *heads]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     with tempfile.TemporaryDirectory() as folder:
         for trace in traces:
-            columns = list(zip(*learn(trace, pathlib.Path(folder)), strict=True))
+            columns = list(zip(*measure(trace, pathlib.Path(folder)), strict=True))
             blind = means(columns[0])
             cells = [f"{columns[0][0]['trace']['peak_live'] / 2**20:.0f} MiB", cell(blind)]
             cells += [beside(means(runs), blind) for runs in columns[1:]]
-            cells.append(", ".join(sorted({run["gate"][-1]["verdict"] for run in columns[-1]})))
+            cells.append(", ".join(sorted({verdict_of(run) for run in columns[-1]})))
             print(f"| {trace.stem} | {' | '.join(cells)} |", flush=True)
+
+
+def verdict_of(run: dict) -> str:
+    """What the gate says in the end; of a model without a single prediction nothing."""
+    return run["gate"][-1]["verdict"] if run["gate"] else "-"
 
 
 def means(runs: tuple[dict, ...]) -> list[float]:
@@ -142,7 +196,7 @@ def lost_by_cause(result: dict) -> str:
 def print_policies(traces: list[pathlib.Path], out: pathlib.Path | None) -> None:
     jobs = [(t, p, w) for t in traces for p, w in COLUMNS]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda job: simulate(*job), jobs))
+        results = list(pool.map(lambda job: simulate(*job, *placed(*job[1:])), jobs))
     found = dict(zip(jobs, results, strict=True))
     head = ["trace", "peak live"] + [f"{p} {w}" for p, w in COLUMNS]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
@@ -168,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="*", type=pathlib.Path)
     parser.add_argument("--learning", action="store_true", help="the table of learning in process")
+    parser.add_argument("--models", action="store_true", help="the table of processes with a model")
     parser.add_argument("--generate", type=pathlib.Path, help="make GENERATED in this folder")
     parser.add_argument("--out", type=pathlib.Path, help="all results, as JSON")
     args = parser.parse_args()
@@ -175,7 +230,14 @@ def main() -> None:
         args.traces += generate(args.generate)
     if not args.traces:
         parser.error("name a trace, or --generate FOLDER")
-    print_learning(args.traces) if args.learning else print_policies(args.traces, args.out)
+    if args.learning:
+        heads = ("first run", "second run", "gate in the second run")
+        print_beside_blind(args.traces, heads, learn)
+    elif args.models:
+        heads = (*MODELS, "trained", "wrong with forged proof", "its gate at the end")
+        print_beside_blind(args.traces, heads, use_models)
+    else:
+        print_policies(args.traces, args.out)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from llamalloc.learning import dataset, labels
 COMMAND = ROOT / ".venv" / "bin" / "llamalloc"
 SECONDS = "6"
 STEPS = "250"
+PLACES = ("--conf", "segregate:always")  # such a load has no troughs
 
 KNOWN = {
     "parse_header": {"le_10ms", "le_100ms", "le_1s"},
@@ -110,7 +111,7 @@ def test_model_learned_it(loop):
 
 def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
     stats, server = tmp_path / "s.json", compile_program("lifetimes_server")
-    apart = ("--conf", "share_pages_below:0")  # so small a heap would share them
+    apart = ("--conf", "segregate:always,share_pages_below:0")  # so small a heap would share them
     learned = llamalloc(
         "run", "--model", loop.model, "--stats", stats, *apart, "--", server, SECONDS, "3"
     )
@@ -137,7 +138,7 @@ def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
 def test_what_the_model_knows_exactly_needs_no_worker(loop, tmp_path):
     """The same build: nearly all contexts are answered by the thread that meets them first."""
     stats, server = tmp_path / "s.json", compile_program("lifetimes_server")
-    llamalloc("run", "--model", loop.model, "--stats", stats, "--", server, "2", "5")
+    llamalloc("run", "--model", loop.model, *PLACES, "--stats", stats, "--", server, "2", "5")
     counts = json.loads(stats.read_text())["stats"]
     assert counts["predict_evaluated"] <= 0.5 * counts["predict_misses"], counts
 
@@ -163,7 +164,7 @@ def test_a_model_of_another_build_says_so_and_is_used_by_names(loop, tmp_path):
     data[data.index(note) + len(note)] ^= 0xFF
     other.write_bytes(data)
     other.chmod(0o755)
-    done = llamalloc("run", "--model", loop.model, "--stats", stats, "--", other, "2", "4")
+    done = llamalloc("run", "--model", loop.model, *PLACES, "--stats", stats, "--", other, "2", "4")
     (line,) = done.stderr.splitlines()
     assert "of another build of lifetimes_server" in line
     found = json.loads(stats.read_text())

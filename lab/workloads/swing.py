@@ -92,7 +92,9 @@ def _row(name: str, program: Path, options: argparse.Namespace, folder: Path) ->
     ours = name in ("plain", "learned")
     environment = clean_environment()
     if ours:
-        prefix = [*LLAMALLOC, "run", "--control", str(socket), "--conf", options.conf]
+        places = "" if name == "plain" else "segregate:always"  # not only once the gate is open
+        conf = ",".join(filter(None, (places, options.conf)))
+        prefix = [*LLAMALLOC, "run", "--control", str(socket), "--conf", conf]
         if name == "learned":
             model = options.model or _model(program, options.load, folder)
             prefix += ["--model", str(model)]

@@ -10,6 +10,7 @@ from safetensors.numpy import load, save
 from support import golden_model
 
 from llamalloc.formats import contracts, model_file
+from llamalloc.formats.learned_state import Gate
 from llamalloc.formats.model_file import ModelError
 from llamalloc.learning import dataset, fit
 
@@ -19,7 +20,8 @@ CASES = json.loads(GOLDEN.with_name("model_v2.json").read_text())["cases"]
 
 def equal(one, other):
     same = all(np.array_equal(a, b) for a, b in zip(one.weights, other.weights, strict=True))
-    return same and one.vocabulary == other.vocabulary and one.rule == other.rule
+    same &= one.vocabulary == other.vocabulary and one.rule == other.rule
+    return same and one.gate == other.gate
 
 
 def test_golden_file_holds_the_golden_model():
@@ -102,6 +104,11 @@ def test_refusals(tmp_path, how, cause):
     with pytest.raises(ModelError, match=r"x\.model: ") as caught:
         model_file.read(rewritten(tmp_path, **how))
     assert cause in str(caught.value)
+
+
+@pytest.mark.parametrize("gate", ["", "1,0", "1,0,500,0,50,350,420,1650,0,0,0,0,0"])
+def test_a_record_that_proves_nothing_counts_as_none(tmp_path, gate):
+    assert model_file.read(rewritten(tmp_path, gate=gate)).gate == Gate()
 
 
 @pytest.mark.parametrize("data", [b"", b"random bytes, not a model", GOLDEN.read_bytes()[:500]])

@@ -3,6 +3,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from support import golden_profile, profile_writer, synthetic
 
 from llamalloc.formats import contracts, profile
+from llamalloc.formats.learned_state import NO_FIGURE, Gate, GateWaste
 from llamalloc.formats.pprof_proto import ProfileMessage
 from llamalloc.formats.profile import ProfileError
 
@@ -43,6 +45,13 @@ def test_what_was_written_reads_back(tmp_path):
     found = profile.read(profile_writer.write(wrote, tmp_path / "server.pb.gz"))
     assert found.contexts == wrote.contexts
     assert (found.program, found.exiting, found.duration_ns) == ("server", True, 60 * 10**9)
+
+
+def test_what_was_measured_of_the_load_reads_back(tmp_path):
+    gate = Gate(blind=GateWaste(2, NO_FIGURE, 260, 400, 1650), peak=512)
+    wrote = replace(synthetic.profile(contexts=3), gate=gate)
+    assert profile.read(profile_writer.write(wrote, tmp_path / "p.pb.gz")).gate == gate
+    assert profile.read(GOLDEN).gate == Gate(), "older ones tell nothing"
 
 
 def test_a_profile_that_is_not_compressed_is_read_too(tmp_path, message):

@@ -37,8 +37,9 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
 
 void Engine::place_by_lifetime(bool on, bool is_late) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
-  late.store(on && is_late, std::memory_order_relaxed);
+  placement.keep_short_blind(on && is_late);
   heap.pages().fill_unknown_pages(!(on && is_late));
+  heap.fill_left_over(!on);
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
@@ -47,17 +48,14 @@ void Engine::place_by_lifetime(bool on, bool is_late) {
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
-  const bool stays_blind = late.load(std::memory_order_relaxed) || !answer.whole;
-  if (stays_blind && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
+  if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
   // What a model says is corrected by its key alone (Placement::observe).
   const bool for_site = answer.by_site && answer.learned;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key =
       for_site ? 0 : placement.cache().context_key(site, cache.own_stack, size_class);
-  if (for_site)
-    placement.settle_site(site, size_class, lifetime);
-  else
-    placement.settle(key, lifetime);
+  lifetime = for_site ? placement.settle_site(site, size_class, lifetime)
+                      : placement.settle(key, lifetime);
   *choice = {
       .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
 }
@@ -131,7 +129,7 @@ void* Engine::take_sampled(const Request& request, PageGroup group) {
 
 // A sampled allocation stands for many: how often the cache knew the context.
 void Engine::count_prediction(size_t size, const Placement::Choice& choice, bool first) {
-  if (!placement_on.load(std::memory_order_relaxed)) return;
+  if (!predicts()) return;
   const double interval = first ? 1 : static_cast<double>(profiler.interval());
   counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold,
                static_cast<uint64_t>(sample_weight(size, interval)));
@@ -141,8 +139,17 @@ double Engine::weight_of_sample(size_t size, bool first) const {
   return first ? 1 : sample_weight(size, static_cast<double>(profiler.interval()));
 }
 
-void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
-                           const Placement::Choice& choice, bool first) {
+// As the object would be placed if the gate were open.
+[[gnu::cold, gnu::noinline]] Placement::Choice Engine::foresee(ThreadCache* cache,
+                                                               const Request& request,
+                                                               const Placement::Choice& chosen) {
+  const bool asks = !cache->predicting && !cache->busy && foresees.load(std::memory_order_relaxed);
+  return asks ? world.choose(*cache, request, false) : chosen;
+}
+
+[[gnu::cold]] void Engine::record_sample(ThreadCache* cache, const void* p, const Request& request,
+                                         const Placement::Choice& placed, bool first) {
+  const Placement::Choice choice = foresee(cache, request, placed);
   cache->busy = 1;
   StackTrace trace;
   world.trace_stack(request.site, &trace);
@@ -157,9 +164,10 @@ void Engine::record_sample(ThreadCache* cache, const void* p, const Request& req
 void Engine::note_sampled_free(ThreadCache* cache, const void* p) {
   const uint32_t thread = cache ? cache->thread_id : 0;
   const auto freed = profiler.on_free(p, system.now(), thread, world.processor());
-  if (freed.found) world.note_sample_end(p);
-  if (freed.found && freed.context_key != 0)
-    placement.observe(freed.context_key, freed.predicted, freed.lifetime);
+  if (!freed.found) return;
+  world.note_sample_end(p);
+  if (freed.size <= kRunMax) trust.freed(freed.predicted, freed.lifetime, freed.bytes);
+  if (freed.context_key != 0) placement.observe(freed.context_key, freed.predicted, freed.lifetime);
 }
 
 // Whether anything is left to do with it: *p and *span are then what goes to the heap.

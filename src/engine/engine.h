@@ -24,6 +24,7 @@
 #include "policy/hold_time.h"
 #include "policy/placement.h"
 #include "policy/release_plan.h"
+#include "policy/trust.h"
 #include "profile/profiler.h"
 
 namespace llamalloc {
@@ -67,10 +68,13 @@ class Engine {
   ThreadRegistry threads;
   World& world;
   Hardening hardening;
+  Trust trust;                            // in predictions, by what is sampled
   ContextResolver known_contexts;         // closed unless learning or a model
   std::atomic<bool> placement_on{false};  // predictions are asked for
-  std::atomic<bool> late{false};          // Gate::is_late
-  std::atomic<bool> has_worker{false};    // step() is called when due
+  // Predictions are asked for samples also while nothing is placed by them: of a model, which is
+  // measured so.
+  std::atomic<bool> foresees{false};
+  std::atomic<bool> has_worker{false};  // step() is called when due
 
   // Samples of first objects: so many at once, and one more each time this has passed. One takes
   // some 7,000 instructions.
@@ -109,6 +113,8 @@ class Engine {
   // Gives back what the thread has cached.
   void flush_cache(ThreadCache* cache);
 
+  // What sampled objects say of predictions. About once a second, by one thread.
+  Trust::Figures look_at_trust(Nanos now);
   // From now on. late: what dies soon stays where it lies without prediction (Gate::is_late).
   void place_by_lifetime(bool on, bool late);
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
@@ -229,6 +235,12 @@ class Engine {
                        Sample sample);
   void record_sample(ThreadCache* cache, const void* p, const Request& request,
                      const Placement::Choice& choice, bool first);
+  Placement::Choice foresee(ThreadCache* cache, const Request& request,
+                            const Placement::Choice& chosen);
+  // For samples at least.
+  bool predicts() const {
+    return placement_on.load(std::memory_order_relaxed) || foresees.load(std::memory_order_relaxed);
+  }
   void count_prediction(size_t size, const Placement::Choice& choice, bool first);
   // How many objects it stands for.
   double weight_of_sample(size_t size, bool first) const;

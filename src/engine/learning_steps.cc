@@ -21,9 +21,13 @@ void LearningSteps::round(Nanos now) {
       now);
 }
 
-void LearningSteps::step_gate(Nanos now, bool has_model) {
-  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes());
-  engine_.place_by_lifetime(places(has_model), run.gate().is_late());
+void LearningSteps::step_gate(Nanos now) {
+  if (now - looked_ >= LearningRun::kRound) {
+    looked_ = now;
+    trust_ = engine_.look_at_trust(now);
+  }
+  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_);
+  engine_.place_by_lifetime(places(), run.gate().is_late());
 }
 
 }  // namespace llamalloc

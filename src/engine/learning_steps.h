@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning as a part of the background work: when samples begin, the learner's rounds, the gate's
-// steps, and what follows from them for the engine. A process (runtime/learning.h) and a simulation
-// (sim/sim_learning.h) drive it; threads, locks and files are theirs.
+// steps, and what follows from them for the engine. With a model and without learning there are no
+// rounds, and what the samples say of the model (policy/trust.h) takes the place of what is
+// learned. A process (runtime/learning.h) and a simulation (sim/sim_learning.h) drive it; threads,
+// locks and files are theirs.
 //
 //   open --> begin --> run.take_in(state) --> step, whenever the worker is awake --> round, at the
 //   end
@@ -16,7 +18,7 @@ class LearningSteps {
  public:
   explicit LearningSteps(Engine& engine) : engine_(engine) {}
 
-  // False: no memory.
+  // Where the process learns, too. False: no memory.
   bool open() { return run.open(engine_.arena) && engine_.known_contexts.open(engine_.arena); }
   void begin(Nanos now) { run.begin(now); }
 
@@ -25,24 +27,24 @@ class LearningSteps {
   // good.
   void sample_if_worth_it(bool others);
   // Whether objects are to be placed by lifetime.
-  bool places(bool has_model) const {
-    return segregates(engine_.options.segregate.value, has_model, run.gate().is_on());
-  }
+  bool places() const { return segregates(engine_.options.segregate.value, run.gate().is_on()); }
   // make_round(now): calls round(now), and does what the caller has to do before and after it.
   template <typename MakeRound>
-  void step(Nanos now, bool has_model, MakeRound&& make_round) {
+  void step(Nanos now, MakeRound&& make_round) {
     sample_if_worth_it(false);
     if (run.is_round_due(now)) make_round(now);
-    step_gate(now, has_model);
+    step_gate(now);
   }
   void round(Nanos now);
 
   LearningRun run;
 
  private:
-  void step_gate(Nanos now, bool has_model);
+  void step_gate(Nanos now);
 
   Engine& engine_;
+  Trust::Figures trust_;
+  Nanos looked_{};        // when that was
   bool samples_ = false;  // has begun to
   bool shares_ = false;   // with others
 };

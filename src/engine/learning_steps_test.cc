@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "engine/test_engine.h"
 
 namespace llamalloc {
@@ -23,7 +27,7 @@ class LearningStepsTest : public testing::Test {
     int rounds = 0;
     for (const Nanos end = pages_.time + time; pages_.time < end;
          pages_.time = pages_.time + Nanos::millis(100))
-      steps_->step(pages_.time, false, [&](Nanos now) { ++rounds, steps_->round(now); });
+      steps_->step(pages_.time, [&](Nanos now) { ++rounds, steps_->round(now); });
     return rounds;
   }
 
@@ -64,17 +68,101 @@ TEST_F(LearningStepsTest, ARoundASecond) {
   EXPECT_EQ(rounds_in(Nanos::seconds(5)), 5);
 }
 
-TEST_F(LearningStepsTest, PlacementFollowsOptionModelAndGate) {
+TEST_F(LearningStepsTest, PlacementFollowsOptionAndGate) {
   rounds_in(Nanos::seconds(1));
   EXPECT_FALSE(engine_.placement_on);
-  EXPECT_TRUE(steps_->places(true)) << "a model places";
   engine_.options.segregate.value = Segregate::always;
   rounds_in(Nanos::seconds(1));
   EXPECT_TRUE(engine_.placement_on);
   engine_.options.segregate.value = Segregate::never;
   rounds_in(Nanos::seconds(1));
   EXPECT_FALSE(engine_.placement_on);
-  EXPECT_FALSE(steps_->places(true));
+  EXPECT_FALSE(steps_->places());
+}
+
+// ----- With a model and without learning -----
+
+constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};
+
+class ModelStepsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    engine_.foresees = true;
+    steps_->begin(pages_.time);
+  }
+  void pass(Nanos time) {
+    for (const Nanos end = pages_.time + time; pages_.time < end;
+         pages_.time = pages_.time + Nanos::millis(100))
+      steps_->step(pages_.time, [&](Nanos now) { steps_->round(now); });
+  }
+  // Samples of so many bytes that are freed at that age.
+  void live_and_die(LifetimeClass predicted, Nanos lifetime) {
+    engine_.trust.freed(predicted, lifetime, 64 << 20);
+  }
+  std::string sentence() const {
+    char text[Gate::kSentence];
+    steps_->run.gate().describe(text, sizeof(text));
+    return text;
+  }
+
+  TestEngine<> made_;
+  FakePages& pages_ = made_.pages;
+  Engine& engine_ = *made_.engine;
+  std::unique_ptr<LearningSteps> steps_ = std::make_unique<LearningSteps>(engine_);
+};
+
+TEST_F(ModelStepsTest, AModelThatProvesNothingStartsBlind) {
+  EXPECT_FALSE(steps_->places());
+  pass(Nanos::seconds(3));
+  EXPECT_FALSE(engine_.placement_on);
+}
+
+TEST_F(ModelStepsTest, OneThatBringsProofPlacesFromTheStart) {
+  steps_->run.take_evidence(kProof);
+  EXPECT_TRUE(steps_->places());
+  live_and_die(LifetimeClass::le_1s, Nanos::millis(1));
+  pass(Nanos::seconds(3));
+  EXPECT_TRUE(engine_.placement_on);
+}
+
+TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
+  steps_->run.take_evidence(kProof);
+  engine_.start_placing(steps_->places());
+  live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
+  pass(Nanos::seconds(2));
+  EXPECT_FALSE(engine_.placement_on);
+  EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
+}
+
+// The holes in the pages that it filled.
+TEST_F(ModelStepsTest, WhatItLeavesIsUsedAgain) {
+  engine_.place_by_lifetime(true, false);
+  ThreadCache* const none = nullptr;
+  std::vector<void*> placed;
+  const int bin = bin_of(PageGroup::transient, size_class_of(64), false);
+  for (int i = 0; i < 1000; ++i) placed.push_back(engine_.heap.take_one(bin));
+  for (size_t i = 0; i < placed.size(); i += 2)
+    engine_.deallocate(none, placed[i], engine_.heap.find(placed[i]), kUnknownSize);
+  engine_.place_by_lifetime(false, false);
+  int again = 0;
+  for (int i = 0; i < 400; ++i) {
+    const void* p = engine_.allocate(none, {.size = 64});
+    again += std::binary_search(placed.begin(), placed.end(), p);
+  }
+  EXPECT_EQ(again, 400);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+// Of a state file that was read before.
+TEST_F(ModelStepsTest, WhatTheProcessMeasuredItselfComesFirst) {
+  LearnedState state;
+  state.header.gate = kProof;
+  state.header.gate.verdict = GateVerdict::fails;
+  state.header.runs = 1;
+  ASSERT_TRUE(steps_->open());
+  steps_->run.take_in(state, true, engine_.known_contexts.tree(), engine_.system);
+  steps_->run.take_evidence(kProof);
+  EXPECT_FALSE(steps_->places());
 }
 
 }  // namespace

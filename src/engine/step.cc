@@ -33,6 +33,16 @@ void Engine::look_at_outlivers(Nanos now, Nanos since) {
   });
 }
 
+Trust::Figures Engine::look_at_trust(Nanos now) {
+  Trust::Census alive;
+  profiler.for_each_live(now, [&](const Profiler::Live& live) {
+    const double bytes = live.weight * static_cast<double>(live.size);
+    if (live.size <= kRunMax) alive.add(live.predicted, live.age, bytes);
+  });
+  trust.age();
+  return trust.figures(alive);
+}
+
 void Engine::count_plan() {
   const SkipTracker& skips = plan_.skips();
   counters.set(Stat::release_skipped, skips.skipped());
@@ -107,7 +117,7 @@ void Engine::keep_house(Nanos now) {
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
-  if (placement_on.load(std::memory_order_relaxed)) look_at_outlivers(now, since);
+  if (predicts()) look_at_outlivers(now, since);
 }
 
 void Engine::give_memory_back(Nanos now) {

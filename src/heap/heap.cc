@@ -32,13 +32,24 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n) {
-  const size_t taken = take_from_bin(bin, out, n);
+  const size_t taken = take_from_bin(bin, out, n, Opens::first_choice);
   settle();
   return taken;
 }
 
+[[gnu::cold, gnu::noinline]] void* Heap::take_last_resort(int bin) {
+  void* slot = nullptr;
+  if (!fills_left_over(bin)) return slot;
+  for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
+    if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
+      take_from_bin(other, &slot, 1, Opens::never);
+  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always);
+  settle();
+  return slot;
+}
+
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock);
   size_t taken = take_from_depot(bin, bin_index, out + n, n);
@@ -46,7 +57,8 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n) {
   while (taken < n) {
     Span* span = bin.partial.min();
     if (span == nullptr) {
-      if (taken != 0 || (span = new_span(bin_index)) == nullptr) break;
+      if (taken != 0 || !may_open(opens, bin_index) || (span = new_span(bin_index)) == nullptr)
+        break;
       bin.partial.insert(span);
       Bin::add(bin.spans, 1);
     }

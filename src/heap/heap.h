@@ -131,8 +131,15 @@ class Heap {
   // One slot, or null.
   void* take_one(int bin) {
     void* slot = nullptr;
-    return take(bin, &slot, 1) == 1 ? slot : nullptr;
+    return take(bin, &slot, 1) == 1 ? slot : take_last_resort(bin);
   }
+  // After take() found none: a slot that another group left over, or of a new span; null: no
+  // memory.
+  void* take_last_resort(int bin);
+  // Whether spans of `unknown` are opened only where no other group has a free slot of that size.
+  // Where placement by lifetime is given up, the holes in what it left would otherwise stay free.
+  // take() then finds none, and take_last_resort() has it.
+  void fill_left_over(bool yes) { has_left_over_.store(yes, std::memory_order_relaxed); }
   // Gives back slots of the bin (starts of objects). Returns a slot that was free already (a double
   // free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
@@ -279,7 +286,15 @@ class Heap {
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   size_t drain_parked();
-  size_t take_from_bin(int bin, void** out, size_t n);
+  // A span for slots: first_choice: not if other groups may have free slots of that size.
+  enum class Opens { never, first_choice, always };
+  size_t take_from_bin(int bin, void** out, size_t n, Opens opens);
+  bool fills_left_over(int bin) const {
+    return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
+  }
+  bool may_open(Opens opens, int bin) const {
+    return opens == Opens::first_choice ? !fills_left_over(bin) : opens == Opens::always;
+  }
   // After each growth, without a lock.
   void settle() {
     const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it
@@ -298,6 +313,7 @@ class Heap {
   ParkedRuns parked_;
   std::atomic<size_t> depot_bytes_{0};
   RecentPeak peak_;  // of backed_bytes()
+  std::atomic<bool> has_left_over_{false};
 };
 
 }  // namespace llamalloc

@@ -47,7 +47,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want);
-  if (got == 0) return nullptr;
+  if (got == 0) return heap.take_last_resort(bin);
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got;
   return magazine.pop();

@@ -27,6 +27,8 @@ class ContextWorker {
   bool open(Evaluator& evaluator, LoadedCode& code, const Origin& origin, MetadataArena& arena,
             char* error, size_t room);
   bool loaded() const { return evaluator_ != nullptr; }
+  // What the model's training proved of placement (GateKept::read).
+  const char* gate_of_model() const { return evaluator_->evidence().gate; }
   // After open: lets the resolver answer from the model's exact table. False: no memory.
   bool share_exact(ContextResolver& resolver, MetadataArena& arena);
 

@@ -7,6 +7,7 @@ namespace llamalloc {
 namespace {
 
 constexpr uint32_t kMille = 1000;
+constexpr int kNumbers = 13;  // of GateKept as text
 constexpr double kMiB = 1 << 20;
 constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
@@ -42,6 +43,10 @@ bool separates(const GateFigures& figures) {
   return figures.short_share >= Gate::kShort && figures.long_share >= Gate::kLong;
 }
 
+bool predictions_fail(const GateFigures& figures) {
+  return figures.older >= Gate::kMostLate || figures.late >= Gate::kMostLate;
+}
+
 void take_in(uint32_t* mean, uint32_t value, bool first) {
   if (value == kNoFigure) return;
   *mean = first || *mean == kNoFigure ? value : (*mean + value) / 2;
@@ -71,6 +76,34 @@ bool GateKept::is_valid() const {
   const bool tried = verdict != GateVerdict::untried;
   return static_cast<int>(verdict) < kGateVerdicts && reversals <= Gate::kMostReversals &&
          llamalloc::is_valid(blind) && llamalloc::is_valid(placed) && (!tried || blind.rounds != 0);
+}
+
+void GateKept::write(char* out, size_t room) const {
+  snprintf(out, room, "%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u", static_cast<unsigned>(verdict),
+           reversals, peak, blind.rounds, blind.high, blind.low, blind.depth, blind.ratio,
+           placed.rounds, placed.high, placed.low, placed.depth, placed.ratio);
+}
+
+GateKept GateKept::read(const char* text) {
+  uint32_t numbers[kNumbers];
+  for (int i = 0; i < kNumbers; ++i) {
+    const char* begin = text;
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9' && text - begin < 10; ++text)
+      number = number * 10 + static_cast<uint64_t>(*text - '0');
+    if (text == begin || number > UINT32_MAX) return {};
+    if (*text++ != (i + 1 < kNumbers ? ',' : '\0')) return {};
+    numbers[i] = static_cast<uint32_t>(number);
+  }
+  const auto waste = [&](int at) {
+    const uint32_t* part = numbers + at;
+    return GateWaste{part[0], part[1], part[2], part[3], part[4]};
+  };
+  if (numbers[0] >= kGateVerdicts || numbers[1] > Gate::kMostReversals || numbers[2] > UINT16_MAX)
+    return {};
+  const GateKept kept{static_cast<GateVerdict>(numbers[0]), static_cast<uint8_t>(numbers[1]),
+                      waste(3), waste(8), static_cast<uint16_t>(numbers[2])};
+  return kept.is_valid() ? kept : GateKept{};
 }
 
 void GateKept::age() {
@@ -105,6 +138,9 @@ bool Gate::step(Nanos now, const GateFigures& figures) {
   const LoadPhase phase = cycle_.step(since < kMostStep ? since : kMostStep, figures.live);
   collect(phase, figures);
   if (pins_enough(1)) was_large_ = true;
+  fail_ = predictions_fail(figures);
+  if (fail_) wrong_ = figures;
+  if (fail_ && on_) give_up(now);
   on_ ? verify(now) : consider(now, phase, figures);
   return on_;
 }
@@ -176,6 +212,12 @@ void Gate::take_in_blind() {
     kept_.peak = static_cast<uint16_t>(peak < 1 ? 1 : peak < most ? peak : most);
 }
 
+GateKept Gate::measured() const {
+  Gate copy = *this;
+  if (copy.round_.low.count >= kProofs && !copy.on_) copy.take_in_blind();
+  return copy.kept_;
+}
+
 // What blind placement pins in the troughs of such a load.
 bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
@@ -196,7 +238,7 @@ bool Gate::pins_much_on_average() const {
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough)
     proofs_ = pins_much(figures) && separates(figures) ? proofs_ + 1 : 0;
-  const bool may = kept_.reversals < kMostReversals && now >= retry_;
+  const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
   const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pins_much_on_average();
@@ -284,11 +326,16 @@ int64_t Gate::saved() const {
   return static_cast<int64_t>(cycle_.peak()) / kMille * difference;
 }
 
-void Gate::describe(char* out, size_t room) const {
+void Gate::describe(char* out, size_t room, bool is_kept) const {
   const auto mib = [](int64_t bytes) { return static_cast<long long>(bytes >> 20); };
   const unsigned blind = kept_.blind.low / 10, placed = kept_.placed.low / 10;
   const unsigned times = kept_.reversals;
-  if (kept_.verdict == GateVerdict::fails) {
+  if (!on_ && fail_) {
+    snprintf(out, room,
+             "placement by lifetime is off: predictions do not hold; %u %% of the bytes alive are "
+             "older than predicted, %u %% of those freed lived longer",
+             mille(wrong_.older) / 10, mille(wrong_.late) / 10);
+  } else if (kept_.verdict == GateVerdict::fails) {
     snprintf(out, room,
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
              "with it, %u %% without",
@@ -299,15 +346,19 @@ void Gate::describe(char* out, size_t room) const {
              "saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
   } else if (is_late() && kept_.verdict != GateVerdict::helps) {
-    snprintf(out, room,
-             "placement by lifetime is on for what lives long, and from the next start on for all: "
-             "without it troughs pinned %u %% of the peak, held/live %u.%02u",
-             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+    snprintf(
+        out, room,
+        "placement by lifetime is on for what lives long%s: without it troughs pinned %u %% of "
+        "the peak, held/live %u.%02u",
+        is_kept ? ", and from the next start on for all" : "", blind, kept_.blind.ratio / kMille,
+        kept_.blind.ratio % kMille / 10);
   } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
-    snprintf(out, room,
-             "placement by lifetime is off until the next start, or until the load has come back: "
-             "troughs pin %u %% of the peak, held/live %u.%02u",
-             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+    snprintf(
+        out, room,
+        "placement by lifetime is off until %sthe load has come back: troughs pin %u %% of the "
+        "peak, held/live %u.%02u",
+        is_kept ? "the next start, or until " : "", blind, kept_.blind.ratio / kMille,
+        kept_.blind.ratio % kMille / 10);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "

@@ -3,9 +3,10 @@
 //
 //   blind --(three troughs' seconds with much pinned, and contexts that separate)--> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
-//     |       so in a later trough, too                                                 |
-//     '--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
-//         the same, 0 and all forgiven if less: then placement helps)
+//     |       so in a later trough, too; at once, if a model brings the proof           |
+//     |--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
+//     |   the same, 0 and all forgiven if less: then placement helps)                   |
+//     '--(predictions do not hold: policy/trust.h) -------------------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
@@ -35,6 +36,8 @@ struct GateFigures {
   size_t live = 0;         // Heap::live_bytes()
   double short_share = 0;  // of bytes allocated lately: contexts trusted to be short-lived
   double long_share = 0;   // of bytes alive now: contexts known to be long-lived
+  // Of predictions that failed, as Trust::Figures has them.
+  double older = 0, late = 0;
 };
 
 enum class GateVerdict : uint8_t { untried, on_trial, helps, fails };
@@ -60,6 +63,11 @@ struct GateKept {
   uint16_t peak = 0;  // MiB: live bytes of the loads that this was measured under; 0: not known
 
   bool is_valid() const;  // a file may say anything
+  // Thirteen numbers joined by commas (contracts/model_format.md). read: none where they are not
+  // valid.
+  static constexpr size_t kText = 160;
+  void write(char* out, size_t room) const;
+  static GateKept read(const char* text);
   // What was decided long ago is tried again. Unless it helped, all is measured anew.
   void age();
   friend bool operator==(const GateKept&, const GateKept&) = default;
@@ -73,6 +81,7 @@ class Gate {
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kShort = 0.5;              // shares from which contexts separate
   static constexpr double kLong = 0.25;
+  static constexpr double kMostLate = 1.0 / 3;   // of the bytes alive, or of those freed
   static constexpr double kAlike = 0.7;          // of a peak: lower loads are not compared
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
@@ -96,11 +105,14 @@ class Gate {
   // saves; that it does neither means nothing. The next run is the trial.
   bool is_late() const { return on_ && late_; }
   const GateKept& kept() const { return kept_; }
+  // The same with the round that has not ended: what a profile tells.
+  GateKept measured() const;
   // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
   // costs them; 0 where it was not tried.
   int64_t saved() const;
-  // One sentence on the decision and its figures, without newline.
-  void describe(char* out, size_t room) const;
+  // One sentence on the decision and its figures, without newline. is_kept: the next start knows
+  // it.
+  void describe(char* out, size_t room, bool is_kept = true) const;
 
  private:
   struct Mean {
@@ -144,20 +156,21 @@ class Gate {
   bool started_ = false;
   bool armed_ = false;      // a trough of this run proved it
   bool came_back_ = false;  // since then the load was high again
+  bool fail_ = false;       // predictions, at present
   bool was_large_ = false;  // the peak was worth it in this run
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;
   uint32_t other_rounds_ = 0;  // in a row, not alike
   GateFigures trough_;         // the last one
+  GateFigures wrong_;          // when predictions failed last
   Nanos last_{};
   Nanos retry_{};  // not before
   Nanos round_start_{};
 };
 
-// The option with what else is known. A model always places, unless the option says otherwise.
-constexpr bool segregates(Segregate option, bool has_model, bool gate_is_on) {
-  if (option != Segregate::automatic) return option == Segregate::always;
-  return has_model || gate_is_on;
+// The option comes first.
+constexpr bool segregates(Segregate option, bool gate_is_on) {
+  return option == Segregate::automatic ? gate_is_on : option == Segregate::always;
 }
 
 }  // namespace llamalloc

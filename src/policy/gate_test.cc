@@ -108,6 +108,9 @@ TEST(GateTest, TheFirstDeepTroughPutsTheNextStartOnTrial) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
   EXPECT_NE(server.sentence().find("off until the next start"), std::string::npos)
       << server.sentence();
+  char text[Gate::kSentence];
+  server.gate.describe(text, sizeof(text), false);
+  EXPECT_EQ(strstr(text, "next start"), nullptr) << text;
   const Server next(server.gate.kept());
   EXPECT_TRUE(next.gate.is_on());
   EXPECT_FALSE(next.gate.is_late());
@@ -471,12 +474,77 @@ TEST(GateTest, ClocksAndFiguresMayBeAnything) {
   EXPECT_LT(server.sentence().size(), Gate::kSentence - 1);
 }
 
-TEST(GateTest, TheOptionAndAModelComeFirst) {
-  EXPECT_FALSE(segregates(Segregate::automatic, false, false));
-  EXPECT_TRUE(segregates(Segregate::automatic, false, true));
-  EXPECT_TRUE(segregates(Segregate::automatic, true, false));
-  EXPECT_TRUE(segregates(Segregate::always, false, false));
-  EXPECT_FALSE(segregates(Segregate::never, true, true));
+TEST(GateTest, TheOptionComesFirst) {
+  EXPECT_FALSE(segregates(Segregate::automatic, false));
+  EXPECT_TRUE(segregates(Segregate::automatic, true));
+  EXPECT_TRUE(segregates(Segregate::always, false));
+  EXPECT_FALSE(segregates(Segregate::never, true));
+}
+
+// ----- Predictions that do not hold -----
+
+GateFigures wrong(const Load& load, double older, double late) {
+  return {2 * load.peak, load.peak, load.short_share, load.long_share, older, late};
+}
+
+TEST(GateTest, PlacementByPredictionsThatDoNotHoldIsGivenUpAtOnce) {
+  for (const auto& figures : {wrong({}, 0.4, 0), wrong({}, 0, 0.4)}) {
+    Server server(kept(GateVerdict::helps));
+    server.feed(wrong({}, 0.3, 0.3));
+    EXPECT_TRUE(server.gate.is_on()) << "a few are normal";
+    server.feed(figures);
+    EXPECT_FALSE(server.gate.is_on());
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+    EXPECT_NE(server.sentence().find("predictions do not hold"), std::string::npos)
+        << server.sentence();
+  }
+}
+
+TEST(GateTest, PredictionsThatDoNotHoldProveNothing) {
+  Server server;
+  for (int i = 0; i < 60; ++i) {
+    const bool low = i % 20 >= 10;
+    const size_t peak = Load{}.peak;
+    server.feed({peak, low ? peak / 100 : peak, 0.95, 0.9, 0.9, 0});
+  }
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+}
+
+// ----- As text -----
+
+TEST(GateTest, AsTextItIsTheSame) {
+  char text[GateKept::kText];
+  GateKept most = kept(GateVerdict::helps, Gate::kMostReversals);
+  most.peak = UINT16_MAX;
+  most.blind.high = kNoFigure;
+  for (const GateKept& one : {GateKept{}, kept(GateVerdict::on_trial), most}) {
+    one.write(text, sizeof(text));
+    EXPECT_EQ(GateKept::read(text), one) << text;
+  }
+}
+
+TEST(GateTest, TextThatIsNoRecordCountsAsNothing) {
+  EXPECT_EQ(GateKept::read("1,0,500,3,50,350,420,1650,0,0,0,0,0").verdict, GateVerdict::on_trial);
+  for (const char* bad :
+       {"", "1", "1,0,500,3,50,350,420,1650,0,0,0,0", "1,0,500,3,50,350,420,1650,0,0,0,0,0,",
+        "1,0,500,3,50,350,420,1650,0,0,0,0,0,0", "1,,500,3,50,350,420,1650,0,0,0,0,0",
+        "-1,0,500,3,50,350,420,1650,0,0,0,0,0", "4,0,500,3,50,350,420,1650,0,0,0,0,0",
+        "1,6,500,3,50,350,420,1650,0,0,0,0,0", "1,0,65536,3,50,350,420,1650,0,0,0,0,0",
+        "1,0,500,0,50,350,420,1650,0,0,0,0,0", "1,0,500,3,50,99999999999,420,1650,0,0,0,0,0",
+        "1,0,500,3,50,4294967296,420,1650,0,0,0,0,0"})
+    EXPECT_EQ(GateKept::read(bad), GateKept{}) << bad;
+}
+
+// What a profile tells: the trough may not be over.
+TEST(GateTest, TheLastRoundIsMeasured) {
+  Server server;
+  server.run({.short_share = 0}, 15);
+  EXPECT_EQ(server.gate.kept().blind.rounds, 0u);
+  const GateKept measured = server.gate.measured();
+  EXPECT_EQ(measured.blind.rounds, 1u);
+  EXPECT_NEAR(measured.blind.low, 900, 60);
+  EXPECT_EQ(measured.verdict, GateVerdict::untried);
 }
 
 // ----- Recorded loads, placed blind: `llamalloc simulate TRACE` with predictor none -----

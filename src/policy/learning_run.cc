@@ -28,6 +28,10 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
 // ----- Rounds -----
 
 void LearningRun::round(const Tables& tables, Nanos now) {
+  if (!learner_.is_open()) {
+    next_round_ = now + kRound;
+    return;
+  }
   if (forked_) learner_.begin_anew();
   forked_ = false;
   const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
@@ -38,15 +42,22 @@ void LearningRun::round(const Tables& tables, Nanos now) {
   next_round_ = now + (rest < kRound ? kRound : rest);
 }
 
-bool LearningRun::step_gate(Nanos now, size_t held, size_t live) {
-  const Learner::Shares shares = learner_.shares();
+bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust) {
+  const bool learns = learner_.is_open();
+  const Learner::Shares learned = learner_.shares();
   const bool was = gate_.is_on();
   const bool on = gate_.step(now, {.held = held,
                                    .live = live,
-                                   .short_share = shares.short_lived,
-                                   .long_share = shares.long_lived});
+                                   .short_share = learns ? learned.short_lived : trust.short_share,
+                                   .long_share = learns ? learned.long_lived : trust.long_share,
+                                   .older = trust.older,
+                                   .late = trust.late});
   if (on != was) changed_before_ = true;
   return on;
+}
+
+void LearningRun::take_evidence(const GateKept& of_model) {
+  if (gate_.kept() == GateKept{}) gate_ = Gate(of_model);
 }
 
 // A round is due at once: until it, the nodes hold what is the parent's to save.

@@ -11,6 +11,7 @@
 #include "policy/gate.h"
 #include "policy/learned_state.h"
 #include "policy/learner.h"
+#include "policy/trust.h"
 #include "predict/prediction_cache.h"
 
 namespace llamalloc {
@@ -62,7 +63,10 @@ class LearningRun {
     return options.interval(pays ? Options::kSampleInterval : kInterval);
   }
   // Whether the gate is open.
-  bool step_gate(Nanos now, size_t held, size_t live);
+  bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust);
+  // What the model's training proved of placement (contracts/model_format.md). What the process
+  // measured itself comes first.
+  void take_evidence(const GateKept& of_model);
 
   // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
   // else's record of the gate is in it. *merged, which must

@@ -24,6 +24,7 @@ void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime,
       lifetime = longer(old.lifetime, lifetime);
     }
   }
+  lifetime = unless_blind(lifetime);
   cache_.publish(key, lifetime, marks.context);
   if (site_key != 0) cache_.publish(site_key, lifetime, marks.site);
 }

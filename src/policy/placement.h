@@ -12,6 +12,8 @@
 // A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 #pragma once
 
+#include <atomic>
+
 #include "base/call_site.h"
 #include "base/counters.h"
 #include "heap/bin_number.h"
@@ -84,14 +86,21 @@ class Placement {
   // age. True if that is longer than its predicted class allows.
   // again: the object was reported before, at a lower age; one object alone costs no trust.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, bool again = false);
-  // A miss was answered at once, for its site or for its key alone.
-  void settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
+  // A miss was answered at once, for its site or for its key alone. They return the class that it
+  // has from then on.
+  LifetimeClass settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
+    lifetime = unless_blind(lifetime);
     cache_.decided.publish(site.return_address, site_shape(size_class), place_of(lifetime));
+    return lifetime;
   }
   // Its modules are not known, so that it goes with any that is unloaded.
-  void settle(uint64_t key, LifetimeClass lifetime) {
+  LifetimeClass settle(uint64_t key, LifetimeClass lifetime) {
+    lifetime = unless_blind(lifetime);
     cache_.publish(key, lifetime, kUnknownModule);
+    return lifetime;
   }
+  // From now on what dies soon is published as `mixed` (Gate::is_late).
+  void keep_short_blind(bool yes) { short_blind_.store(yes, std::memory_order_relaxed); }
   // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 
@@ -99,9 +108,14 @@ class Placement {
 
  private:
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
+  LifetimeClass unless_blind(LifetimeClass lifetime) const {
+    const bool blind = short_blind_.load(std::memory_order_relaxed) && dies_soon(lifetime);
+    return blind ? LifetimeClass::mixed : lifetime;
+  }
 
   PredictionCache& cache_;
   Counters& counters_;
+  std::atomic<bool> short_blind_{false};
 };
 
 // The longer-lived of two classes; `mixed` beats all.

@@ -44,6 +44,7 @@ struct ModelEvidence {
   const uint64_t* builds = nullptr;      // hash_build_id of the programs that it was learned from
   size_t build_count = 0;
   char programs[512] = {};  // names of their files, joined by commas; empty: of any
+  char gate[512] = {};      // what they proved of placement (GateKept::read); empty: nothing
 
   // codes, frames: innermost first.
   Answer find_exact(const uint64_t* codes, int depth, size_t size) const;

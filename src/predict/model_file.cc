@@ -15,7 +15,7 @@ constexpr char kVersion[] = "2";
 
 // The tensors and metadata of version 2.
 struct Layout {
-  SafetensorsMetadata metadata[4] = {{"format"}, {"version"}, {"classes"}, {"programs"}};
+  SafetensorsMetadata metadata[5] = {{"format"}, {"version"}, {"classes"}, {"programs"}, {"gate"}};
   SafetensorsTensor tensors[16] = {
       {"vocabulary", "U8", 1, 1},   {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
       {"lstm_bias", "F32", 4, 1},   {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
@@ -35,6 +35,7 @@ struct Layout {
   const SafetensorsTensor& dense_kernel() const { return tensors[4]; }
   const SafetensorsTensor& dense_bias() const { return tensors[5]; }
   const SafetensorsMetadata& programs() const { return metadata[3]; }
+  const SafetensorsMetadata& gate() const { return metadata[4]; }
   const SafetensorsTensor& exact(int i) const { return tensors[6 + i]; }  // keys, answers, samples
   const SafetensorsTensor& names(int i) const { return tensors[9 + i]; }
   const SafetensorsTensor& table_trust() const { return tensors[12]; }
@@ -182,8 +183,10 @@ void take_evidence(const Layout& layout, ModelEvidence* evidence) {
   evidence->builds = words(layout.builds());
   evidence->build_count = layout.builds().shape[0];
   memcpy(evidence->programs, layout.programs().value, sizeof(evidence->programs));
+  memcpy(evidence->gate, layout.gate().value, sizeof(evidence->gate));
 }
 static_assert(sizeof(ModelEvidence::programs) == sizeof(SafetensorsMetadata::value));
+static_assert(sizeof(ModelEvidence::gate) == sizeof(SafetensorsMetadata::value));
 
 }  // namespace
 

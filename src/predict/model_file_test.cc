@@ -391,6 +391,15 @@ TEST(GoldenModel, GivesTheTrainersProbabilities) {
   for (const GoldenLookup& c : lookups) expect_found(file.model().evidence, c);
 }
 
+TEST(GoldenModel, SaysWhatItsProgramsProved) {
+  MetadataArena arena(system_pages);
+  char message[256];
+  ErrorText error(message, sizeof(message));
+  ModelFile file;
+  ASSERT_TRUE(file.open(golden_path("model_v2.safetensors").c_str(), arena, error)) << message;
+  EXPECT_STREQ(file.model().evidence.gate, "1,0,500,3,50,350,420,1650,0,4294967295,0,0,0");
+}
+
 TEST(GoldenModel, IsOfItsProgramAndBuild) {
   using Origin = ModelEvidence::Origin;
   const uint64_t builds[] = {5, 7};

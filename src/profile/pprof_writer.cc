@@ -158,6 +158,8 @@ void PprofWriter::write_header(const Header& header) {
     make_printable(name_, n);
     proto_.number(kComment, strings_.id(name_, n));
   }
+  if (header.load != nullptr && header.load[0] != 0 && header.kind == ProfileKind::lifetimes)
+    proto_.number(kComment, strings_.id(header.load));
   if (header.kind == ProfileKind::heap || header.kind == ProfileKind::pinned)
     proto_.number(kComment, strings_.id(completeness(header)));
   proto_.number(kDefaultSampleType, strings_.id(kind.preset));

@@ -34,9 +34,10 @@ class PprofWriter {
     const PinnedPages* pinned = nullptr;
     const Snapshot* before = nullptr;  // allocs: sorted; only what was allocated since counts
     const char* program = nullptr;
-    Nanos began{};            // when sampling began, by the clock of the snapshot
-    bool sampling = false;    // it goes on
-    bool from_start = false;  // `time` is the start of the process
+    const char* load = nullptr;  // a comment on the whole load; null or empty: none
+    Nanos began{};               // when sampling began, by the clock of the snapshot
+    bool sampling = false;       // it goes on
+    bool from_start = false;     // `time` is the start of the process
   };
 
   PprofWriter(MetadataArena& scratch, ByteSink& out, const NamedFrames& names,

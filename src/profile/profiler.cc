@@ -69,7 +69,7 @@ Profiler::Freed Profiler::on_free(const void* p, Nanos now, uint32_t thread, uin
     const Nanos lifetime = now > s.born ? now - s.born : Nanos{0};
     const Death death{s.size, s.weight, lifetime, s.thread == thread, s.cpu == cpu, s.first};
     if (!contexts_.record(s.context, death, now)) dropped_.fetch_add(1, std::memory_order_relaxed);
-    freed = {true, lifetime, s.context_key, s.predicted};
+    freed = {true, lifetime, s.context_key, s.predicted, s.size, s.bytes()};
   });
   return freed;
 }
@@ -163,6 +163,7 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
                         .pinned = info.pinned,
                         .before = info.window == nullptr ? nullptr : &info.window->before,
                         .program = info.program,
+                        .load = info.load,
                         .began = Nanos{began},
                         .sampling = on(),
                         .from_start = began != kNever && began <= info.started.n},

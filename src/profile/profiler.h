@@ -66,6 +66,8 @@ class Profiler {
     Nanos lifetime;
     uint64_t context_key;
     LifetimeClass predicted;
+    size_t size;
+    double bytes;  // that it stood for
   };
   Freed on_free(const void* p, Nanos now, uint32_t thread, uint32_t cpu);
   // The object was resized in place: the same sample of another size.
@@ -139,6 +141,7 @@ class Profiler {
     const PinnedPages* pinned = nullptr;    // for ProfileKind::pinned
     const char* program = nullptr;          // how it was called; null: not said
     Nanos started{kNever};                  // when the process did, as `now`
+    const char* load = nullptr;             // the comment llamalloc-gate; null or empty: none
   };
   // A profile of the time from now on can be written later. False: no memory.
   bool open_window(ProfileWindow* window, Nanos now);

@@ -23,8 +23,11 @@ namespace {
 
 constexpr size_t kWorkerStack = 512 * 1024;
 
+// Misses wake the worker; while nothing is placed by the model there are only those of samples.
 bool has_standing_work() {
-  return background.contexts.loaded() || process.profiler.on() || writes_stats_while_running();
+  const bool places = process.placement_on.load(std::memory_order_relaxed);
+  return (background.contexts.loaded() && places) || process.profiler.on() ||
+         writes_stats_while_running();
 }
 
 void do_own_work(Nanos now) REQUIRES(background.work_lock) {

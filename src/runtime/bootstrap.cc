@@ -6,7 +6,6 @@
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
-#include "policy/gate.h"
 #include "policy/learner.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
@@ -89,9 +88,10 @@ void start_hardening() {
     process.profiler.bound_contexts(Learner::kMostContexts,
                                     learn ? Learner::kContextsFreely : Learner::kMostContexts);
   // Hardened: so that a report can name a stack.
-  const bool needed = predict || profile || process.hardening.is_on();
+  const bool always = process.options.segregate == Segregate::always;
+  const bool needed = (predict && always) || profile || process.hardening.is_on();
   const bool sample = needed || observed;
-  samples_for_lookers = observed && !needed && !learn;
+  samples_for_lookers = observed && !needed && !learn && !predict;
   if (sample) {
     start_sampling(process.started);
     process.threads.wake_all();
@@ -99,7 +99,7 @@ void start_hardening() {
   sample_for_learning(sample);
   const bool stats = writes_stats_while_running();
   if (!predict && !profile && !learn && !stats) return;
-  const bool place = segregates(process.options.segregate.value, predict, gate_is_on());
+  const bool place = places_by_lifetime();
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";

@@ -34,6 +34,9 @@ struct Learning : LearningSteps {
   // Written by the worker in turns, so that others read one that is whole.
   char decisions[2][Gate::kSentence] = {};
   std::atomic<int> decision{0};
+  bool learns = false;     // option `learn`
+  bool has_model = false;  // of which it decides, too
+  char measured[32 + GateKept::kText] = {};
 };
 constinit Learning* learning = nullptr;
 
@@ -43,7 +46,7 @@ LearnedProgram this_program() {
 
 void describe_decision() {
   const int next = 1 - learning->decision.load(std::memory_order_relaxed);
-  learning->run.gate().describe(learning->decisions[next], Gate::kSentence);
+  learning->run.gate().describe(learning->decisions[next], Gate::kSentence, learning->path[0] != 0);
   learning->decision.store(next, std::memory_order_release);
 }
 
@@ -147,7 +150,7 @@ void forget_unloaded() {
 }
 
 void run_round(Nanos now) {
-  forget_unloaded();
+  if (learning->learns) forget_unloaded();
   learning->round(now);
   describe_decision();
 }
@@ -155,25 +158,36 @@ void run_round(Nanos now) {
 }  // namespace
 
 bool is_learning() {
-  return learning != nullptr;
+  return learning != nullptr && learning->learns;
 }
 
-bool gate_is_on() {
-  return learning != nullptr && learning->run.gate().is_on();
+bool places_by_lifetime() {
+  const bool gate_is_on = learning != nullptr && learning->run.gate().is_on();
+  return segregates(process.options.segregate.value, gate_is_on);
 }
 
 void start_learning() {
-  if (process.options.learn.text[0] == 0) return;
+  const bool learns = process.options.learn.text[0] != 0;
+  const bool has_model = background.contexts.loaded();
+  if (!learns && !has_model && process.options.profile.text[0] == 0) return;
   learning = process.arena.make<Learning>();
-  if (learning == nullptr || !learning->open() || !learning->modules.open(process.arena)) {
-    print_line("learn: no memory for its tables; running without learning");
+  const bool opened = learning != nullptr &&
+                      (!learns || (learning->open() && learning->modules.open(process.arena)));
+  if (!opened) {
+    print_line("no memory for the tables of learning; objects are not placed by lifetime");
     learning = nullptr;
     return;
   }
   const Nanos now = process.system.now();
   learning->begin(now);
+  learning->learns = learns;
+  learning->has_model = has_model;
   learning->next_save = now + LearningRun::kFirstSave;
-  find_state();
+  if (learns) find_state();
+  if (has_model) {
+    learning->run.take_evidence(GateKept::read(background.contexts.gate_of_model()));
+    process.foresees = true;
+  }
   describe_decision();
 }
 
@@ -183,7 +197,7 @@ void sample_for_learning(bool already) {
 
 void learn_if_due(Nanos now) {
   if (learning == nullptr) return;
-  learning->step(now, background.contexts.loaded(), run_round);
+  learning->step(now, run_round);
   if (now < learning->next_save) return;
   learning->next_save = now + (save() ? LearningRun::kSave : LearningRun::kRound);
 }
@@ -199,17 +213,31 @@ void learning_after_fork_in_child() {
   learning->run.fork_at(process.system.now());
 }
 
+const char* measured_for_profile() {
+  if (learning == nullptr) return "";
+  constexpr char kPrefix[] = "llamalloc-gate ";
+  constexpr size_t kLength = sizeof(kPrefix) - 1;
+  memcpy(learning->measured, kPrefix, sizeof(kPrefix));
+  learning->run.gate().measured().write(learning->measured + kLength, GateKept::kText);
+  return learning->measured;
+}
+
 const char* learning_state() {
-  return learning == nullptr ? "off" : learning->state;
+  return is_learning() ? learning->state : "off";
+}
+
+// By what is learned, by a model, or by both.
+static bool can_place() {
+  return learning != nullptr && (learning->learns || learning->has_model);
 }
 
 GateSentences gate_sentences() {
-  if (learning == nullptr) return {};
+  if (!can_place()) return {};
   return {learning->decisions[0], Gate::kSentence, &learning->decision};
 }
 
 const char* segregation_state() {
-  if (learning == nullptr) return "";
+  if (!can_place()) return "";
   if (process.options.segregate == Segregate::always)
     return "placement by lifetime is on: segregate:always";
   if (process.options.segregate == Segregate::never)

@@ -122,7 +122,8 @@ bool write_profile(const char* path, bool at_exit, ProfileKind kind, const Profi
                                  .kind = kind,
                                  .window = window,
                                  .program = program_invocation_short_name,
-                                 .started = process.started};
+                                 .started = process.started,
+                                 .load = measured_for_profile()};
   const bool written = process.profiler.write(*state.sink, *names, info);
   if (written && state.sink->commit()) return true;
   state.sink->abandon();

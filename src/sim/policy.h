@@ -101,6 +101,8 @@ class Policy {
   // Whether it chooses classes itself. Then the class of the last object that it placed, and what
   // its gate decided.
   virtual bool learns() const { return false; }
+  // Before the first request: what the training of a model proved of placement.
+  virtual void take_evidence(const GateKept&) {}
   virtual LifetimeClass chosen() const { return LifetimeClass::mixed; }
   virtual std::vector<GateNote> gate_notes() const { return {}; }
   // After the last event; true where nothing is to be kept.

@@ -127,8 +127,21 @@ std::vector<uint8_t> classes_by_table(const PredictorSpec& spec, const Learned& 
   return classes;
 }
 
+LifetimeClass class_by_model(Evaluator& model, const Learned& trace, const Context& context) {
+  std::vector<uint64_t> codes;
+  for (const CodeFrame& frame : trace.input->code(context.stack)) codes.push_back(frame.code);
+  const auto size = static_cast<size_t>(context.size);
+  const auto exact =
+      model.evidence().find_exact(codes.data(), static_cast<int>(codes.size()), size);
+  if (exact.kind != EvidenceKind::none) return exact.lifetime;
+  const std::vector<std::string> frames = trace.input->frames(context.stack);
+  std::vector<const char*> names;
+  for (const std::string& frame : frames) names.push_back(frame.c_str());
+  return model.answer(names.data(), static_cast<int>(names.size()), size).lifetime;
+}
+
 bool classes_by_model(const PredictorSpec& spec, const Learned& trace,
-                      std::vector<uint8_t>* classes, std::string* error) {
+                      std::vector<uint8_t>* classes, GateKept* evidence, std::string* error) {
   MetadataArena arena(system_pages);
   char text[256] = {};
   Evaluator* evaluator = Evaluator::load(spec.model.c_str(), arena, text, sizeof(text));
@@ -136,14 +149,9 @@ bool classes_by_model(const PredictorSpec& spec, const Learned& trace,
     *error = text;
     return false;
   }
-  for (const Context& context : trace.survey->context_table) {
-    const std::vector<std::string> frames = trace.input->frames(context.stack);
-    std::vector<const char*> names;
-    for (const std::string& frame : frames) names.push_back(frame.c_str());
-    const auto answer = evaluator->answer(names.data(), static_cast<int>(names.size()),
-                                          static_cast<size_t>(context.size));
-    classes->push_back(static_cast<uint8_t>(answer.lifetime));
-  }
+  for (const Context& context : trace.survey->context_table)
+    classes->push_back(static_cast<uint8_t>(class_by_model(*evaluator, trace, context)));
+  *evidence = GateKept::read(evaluator->evidence().gate);
   return true;
 }
 
@@ -280,7 +288,7 @@ bool predict(const PredictorSpec& spec, const Learned& trace, const Learned& tea
   } else {
     std::vector<uint8_t> by_context;
     if (spec.kind == Kind::model) {
-      if (!classes_by_model(spec, trace, &by_context, error)) return false;
+      if (!classes_by_model(spec, trace, &by_context, &prediction->evidence, error)) return false;
     } else {
       prediction->known_contexts = 0;
       by_context = classes_by_table(spec, trace, teacher, &prediction->known_contexts);

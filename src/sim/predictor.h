@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/lifetime_class.h"
+#include "policy/gate.h"
 #include "sim/survey.h"
 
 namespace llamalloc::sim {
@@ -57,6 +58,7 @@ struct Prediction {
   size_t known_contexts = 0;
   uint64_t outlived[kLifetimeClasses] = {};    // placements that outlived their class
   uint64_t placements[kLifetimeClasses] = {};  // by predicted class
+  GateKept evidence;                           // model: of the file
 };
 
 // False: `error` says why (a model that does not load).

@@ -33,7 +33,6 @@ Placement::Choice SimWorld::choose_learned(ThreadCache& cache, const llamalloc::
 
 std::unique_ptr<ProductPolicy> ProductPolicy::make() {
   std::unique_ptr<ProductPolicy> made(new ProductPolicy);
-  made->engine_.placement_on = true;
   return made->pages_.open() ? std::move(made) : nullptr;
 }
 
@@ -67,10 +66,11 @@ void ProductPolicy::end_thread(uint32_t number) {
   threads_[number].reset();
 }
 
-// With the program's first allocation.
-void ProductPolicy::start_learning(Nanos now) {
+// With the program's first allocation, or the first that is given a class.
+void ProductPolicy::start_worker(Nanos now) {
   predicting_ = true;
-  learning_->start(now);
+  engine_.foresees = learning_ == nullptr;
+  gate().start(now);
   engine_.has_worker = true;
   next_step_ = now + delay_;
 }
@@ -78,13 +78,10 @@ void ProductPolicy::start_learning(Nanos now) {
 char* ProductPolicy::place(const Request& request, bool grows) {
   world_.stack = request.stack;
   world_.chosen = LifetimeClass::mixed;
-  if (learning_ != nullptr && !predicting_) start_learning(request.now);
+  const bool predicts = learning_ != nullptr || group_of(request.lifetime) != PageGroup::unknown;
+  if (predicts && !predicting_) start_worker(request.now);
   world_.context = request.context;
   world_.predicted = request.lifetime;
-  if (!predicting_ && group_of(request.lifetime) != PageGroup::unknown) {
-    predicting_ = true;
-    engine_.start_sampling(engine_.options.interval(), request.now);
-  }
   Thread& thread = thread_of(request.thread);
   void* p =
       engine_.allocate(engine_.own_cache(thread.slot, thread.cache),
@@ -142,12 +139,13 @@ uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& 
 
 void ProductPolicy::advance(Nanos now) {
   pages_.time = now;
-  if (learning_ != nullptr && predicting_) learning_->work(now);
-  next_step_ = now + engine_.step(now, predicting_);
+  if (predicting_) gate().work(now);
+  const bool busy = engine_.profiler.on() || engine_.placement_on;
+  next_step_ = now + engine_.step(now, busy);
 }
 
 std::vector<GateNote> ProductPolicy::gate_notes() const {
-  return learning_ ? learning_->notes() : std::vector<GateNote>{};
+  return learning_ ? learning_->notes() : gate_.notes();
 }
 
 bool ProductPolicy::finish(Nanos now, std::string* error) {

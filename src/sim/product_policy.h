@@ -8,6 +8,9 @@
 // So a context keeps a demoted class until the predictor itself says another one, which only an
 // oracle and injected errors do.
 //
+// The gate decides whether objects are placed by these classes, as in a process with a model. With
+// `segregate:always` they are.
+//
 // A policy that learns (sim_learning.h) is given no classes. It chooses them as a process does, by
 // the stacks of the trace (Engine::choose_known).
 #pragma once
@@ -85,6 +88,7 @@ class ProductPolicy final : public Policy {
   Nanos next_work(Nanos) const override { return next_step_; }
   Losses losses() override;
   bool learns() const override { return learning_ != nullptr; }
+  void take_evidence(const GateKept& evidence) override { gate_.take_evidence(evidence); }
   LifetimeClass chosen() const override { return world_.chosen; }
   std::vector<GateNote> gate_notes() const override;
   bool finish(Nanos now, std::string* error) override;
@@ -108,7 +112,8 @@ class ProductPolicy final : public Policy {
     ThreadCache* cache = nullptr;  // adopted
   };
   Thread& thread_of(uint32_t number);
-  void start_learning(Nanos now);
+  void start_worker(Nanos now);
+  SimGate& gate() { return learning_ ? *learning_ : gate_; }
   char* place(const Request& request, bool grows);
   void call_worker(Nanos now);
   static uint64_t taken_for(const Span& span) {
@@ -124,8 +129,9 @@ class ProductPolicy final : public Policy {
   std::vector<std::unique_ptr<Thread>> threads_;  // by number; null: not begun, or ended
   Nanos next_step_ = Nanos::max();                // the worker starts when it is first wanted
   Nanos delay_{};                                 // and so much later
-  bool predicting_ = false;  // some object was given a class: a process has a model loaded
+  bool predicting_ = false;  // it learns, or some object was given a class: a model is loaded
   uint64_t rounding_ = 0;
+  SimGate gate_{engine_};                  // where it is given classes
   std::unique_ptr<SimLearning> learning_;  // null: it is given classes
   std::string keep_;
 };

@@ -13,7 +13,11 @@ constexpr int kObjects =
 
 class ProductPolicyTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_NE(policy_, nullptr); }
+  void SetUp() override {
+    ASSERT_NE(policy_, nullptr);
+    std::string error;
+    ASSERT_TRUE(policy_->configure("segregate:always", &error)) << error;
+  }
 
   std::vector<uint64_t> allocate(int count, uint32_t context) {
     std::vector<uint64_t> made;
@@ -54,6 +58,42 @@ TEST_F(ProductPolicyTest, AnObjectThatIsFreedLateDemotesItsContext) {
   now_ = now_ + Nanos::seconds(30);  // nobody looked meanwhile
   for (const uint64_t object : objects) policy_->free(object, kBytes, 0, now_);
   EXPECT_GE(policy_->demotions(), 1u);
+}
+
+// Under the gate.
+class GatedPolicyTest : public ProductPolicyTest {
+ protected:
+  void SetUp() override { ASSERT_NE(policy_, nullptr); }
+  bool is_placing() const { return policy_->gate_notes().back().placing; }
+  const std::string& sentence() const { return policy_->gate_notes().back().says; }
+};
+constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};
+
+TEST_F(GatedPolicyTest, AModelStartsBlind) {
+  const uint64_t page = huge_page_of_new(7);
+  policy_->allocate({kBytes, now_, 0, LifetimeClass::mixed, 4, 8});
+  EXPECT_EQ(policy_->allocate({kBytes, now_, 0, LifetimeClass::mixed, 4, 8}) >> kHugePageShift,
+            page);
+  EXPECT_FALSE(is_placing());
+}
+
+TEST_F(GatedPolicyTest, AModelThatBringsProofPlacesUntilItFails) {
+  policy_->take_evidence(kProof);
+  allocate(kObjects, 7);
+  EXPECT_TRUE(is_placing());
+  pass(Nanos::seconds(3));
+  EXPECT_TRUE(is_placing()) << "they may be within their bound of 1 s on another machine";
+  pass(Nanos::seconds(3));
+  EXPECT_FALSE(is_placing());
+}
+
+// Measured although nothing is placed by it.
+TEST_F(GatedPolicyTest, PredictionsAreMeasuredWhileTheGateIsOff) {
+  allocate(kObjects, 7);
+  pass(Nanos::seconds(6));
+  const auto notes = policy_->gate_notes();
+  EXPECT_GE(policy_->demotions(), 1u);
+  EXPECT_FALSE(is_placing());
 }
 
 TEST_F(ProductPolicyTest, WithoutPredictionsNothingIsSampled) {

@@ -10,6 +10,7 @@ bool SimLearning::open(const std::string& state, std::string* error) {
     *error = "no memory for the tables of what is learned";
     return false;
   }
+  engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
   const TraceProgram program = input_.program();
   file_.header = header_for({program.build, program.name.c_str()});
   if (state.empty()) return true;
@@ -24,23 +25,26 @@ bool SimLearning::open(const std::string& state, std::string* error) {
   return true;
 }
 
-void SimLearning::start(Nanos now) {
+// ----- The gate -----
+
+void SimGate::start(Nanos now) {
   started_ = now;
   steps_.begin(now);
-  engine_.profiler.bound_contexts(Learner::kMostContexts, Learner::kContextsFreely);
-  steps_.sample_if_worth_it(false);
-  engine_.start_placing(steps_.places(false));
+  if (engine_.foresees && engine_.options.segregate == Segregate::always)
+    engine_.start_sampling(engine_.options.interval(), now);
+  steps_.sample_if_worth_it(engine_.profiler.on());
+  engine_.start_placing(steps_.places());
   note(now);
 }
 
-void SimLearning::work(Nanos now) {
-  steps_.step(now, false, [this](Nanos at) { steps_.round(at); });
+void SimGate::work(Nanos now) {
+  steps_.step(now, [this](Nanos at) { steps_.round(at); });
   note(now);
 }
 
 // What is new of its decision.
-void SimLearning::note(Nanos now) {
-  const Gate& gate = run_.gate();
+void SimGate::note(Nanos now) {
+  const Gate& gate = steps_.run.gate();
   GateNote next{static_cast<uint64_t>((now - started_).n),
                 engine_.placement_on,
                 gate.is_late(),
@@ -54,6 +58,8 @@ void SimLearning::note(Nanos now) {
   next.says = text;
   notes_.push_back(next);
 }
+
+// ----- Keeping -----
 
 bool SimLearning::write(const std::string& path, Nanos now, std::string* error) {
   steps_.round(now);

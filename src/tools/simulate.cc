@@ -254,6 +254,7 @@ int run(const Arguments& arguments) {
   if (policy == nullptr) return failed(arguments.policy, error);
   if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
     return failed("--conf " + arguments.conf, error);
+  policy->take_evidence(prediction.evidence);
   policy->delay_work(Nanos::millis(static_cast<int64_t>(arguments.delay)));
   RunOptions options = arguments.run;
   if (arguments.progress) options.progress = print_progress;

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from preload import ROOT, run
 
-MODEL = ROOT / "contracts" / "golden" / "model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
 PLUGIN = """
 #include <stdlib.h>
 __attribute__((noinline)) void* wrap(size_t n) {
@@ -42,7 +42,7 @@ def build(folder: Path, build_id: str) -> list[Path]:
 def test_what_a_plugin_taught_goes_with_it(tmp_path, build_id):
     server, *plugins = build(tmp_path, build_id)
     stats = tmp_path / "s.json"
-    run([server, str(ROUNDS), *plugins], seconds=60, conf=f"model:{MODEL},stats:{stats}")
+    run([server, str(ROUNDS), *plugins], seconds=60, conf=f"{MODEL},stats:{stats}")
     found = json.loads(stats.read_text())["stats"]
     print({name: n for name, n in found.items() if name.startswith("predict_")})
     assert found["predict_forgotten"] >= ROUNDS

@@ -9,7 +9,7 @@ from preload import ROOT, compile_program, run
 
 from llamalloc.formats import profile
 
-MODEL = ROOT / "contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ def test_large_alignments_are_sampled(tmp_path, more):
 def test_large_alignments_are_placed_by_the_model(tmp_path, more):
     """The golden model says `brief` of nearly all."""
     path = tmp_path / "s.json"
-    run([compile_program("aligned_samples")], seconds=60, conf=f"model:{MODEL},stats:{path}{more}")
+    run([compile_program("aligned_samples")], seconds=60, conf=f"{MODEL},stats:{path}{more}")
     groups = {g["group"]: g["allocated"] for g in json.loads(path.read_text())["groups"]}
     assert groups["brief"] > 70_000 * 50
     assert groups["brief"] > groups["unknown"]

@@ -12,13 +12,13 @@ import pytest
 from hugepages import hugepages
 from preload import COMPLAINT, ROOT, compile_program, environment, run
 
-MODEL = ROOT / "contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
 LIMIT = 192 << 20  # bytes of a control group: little more than what lives at a time
 
 
 def test_contents_stay_through_thousands_of_promotions():
     """The golden model says `brief` of nearly all: 20 s, which what stays outlives."""
-    conf = f"model:{MODEL},hugepages:off"
+    conf = f"{MODEL},hugepages:off"
     done = run([compile_program("promotions"), "26", "1500"], seconds=180, conf=conf)
     promoted, broken = map(int, re.findall(r"\d+", done.stdout))
     print(done.stdout)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from preload import ROOT, compile_program, run
 
-MODEL = ROOT / "contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
 LEARN = "learn:on,segregate:always,sample_interval:256"
 STRESS = ("stress", "{seconds}", "{seed}", "4")
@@ -44,9 +44,9 @@ CONFIGURATIONS = {
     "sampling densely": Configuration(STRESS, PROFILE),
     "hardened": Configuration(STRESS, "hardened:on"),
     "hardened, sampling densely": Configuration(STRESS, f"hardened:on,{PROFILE}"),
-    "model": Configuration(STRESS, f"model:{MODEL},predict_recheck:4KiB"),
-    "model, groups apart": Configuration(STRESS, f"model:{MODEL},share_pages_below:0"),
-    "model, sampling densely": Configuration(STRESS, f"model:{MODEL},{PROFILE}"),
+    "model": Configuration(STRESS, f"{MODEL},predict_recheck:4KiB"),
+    "model, groups apart": Configuration(STRESS, f"{MODEL},share_pages_below:0"),
+    "model, sampling densely": Configuration(STRESS, f"{MODEL},{PROFILE}"),
     "learning": Configuration(STRESS, LEARN),
     "release at once": Configuration(STRESS, "release_delay:0s"),
     "retain": Configuration(STRESS, "retain:64MiB"),
@@ -54,17 +54,15 @@ CONFIGURATIONS = {
     "no worker": Configuration(STRESS, "worker:off"),
     "little address space": Configuration(STRESS, address_space=ADDRESS_SPACE),
     "many threads": Configuration(MANY),
-    "many threads, model": Configuration(MANY, f"model:{MODEL}"),
+    "many threads, model": Configuration(MANY, MODEL),
     "forks": Configuration(FORKS),
-    "forks, model": Configuration(FORKS, f"model:{MODEL}"),
+    "forks, model": Configuration(FORKS, MODEL),
     "forks, sampling densely": Configuration(FORKS, PROFILE),
     "storm": Configuration(STORM, "sleeper_delay:1us"),
-    "storm, model": Configuration(STORM, f"sleeper_delay:1us,model:{MODEL}"),
+    "storm, model": Configuration(STORM, f"sleeper_delay:1us,{MODEL}"),
     "storm, sampling densely": Configuration(STORM, f"sleeper_delay:1us,{PROFILE}"),
     "storm, learning": Configuration(STORM, f"sleeper_delay:1us,{LEARN}"),
-    "promotions": Configuration(
-        ("promotions", "{seconds}", "1500"), f"hugepages:off,model:{MODEL}"
-    ),
+    "promotions": Configuration(("promotions", "{seconds}", "1500"), f"hugepages:off,{MODEL}"),
     "calloc after reuse": Configuration(("zeroes", "{seconds}", "{seed}"), "release_delay:200ms"),
     "thread churn": Configuration(CHURN),
     "thread churn, hardened": Configuration(CHURN, "hardened:on"),

@@ -21,9 +21,10 @@ from lab.allocators import debian_libraries  # noqa: E402
 
 PROGRAMS = ROOT / "build/release/traps"
 OURS = ROOT / "build/release/libllamalloc.so"
+MODEL = ROOT / "contracts/golden/model_v2.safetensors"
 PEERS = {**debian_libraries(), "llamalloc": OURS}
 SAMPLED = "profile:/dev/null,sample_interval:4096"
-PREDICTED = f"model:{ROOT / 'contracts/golden/model_v2.safetensors'},predict_recheck:64KiB"
+PREDICTED = f"segregate:always,model:{MODEL},predict_recheck:64KiB"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _idle_seccomp(when: str, what: str) -> Trap:
 TLS_KIB = (16, 108, 112, 116, 120, 124, 500, 1024, 3072, 7168)  # of 8 MiB of stack
 TLS_CONF = {
     "profile": "profile:/dev/null,sample_interval:4096",
-    "model": f"model:{ROOT}/contracts/golden/model_v2.safetensors",
+    "model": f"segregate:always,model:{MODEL}",
     "control": f"control:{tempfile.gettempdir()}/llamalloc-{os.getpid()}-",
 }
 

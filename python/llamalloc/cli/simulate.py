@@ -75,9 +75,10 @@ def simulate(
 
     With `online` and `state:FILE` the simulated process learns while the trace runs, as with the
     option `learn` (docs/learning.md). `online:64KiB` samples an object in 64 KiB. `state:FILE`
-    begins with what an earlier run left: a state file of a process, or of `--keep`. The gate
-    decides whether objects are placed by what is known; `--conf segregate:always` or `never`
-    overrides it.
+    begins with what an earlier run left: a state file of a process, or of `--keep`.
+
+    With every predictor the gate decides whether llamalloc places objects by it, as in a process.
+    What a predictor could save shows with `--conf segregate:always`.
 
     The table shows footprint divided by live bytes: the average over time, counted in 2 MiB and in
     4 KiB pages, the average after drops of the load, the worst drop, and the peak. *huge* is the
@@ -88,7 +89,7 @@ def simulate(
 
     Examples:
 
-        llamalloc simulate t.trace --policy all --predictor oracle,site:0.9999,none
+        llamalloc simulate t.trace --predictor oracle,site:0.9999,none --conf segregate:always
 
         llamalloc simulate t.trace --predictor model:redis.model --pictures out/
 

@@ -70,8 +70,9 @@ def train(
 
     The second table shows what the library would use, in this order: the *exact* table by build and
     offset, the *name* table, then the *site prior* or the *network*. The verdict follows from it.
-    To say `use the model`, it needs a profile or a state file of a second run. Training takes about
-    a minute.
+    To say `use the model`, it needs a profile or a state file of a second run. The last line says
+    whether the runs prove that placement pays: then a process places by the model from its first
+    allocation on, else once it has measured that itself. Training takes about a minute.
 
     Examples:
 

@@ -19,9 +19,11 @@ MAX_REVERSALS = 5
 MAX_PERMILLE = 1_000_000
 MAX_ROUNDS = 1 << 20
 NO_FIGURE = (1 << 32) - 1
+MAX_PEAK = (1 << 16) - 1  # MiB
 ROOT = 0x6C6C616D616C6C6F
 
 _DIFFERS = 0x80
+_GATE_NUMBERS = 13
 
 _HEADER = struct.Struct("<8sIIQ32sIBBH5I5I")
 _NODE = struct.Struct(f"<QBB{CLASSES}H{CLASSES}HH")
@@ -70,6 +72,25 @@ class Gate:
     blind: GateWaste = field(default_factory=GateWaste)
     placed: GateWaste = field(default_factory=GateWaste)
     peak: int = 0
+
+
+def text_of_gate(gate: Gate) -> str:
+    """The record as profiles and model files hold it: thirteen numbers (model_format.md)."""
+    head = (int(gate.verdict), gate.reversals, gate.peak)
+    return ",".join(map(str, (*head, *astuple(gate.blind), *astuple(gate.placed))))
+
+
+def gate_of_text(text: str) -> Gate | None:
+    """The twin of GateKept::read (src/policy/gate.cc). None: it is no valid record."""
+    words = text.split(",")
+    if len(words) != _GATE_NUMBERS or not all(w.isdecimal() and len(w) <= 10 for w in words):
+        return None
+    verdict, reversals, peak, *figures = map(int, words)
+    if verdict > max(GateVerdict) or peak > MAX_PEAK:
+        return None
+    blind, placed = GateWaste(*figures[:5]), GateWaste(*figures[5:])
+    gate = Gate(GateVerdict(verdict), reversals, blind, placed, peak)
+    return gate if _is_sane_gate(gate) else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from llamalloc import __version__
 from llamalloc.formats import contracts, tokens
+from llamalloc.formats.learned_state import Gate, gate_of_text, text_of_gate
 
 FORMAT = "llamalloc-model"
 VERSION = "2"
@@ -64,13 +65,17 @@ _NO_EVIDENCE = Evidence()
 
 @dataclass(frozen=True)
 class Model:
-    """All that a model file holds. `programs`: names of the files learned from; none: any."""
+    """All that a model file holds. `programs`: names of the files learned from; none: any.
+
+    `gate`: what those programs proved of placement by lifetime.
+    """
 
     vocabulary: tuple[str, ...]
     weights: Weights
     rule: str
     evidence: Evidence = _NO_EVIDENCE
     programs: tuple[str, ...] = ()
+    gate: Gate = field(default_factory=Gate)
 
 
 def check_writable(path: Path) -> None:
@@ -105,7 +110,8 @@ def _packed(model: Model) -> bytes:
         tensors[name] = np.ascontiguousarray(value, dtype=np.float32)
     for name, value in model.evidence._asdict().items():
         tensors[name] = np.ascontiguousarray(value)
-    metadata = {
+    proof = {} if model.gate == Gate() else {"gate": text_of_gate(model.gate)}
+    metadata = proof | {
         "format": FORMAT,
         "version": VERSION,
         "classes": ",".join(contracts.class_names()),
@@ -143,6 +149,7 @@ def read(path: Path) -> Model:
         metadata.get("rule", ""),
         _evidence(path, tensors),
         tuple(name for name in metadata.get("programs", "").split(",") if name),
+        gate_of_text(metadata.get("gate", "")) or Gate(),
     )
 
 
@@ -208,6 +215,6 @@ def _evidence(path: Path, tensors: dict[str, np.ndarray]) -> Evidence:
 def _check_equal(wrote: Model, found: Model) -> None:
     same = all(np.array_equal(a, b) for a, b in zip(wrote.weights, found.weights, strict=True))
     same &= all(map(np.array_equal, wrote.evidence, found.evidence))
-    same &= wrote.programs == found.programs
+    same &= wrote.programs == found.programs and wrote.gate == found.gate
     if not same or wrote.vocabulary != found.vocabulary or wrote.rule != found.rule:
         raise ModelError("the model did not read back as it was written; is the disk sound?")

@@ -16,13 +16,14 @@ from google.protobuf.message import DecodeError
 
 from llamalloc.formats import histogram
 from llamalloc.formats.histogram import Histogram
-from llamalloc.formats.learned_state import code_key, hash_build_id
+from llamalloc.formats.learned_state import Gate, code_key, gate_of_text, hash_build_id
 from llamalloc.formats.pprof_proto import ProfileMessage
 
 VERSION = "1"
 COMMENT = "llamalloc-profile"
 MODULE_COMMENT = "llamalloc-module"
 PROGRAM_COMMENT = "llamalloc-program"
+GATE_COMMENT = "llamalloc-gate"
 PEAK_COMMENT = "llamalloc-peak"
 TIMELINE_COMMENT = "llamalloc-timeline"
 SAMPLE_TYPES = (
@@ -105,7 +106,8 @@ class Profile:
     `exiting`: the process was ending when the profile was written, so what still lived then was
     never freed. `program`: how it was called; without that the base name of the first mapping, or
     of the file. `build`: hash of its build-id, 0: unknown. `peak`: when most was live; `timeline`:
-    moments in order. Older profiles have neither.
+    moments in order. `gate`: what was measured of the load's high times and troughs. Older profiles
+    have none of them.
     """
 
     path: Path
@@ -118,6 +120,7 @@ class Profile:
     build: int = field(default=0, compare=False)
     peak: Moment | None = None
     timeline: tuple[Moment, ...] = ()
+    gate: Gate = field(default_factory=Gate)
 
 
 def read(path: Path | str) -> Profile:
@@ -188,6 +191,7 @@ class _Reader:
             build=self.modules[message.mapping[0].id][0] if message.mapping else 0,
             peak=next(iter(self._moments(PEAK_COMMENT)), None),
             timeline=self._moments(TIMELINE_COMMENT),
+            gate=gate_of_text(self._comment(GATE_COMMENT).partition(" ")[2]) or Gate(),
         )
 
     def _module(self, mapping) -> tuple[int, int]:

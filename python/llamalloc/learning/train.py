@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from llamalloc.formats import learned_state, model_file, profile, tokens
-from llamalloc.formats.learned_state import LearnedState
+from llamalloc.formats.learned_state import Gate, LearnedState
 from llamalloc.formats.model_file import MAX_BUILDS, MAX_PROGRAMS, Evidence
 from llamalloc.formats.profile import Profile, ProfileError
 from llamalloc.learning import (
@@ -29,6 +29,7 @@ from llamalloc.learning import (
     labels,
     lstm,
     metrics,
+    placement,
     tables,
     trial,
     verdict,
@@ -94,12 +95,15 @@ def train(
         measured = _measure(split, lambda data: learner.predict(data, known))
         knowledge.measure(lambda some: learner.choose(some, known))
         learner.learn(split.ship, "learning what was held out")
+    decided = knowledge.judge()
+    proof = Gate() if decided.use == "no" else knowledge.proof()
     model = model_file.Model(
         tuple(vocabulary),
         learner.weights,
         str(labels.Rule(rule)),
         knowledge.shipped(),
         _programs([run.program for run in runs[: len(profiles)]] + [s.name for s in states]),
+        proof,
     )
     size = model_file.write(model, Path(out))
     return TrainResult(
@@ -120,7 +124,8 @@ def train(
         lifetimes=lifetimes_by_class(split.ship),
         evidence=model.evidence,
         trial=knowledge.trial,
-        verdict=knowledge.judge(),
+        verdict=decided,
+        gate=proof,
         vocabulary=len(vocabulary),
         steps=learner.steps_done,
         model_path=str(out),
@@ -163,6 +168,10 @@ class _Knowledge:
             network_trust=trusted.network_trust,
             builds=np.array(sorted(builds - {0})[:MAX_BUILDS], np.uint64),
         )
+
+    def proof(self) -> Gate:
+        """What the runs prove of placement."""
+        return placement.proof(self.states, self.split.ship_runs, self.seen, self.rule)
 
     def judge(self) -> verdict.Verdict:
         """Whether to use the model."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llamalloc.formats import histogram
+from llamalloc.formats.learned_state import Gate, GateVerdict
 from llamalloc.formats.model_file import Evidence
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
@@ -75,6 +76,7 @@ class TrainResult:
     evidence: Evidence
     trial: Trial
     verdict: Verdict
+    gate: Gate  # what the runs prove of placement
     vocabulary: int
     steps: int
     model_path: str
@@ -100,6 +102,7 @@ class TrainResult:
             "shipped": self.shipped and self.shipped.to_json(),
             "evidence": self.trial.to_json() | _tables(self.evidence),
             "verdict": self.verdict.to_json(),
+            "places_from_start": self.gate.verdict != GateVerdict.UNTRIED,
             "classes": list(CLASS_NAMES),
             "confusion": self.confusion.tolist(),
             "wrong": [{**vars(wrong), "frames": list(wrong.frames)} for wrong in self.wrong],

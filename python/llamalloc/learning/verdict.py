@@ -15,14 +15,12 @@ from llamalloc.formats.profile import Profile
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.evidence import ENOUGH_SHORT
-from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
+from llamalloc.learning.placement import SHORT_SHARE, dies_soon, short_share
 from llamalloc.learning.trial import Trial
 
 GOOD = 0.9
 MOST_PINS = 0.02
 WANTED = 0.98  # of the allocations should belong to contexts with enough samples
-_SHORT_SHARE = 0.5  # as the gate's (src/policy/gate.h): of the bytes allocated
-_BRIEF = 2  # groups up to `brief` die soon
 _MIB = 1 << 20
 _ONE_RUN = "It was not measured on another run: add a profile or a state file of a second one."
 _LITTLE = "Objects that die within some seconds take so much on average."
@@ -55,7 +53,7 @@ def judge(
     rule: Rule,
 ) -> Verdict:
     """The verdict on a model. `measured_on_run`: on a run that it was not learned from."""
-    short, share = _short_share(seen, rule), _saves_share(states)
+    short, share = short_share(seen, rule), _saves_share(states)
     saves = _saves_bytes(seen, profiles, rule)
     more = _more_seconds(seen, profiles)
     steps = (
@@ -107,7 +105,7 @@ def _by_measurement(trial: Trial, measured_on_run: bool) -> tuple[str, str]:
 
 def _by_separation(short: float | None) -> tuple[str, str]:
     """Placement by lifetime pays where most of what is allocated dies soon."""
-    if short is None or short >= _SHORT_SHARE:
+    if short is None or short >= SHORT_SHARE:
         return "", ""
     return "no", (
         f"Lives do not separate: only {_percent(short)} of the bytes belong to contexts whose "
@@ -126,23 +124,13 @@ def _by_gate(states: Sequence[LearnedState], share: float | None) -> tuple[str, 
     return "", ""
 
 
-def _short_share(seen: Sequence[Seen], rule: Rule) -> float | None:
-    everything = sum(one.bytes for one in seen)
-    short = sum(one.bytes for one in seen if _dies_soon(rule.label(one.lives)))
-    return short / everything if everything else None
-
-
-def _dies_soon(label: int) -> bool:
-    return label != MIXED and GROUP_OF_CLASS[label] <= _BRIEF
-
-
 def _saves_bytes(seen: Sequence[Seen], profiles: Sequence[Profile], rule: Rule) -> float | None:
     """The average size of what dies soon: allocated a second x mean lifetime (Little's law)."""
     duration = sum(profile.duration_ns for profile in profiles)
     if not duration:
         return None
     return sum(one.bytes * _mean_ns(one) / duration for one in seen
-               if _dies_soon(rule.label(one.lives)))  # fmt: skip
+               if dies_soon(rule.label(one.lives)))  # fmt: skip
 
 
 def _mean_ns(one: Seen) -> float:

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
+from llamalloc.formats.learned_state import GateVerdict
 from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
 from llamalloc.reporting import train_charts
 from llamalloc.reporting.frames import demangled
@@ -77,7 +78,22 @@ def _evidence_rows(result: TrainResult) -> Iterable[tuple[str, ...]]:
 
 def _verdict(result: TrainResult) -> list[str]:
     """What to do, and why."""
-    return [_USE[result.verdict.use], *result.verdict.reasons]
+    return [_USE[result.verdict.use], *result.verdict.reasons, _start(result)]
+
+
+def _start(result: TrainResult) -> str:
+    """What a process with the model does before it has measured anything."""
+    gate = result.gate
+    if gate.verdict == GateVerdict.UNTRIED:
+        return (
+            "A process starts without placing by it, since the runs do not prove that this saves "
+            "memory. It places by it once it has measured that itself."
+        )
+    return (
+        "A process places by it from its first allocation on: at low load, free memory that stayed "
+        f"held was {gate.blind.low / 1000:.0%} of the peak without it (held / live "
+        f"{gate.blind.ratio / 1000:.2f})."
+    )
 
 
 def _measured(share: float) -> str:

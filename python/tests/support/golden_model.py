@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from llamalloc.formats.frame_names import caller_key, name_key
-from llamalloc.formats.learned_state import code_key, hash_build_id, key_of
+from llamalloc.formats.learned_state import (
+    Gate,
+    GateVerdict,
+    GateWaste,
+    code_key,
+    hash_build_id,
+    key_of,
+)
 from llamalloc.formats.model_file import DEEPER, OPEN, Evidence, Model
 from llamalloc.learning import dataset, lstm
 from llamalloc.learning.labels import CLASS_NAMES
@@ -13,6 +20,7 @@ from llamalloc.learning.lookup import Lookup
 from llamalloc.learning.lstm import Weights
 
 EMBEDDING, HIDDEN = 8, 12
+GATE = Gate(GateVerdict.ON_TRIAL, 0, GateWaste(3, 50, 350, 420, 1650), peak=500)
 _WORDS = "zmalloc sds newlen create raw string object process buffer call main db add dict set list"
 _WORDS += " push node reply command accept conn read query event loop ae client vector m realloc"
 _WORDS += " insert ?redis-server ?redis-server+0x1a2b0 ?libc.so.6 ? @ #16 #32 #1024 #65536 a9 x"
@@ -29,7 +37,7 @@ def model() -> Model:
         (scale * random.standard_normal(shape)).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
     ]
-    return Model(tuple(words), Weights(*arrays), "tail", _evidence())
+    return Model(tuple(words), Weights(*arrays), "tail", _evidence(), gate=GATE)
 
 
 BUILD = hash_build_id(bytes(range(20)))

@@ -9,6 +9,7 @@ import gzip
 from pathlib import Path
 
 from llamalloc.formats import histogram
+from llamalloc.formats.learned_state import Gate, text_of_gate
 from llamalloc.formats.pprof_proto import ProfileMessage
 from llamalloc.formats.profile import NUMBER_LABELS, SAMPLE_TYPES, Context, Profile
 
@@ -75,6 +76,8 @@ class _Builder:
             words = [f"{m.at_ns}:{m.bytes}" for m in moments if m is not None]
             if words:
                 message.comment.append(self.string(f"llamalloc-{kind} {' '.join(words)}"))
+        if profile.gate != Gate():
+            message.comment.append(self.string(f"llamalloc-gate {text_of_gate(profile.gate)}"))
         file = self.string(f"/usr/bin/{profile.program}")
         build_id = self.string("00112233445566778899aabbccddeeff00112233")
         message.mapping.add(

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorded runs prove of placement by lifetime: the gate's record for the model file.
+
+A process starts with placement on if its model says `on trial` or `helps`; otherwise it places
+nothing until it has measured that this may pay. The rules and thresholds are those of the gate
+(src/policy/gate.h).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from llamalloc.formats.learned_state import Gate, GateVerdict, LearnedState
+from llamalloc.formats.profile import Profile
+from llamalloc.learning.context_tree import Rule
+from llamalloc.learning.contexts import Seen
+from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
+
+SHORT_SHARE = 0.5  # of the bytes allocated
+LONG_SHARE = 0.25  # of the bytes alive
+_PINNED_MIB = 32
+_PINNED_PERMILLE = 200  # of the peak
+_SPARSE_PERMILLE = 1450  # held by live
+_BRIEF = 2  # groups up to `brief` die soon
+
+
+def proof(
+    states: Sequence[LearnedState], profiles: Sequence[Profile], seen: Sequence[Seen], rule: Rule
+) -> Gate:
+    """The record; without proof one that decides nothing.
+
+    What programs decided themselves comes before what profiles measured, and that placement fails
+    before all else.
+    """
+    tried = [state.gate for state in states]
+    for verdict in (GateVerdict.FAILS, GateVerdict.HELPS, GateVerdict.ON_TRIAL):
+        if found := [gate for gate in tried if gate.verdict == verdict]:
+            return Gate() if verdict == GateVerdict.FAILS else max(found, key=_peak)
+    measured = [profile.gate for profile in profiles if profile.gate.blind.rounds]
+    if not measured or not _separates(profiles, seen, rule):
+        return Gate()
+    largest = max(measured, key=_peak)
+    return replace(largest, verdict=GateVerdict.ON_TRIAL) if _pins_much(largest) else Gate()
+
+
+def dies_soon(label: int) -> bool:
+    """Whether objects of the class live some seconds at most."""
+    return label != MIXED and GROUP_OF_CLASS[label] <= _BRIEF
+
+
+def short_share(seen: Sequence[Seen], rule: Rule) -> float | None:
+    """Of the bytes allocated: contexts whose objects die soon."""
+    everything = sum(one.bytes for one in seen)
+    short = sum(one.bytes for one in seen if dies_soon(rule.label(one.lives)))
+    return short / everything if everything else None
+
+
+def _long_share(profiles: Sequence[Profile], seen: Sequence[Seen], rule: Rule) -> float:
+    """Of the bytes alive at the end: contexts whose objects live longer."""
+    labels = {(one.codes, one.frames, one.size): rule.label(one.lives) for one in seen}
+    alive = long = 0
+    for profile in profiles:
+        for context in profile.contexts:
+            label = labels.get((context.codes, context.frames, context.bytes), MIXED)
+            alive += context.censored_bytes
+            long += context.censored_bytes * (label != MIXED and not dies_soon(label))
+    return long / alive if alive else 0.0
+
+
+def _separates(profiles: Sequence[Profile], seen: Sequence[Seen], rule: Rule) -> bool:
+    short = short_share(seen, rule) or 0.0
+    return short >= SHORT_SHARE and _long_share(profiles, seen, rule) >= LONG_SHARE
+
+
+def _pins_much(gate: Gate) -> bool:
+    blind = gate.blind
+    much = blind.low * gate.peak >= _PINNED_MIB * 1000
+    return much and blind.low >= _PINNED_PERMILLE and blind.ratio >= _SPARSE_PERMILLE
+
+
+def _peak(gate: Gate) -> int:
+    return gate.peak

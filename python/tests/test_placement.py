@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recorded runs prove of placement: by thresholds, by states, and in the model file."""
+
+from dataclasses import replace
+
+import pytest
+from support import golden_learned, profile_writer, synthetic
+
+from llamalloc.formats import learned_state, model_file
+from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste, LearnedState
+from llamalloc.formats.profile import Context, Profile
+from llamalloc.learning import contexts, placement
+from llamalloc.learning.context_tree import Rule
+from llamalloc.learning.train import train
+from llamalloc.reporting import train_report
+
+MIB = 1 << 20
+PINS = Gate(blind=GateWaste(2, 50, 260, 400, 1650), peak=512)
+
+
+def context(name: str, freed: int, kept: int) -> Context:
+    """MiB that died within a second and that stayed, 64 samples each."""
+    return Context(
+        frames=(name,),
+        codes=(hash(name) | 1,),
+        bytes=1024,
+        allocated_objects=(freed + kept) * 1024,
+        allocated_bytes=(freed + kept) * MIB,
+        deallocated_objects=freed * 1024,
+        deallocated_bytes=freed * MIB,
+        censored_objects=kept * 1024,
+        censored_bytes=kept * MIB,
+        lifetimes={100: 64} if freed else {},
+        censored_ages={140: 64} if kept else {},
+    )
+
+
+def profile_of(gate: Gate = PINS, freed: int = 900, kept: int = 100) -> Profile:
+    made = synthetic.profile(contexts=1)
+    both = (context("request", freed, 0), context("store", 0, kept))
+    return replace(made, contexts=both, gate=gate, exiting=True, duration_ns=60 * 10**9)
+
+
+def proof(*profiles: Profile, states: tuple[LearnedState, ...] = ()) -> GateVerdict:
+    seen = contexts.pool(profiles)
+    return placement.proof(states, profiles, seen, Rule()).verdict
+
+
+def state(verdict: GateVerdict) -> LearnedState:
+    gate = replace(PINS, verdict=verdict)
+    return LearnedState(1, "server", 2, gate)
+
+
+def test_troughs_that_pin_much_and_lives_that_separate_are_a_trial():
+    assert proof(profile_of()) == GateVerdict.ON_TRIAL
+
+
+@pytest.mark.parametrize(
+    "little",
+    [
+        profile_of(Gate()),
+        profile_of(replace(PINS, peak=100)),  # 26 MiB
+        profile_of(replace(PINS, blind=replace(PINS.blind, low=199))),
+        profile_of(replace(PINS, blind=replace(PINS.blind, ratio=1400))),
+        profile_of(freed=50),
+    ],
+)
+def test_else_nothing_is_proved(little):
+    assert proof(little) == GateVerdict.UNTRIED
+
+
+def test_of_several_profiles_the_largest_load_counts():
+    small = profile_of(replace(PINS, peak=10))
+    assert proof(small, profile_of()) == GateVerdict.ON_TRIAL
+    assert proof(profile_of(replace(PINS, peak=10)), small) == GateVerdict.UNTRIED
+
+
+@pytest.mark.parametrize("verdict", [GateVerdict.HELPS, GateVerdict.ON_TRIAL])
+def test_what_a_program_decided_itself_comes_first(verdict):
+    assert proof(profile_of(Gate()), states=(state(verdict),)) == verdict
+    both = (state(verdict), state(GateVerdict.FAILS))
+    assert proof(profile_of(), states=both) == GateVerdict.UNTRIED
+
+
+def test_the_model_file_holds_it_and_the_report_says_so(tmp_path):
+    learned = tmp_path / "s.learned"
+    learned_state.write(golden_learned.STATE, learned)
+    recorded = profile_writer.write(synthetic.profile(contexts=8), tmp_path / "server.pb.gz")
+    out = tmp_path / "m.model"
+    result = train([learned], out, steps=20)
+    assert model_file.read(out).gate == golden_learned.STATE.gate
+    assert "from its first allocation on" in train_report.text(result)
+    assert result.to_json()["places_from_start"] is True
+    blind = train([recorded], out, steps=20)
+    assert model_file.read(out).gate == Gate()
+    assert "starts without placing" in train_report.text(blind)
