@@ -143,7 +143,8 @@ def _measured(name: str, load: Load, conf: str, folder: Path, say: _Teller) -> R
         except BaseException:
             server.kill()
             raise
-    if faults := server.stop():
+        faults = server.stop()
+    if faults:
         raise WorkloadError(f"{name}: {'; '.join(faults)}")
     return run
 

@@ -70,15 +70,15 @@ class Column:
 COLUMNS = (
     Column("coverage", lambda r: r.coverage, "{:.1%}"),
     Column("realized", lambda r: r.of_live("realized_fragmentation"), "{:.2%}"),
-    Column("average free", lambda r: r.of_live("average_fragmentation"), "{:.1%}"),
+    Column("free", lambda r: r.of_live("average_fragmentation"), "{:.1%}"),
     Column("broken", lambda r: r.counted("pages_broken"), "{:,.0f}", beside=True),
     Column("mended", lambda r: r.counted("pages_mended"), "{:,.0f}"),
     Column("refetched", lambda r: r.counted("huge_pages_refetched"), "{:,.0f}"),
     Column("faults", lambda r: r.faults, "{:,.0f}", beside=True),
     Column("skips right", Run.accuracy, "{:.0%}"),
     Column("requests/s", lambda r: r.rate, "{:,.0f}", beside=True),
-    Column("CPU µs", lambda r: 1e6 * r.cpu, "{:.2f}", beside=True),
-    Column("average MiB", lambda r: r.average / MIB, "{:,.0f}", beside=True),
+    Column("CPU µs", lambda r: 1e6 * r.cpu, "{:.2f}"),
+    Column("average MiB", lambda r: r.average / MIB, "{:,.0f}"),
     Column("peak MiB", lambda r: r.peak / MIB, "{:,.0f}"),
 )
 
@@ -96,9 +96,9 @@ def table(found: dict[str, list[Run]]) -> Table:
     view = Table(box=box.SIMPLE, pad_edge=False)
     view.add_column("plan", no_wrap=True)
     for column in COLUMNS:
-        view.add_column(column.head, justify="right")
+        view.add_column(column.head, justify="right", no_wrap=True)
         if column.beside:
-            view.add_column(f"/ {BASELINE}", justify="right")
+            view.add_column(f"/ {BASELINE}", justify="right", no_wrap=True)
     baseline = found.get(BASELINE, [])
     for name, runs in found.items():
         cells = [text for column in COLUMNS for text in _cells(column, runs, baseline)]
@@ -109,7 +109,7 @@ def table(found: dict[str, list[Run]]) -> Table:
 def show(found: dict[str, list[Run]]) -> None:
     """Prints it, what Redis used, and the huge page setting."""
     runs = [run for one in found.values() for run in one]
-    Console(width=None if sys.stdout.isatty() else 180).print(table(found))
+    Console(width=None if sys.stdout.isatty() else 200).print(table(found))
     print(f"live at most: {max(run.live for run in runs) / MIB:,.0f} MiB (used_memory of Redis)")
     print(f"transparent huge pages: {hugepages.setting()}")
     if not all(run.grouped for run in runs):
