@@ -12,8 +12,7 @@ namespace {
 
 constexpr size_t kSize = 2000;
 constexpr size_t kObjects = 40 << 10;  // 80 MiB
-constexpr size_t kStays = 512;         // one in so many: pages are nearly empty
-constexpr size_t kMoreStays = 96;      // pages are sparse
+constexpr size_t kStays = 512;         // one in so many
 
 class ReleaseTest : public testing::Test {
  protected:
@@ -89,7 +88,7 @@ TEST_F(ReleaseTest, AReleaseEndsWhereTheSystemRefuses) {
 
 TEST_F(ReleaseTest, NotBelowTheDemandThatIsForecast) {
   set("release_forecast", "peak");
-  fill(), run(20), give(kMoreStays), run(100);
+  fill(), run(20), give(kStays), run(100);
   EXPECT_EQ(get(Stat::bytes_broken), 0u);
   EXPECT_GT(get(Stat::release_skipped), 40u << 20);
   EXPECT_GT(get(Stat::broken_by_rate), 40u << 20);
@@ -100,35 +99,18 @@ TEST_F(ReleaseTest, NotBelowTheDemandThatIsForecast) {
             get(Stat::release_skipped));
 }
 
-// To keep them costs as much as to keep empty ones, whatever demand is forecast.
-TEST_F(ReleaseTest, NearlyEmptyPagesAreNotKeptForDemand) {
-  set("release_forecast", "peak");
-  set("release_rate", "1MiB");
-  fill(), run(20), give(kStays), run(60);
-  EXPECT_GT(get(Stat::bytes_broken), 40u << 20);
-  EXPECT_LT(backed(), 20u << 20);
-  EXPECT_EQ(get(Stat::release_skipped), 0u);
-  EXPECT_TRUE(engine_.heap.is_consistent());
-}
-
-TEST_F(ReleaseTest, ARateOfZeroKeepsNearlyEmptyPages) {
-  set("release_rate", "0");
-  fill(), run(20), give(kStays), run(100);
-  EXPECT_EQ(get(Stat::bytes_broken), 0u);
-}
-
 TEST_F(ReleaseTest, ASwingingLoadIsRecognised) {
   for (int swing = 0; swing < 8; ++swing) {
-    fill(), run(50), give(kMoreStays), run(50);
+    fill(), run(50), give(kStays), run(50);
   }
   const uint64_t broken = get(Stat::bytes_broken);
-  fill(), run(50), give(kMoreStays), run(50);
+  fill(), run(50), give(kStays), run(50);
   EXPECT_EQ(get(Stat::bytes_broken), broken);
 }
 
 TEST_F(ReleaseTest, NearALimitNothingIsKept) {
   set("release_forecast", "peak");
-  fill(), run(20), give(kMoreStays), run(50);
+  fill(), run(20), give(kStays), run(50);
   ASSERT_EQ(get(Stat::bytes_broken), 0u);
   world_.near_limit = {Pressure::Level::near, 1 << 20};
   run(60);
@@ -146,7 +128,7 @@ TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
 
 TEST_F(ReleaseTest, TheRateBoundsIt) {
   set("release_rate", "2MiB");
-  fill(), run(20), give(kMoreStays), run(100);
+  fill(), run(20), give(kStays), run(100);
   EXPECT_LE(get(Stat::bytes_broken), 22u << 20);
   EXPECT_GE(get(Stat::bytes_broken), 8u << 20);
 }

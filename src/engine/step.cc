@@ -53,30 +53,25 @@ size_t Engine::count_breaking(const Breaking& done) {
 }
 
 // Pages are broken later than empty ones go back: one in pieces is not as easily had again. Without
-// huge pages nothing is lost by it. Nearly empty ones count as empty: the plan sees them as whole
-// pages that went back.
+// huge pages nothing is lost by it.
 void Engine::break_pages(Nanos now) {
   PageHeap& pages = heap.pages();
   const Nanos window{static_cast<int64_t>(Options::current(options.release_window))};
   const bool forced = pressure_.level != Pressure::Level::none;
   const bool at_limit = pressure_.level == Pressure::Level::at;
-  const uint64_t rate = Options::current(options.release_rate);
   const size_t most = plan_.allow(now,
-                                  {.rate = rate,
+                                  {.rate = Options::current(options.release_rate),
                                    .window = window,
                                    .forecast = Options::current(options.release_forecast.value),
                                    .forced = forced},
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
-  const Nanos rest{2 * release_delay().n};
-  BreakRules rules{.before = at_limit ? now : now - rest,
-                   .limit = huge ? most : SIZE_MAX,
-                   .now = now,
-                   .spared = forced ? now : now + window};
-  if (rate != 0) rules.like_empty = now - (empty_for_ > rest ? empty_for_ : rest);
-  const Breaking done = pages.break_sparse(rules);
-  given_back_ += done.like_empty;
-  if (huge) plan_.note(done.given_back - done.like_empty, done.left, done.like_empty);
+  const Breaking done =
+      pages.break_sparse({.before = at_limit ? now : now - Nanos{2 * release_delay().n},
+                          .limit = huge ? most : SIZE_MAX,
+                          .now = now,
+                          .spared = forced ? now : now + window});
+  if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
   count_plan();

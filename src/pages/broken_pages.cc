@@ -8,10 +8,8 @@ namespace llamalloc {
 namespace {
 
 constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
-// So little costs as much to keep as nothing: such a page goes back like an empty one.
-constexpr uint32_t kNearlyEmpty = kBlocksPerHugePage / 32;
-constexpr uint32_t kFull = kBlocksPerHugePage / 2;  // again worth a huge page
-constexpr size_t kAtOnce = 16;                      // of a set
+constexpr uint32_t kFull = kBlocksPerHugePage / 2;    // again worth a huge page
+constexpr size_t kAtOnce = 16;                        // of a set
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 
@@ -21,7 +19,6 @@ struct Broken {
   BlockBits rest;
   uint32_t backed;  // blocks of the page that may have memory
   size_t gain;      // bytes of the rest that may have memory
-  bool like_empty;
 };
 
 // What was chosen of a set under its lock.
@@ -45,14 +42,9 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   return deadline > rules.now.n - taken && deadline <= rules.spared.n - taken;
 }
 
-bool is_like_empty(const HugePage* page, const BreakRules& rules) {
-  return page->used_blocks <= kNearlyEmpty &&
-         page->last_taken.load(std::memory_order_relaxed) <= rules.like_empty.n;
-}
-
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
   if (page->last_taken.load(std::memory_order_relaxed) > rules.before.n) return false;
-  if (huge && !is_like_empty(page, rules) && is_empty_soon(page, rules)) return false;
+  if (huge && is_empty_soon(page, rules)) return false;
   if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
   return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
 }
@@ -63,19 +55,13 @@ void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
   if (!page->broken) set.mark_broken(page, true);
 }
 
-// The best ones first; the worst leaves if there is no place for it. room: bytes.
-void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules, size_t room) {
-  Broken broken{.page = page,
-                .score = 0,
-                .rest = {},
-                .backed = page->backed_blocks(),
-                .gain = 0,
-                .like_empty = is_like_empty(page, rules)};
+// The best ones first; the worst leaves if there is no room.
+void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
+  Broken broken{.page = page, .score = 0, .rest = {}, .backed = page->backed_blocks(), .gain = 0};
   broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
   const int64_t rest = rules.before.n - page->last_taken.load(std::memory_order_relaxed);
   broken.score = static_cast<double>(broken.gain) * (static_cast<double>(rest) + 1);
   chosen->candidates += broken.gain;
-  if (!broken.like_empty && broken.gain > room) return;
   size_t at = chosen->broken_count;
   if (at == kAtOnce && chosen->broken[--at].score >= broken.score) return;
   for (; at > 0 && chosen->broken[at - 1].score < broken.score; --at)
@@ -90,9 +76,8 @@ void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
   size_t kept = 0;
   for (size_t i = 0; i < chosen->broken_count; ++i) {
     const Broken& broken = chosen->broken[i];
-    const size_t taken = broken.like_empty ? 0 : broken.gain;
-    if (taken > *room || (huge && *in_pieces >= kMostBroken)) continue;
-    *room -= taken;
+    if (broken.gain > *room || (huge && *in_pieces >= kMostBroken)) continue;
+    *room -= broken.gain;
     *in_pieces += !broken.page->broken;
     chosen->candidates -= broken.gain;
     chosen->broken[kept++] = broken;
@@ -110,7 +95,7 @@ Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, 
       chosen.mended[chosen.mended_count++] = page;
     else if (page->broken)
       chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-    if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules, *room);
+    if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
   keep_within(&chosen, huge, room, in_pieces);
   for (size_t i = 0; i < chosen.mended_count; ++i) {
@@ -151,7 +136,6 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
           in_pieces -= huge;
         }
         if (whole) done.given_back += broken.gain;
-        if (whole && broken.like_empty) done.like_empty += broken.gain;
         ++(whole ? done.pages : done.refused);
       }
       if (chosen.broken_count != 0) done.break_time = done.break_time + (system_.now() - mended);

@@ -52,54 +52,6 @@ TEST_F(BrokenPagesTest, TheFreePartOfANearlyEmptyPageGoesBack) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
-TEST_F(BrokenPagesTest, ANearlyEmptyOneGoesBackLikeAnEmptyOneAtNoLimit) {
-  const PageHeap::Place kept = nearly_empty_page();
-  const Nanos now = system_.time;
-  BreakRules rules{.before = now, .limit = 0, .now = now, .spared = now + Nanos::seconds(300)};
-  EXPECT_EQ(pages_.break_sparse(rules).given_back, 0u) << "nobody said that it may";
-  rules.like_empty = now - Nanos::seconds(4);
-  EXPECT_EQ(pages_.break_sparse(rules).given_back, 0u) << "an empty page were held longer";
-  rules.like_empty = now;
-  const Breaking done = pages_.break_sparse(rules);
-  EXPECT_EQ(done.given_back, kHugePageSize - kKept.bytes());
-  EXPECT_EQ(done.like_empty, done.given_back);
-  EXPECT_EQ(done.left, 0u);
-  EXPECT_TRUE(kept.page->broken);
-}
-
-TEST_F(BrokenPagesTest, OneThatHoldsMoreIsSparedAndWithinTheLimit) {
-  nearly_empty_page();
-  take(Blocks{kBlocksPerHugePage / 32});
-  system_.time = system_.time + Nanos::seconds(3);
-  const Nanos now = system_.time;
-  BreakRules rules{.before = now, .limit = 0, .now = now, .like_empty = now};
-  EXPECT_EQ(pages_.break_sparse(rules).given_back, 0u);
-  EXPECT_GT(pages_.break_sparse(rules).left, 0u);
-  rules.limit = SIZE_MAX;
-  rules.spared = now + Nanos::seconds(200);
-  EXPECT_EQ(pages_.break_sparse(rules).given_back, 0u) << "its deadline comes before";
-  rules.spared = now + Nanos::seconds(190);
-  const Breaking done = pages_.break_sparse(rules);
-  EXPECT_GT(done.given_back, 0u);
-  EXPECT_EQ(done.like_empty, 0u);
-}
-
-// Fuller ones have rested longer, but may not go.
-TEST_F(BrokenPagesTest, NearlyEmptyOnesDoNotWaitBehindOthers) {
-  constexpr Blocks kFuller{16}, kRest{kBlocksPerHugePage - kFuller.n};
-  constexpr Blocks kOthers{kBlocksPerHugePage - kKept.n};
-  PageHeap::Place rests[20];
-  for (PageHeap::Place& rest : rests) take(kFuller), rest = take(kRest);
-  system_.time = system_.time + Nanos::seconds(30);
-  const PageHeap::Place kept = take(kKept), others = take(kOthers);
-  for (const PageHeap::Place& rest : rests) give(rest, kRest);
-  give(others, kOthers);
-  system_.time = system_.time + Nanos::seconds(3);
-  const Nanos now = system_.time;
-  EXPECT_EQ(pages_.break_sparse({.before = now, .limit = 0, .like_empty = now}).pages, 1u);
-  EXPECT_TRUE(kept.page->broken);
-}
-
 TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   nearly_empty_page();
   take(kKept);

@@ -52,14 +52,12 @@ struct BreakRules {
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};
-  Nanos like_empty{INT64_MIN};  // nearly empty pages that took no object since: at no limit
 };
 
 // What break_sparse did. Bytes, and pages.
 struct Breaking {
   size_t given_back = 0;
-  size_t like_empty = 0;  // part of it, of nearly empty pages
-  size_t left = 0;        // of pages that it would have broken, had the limit not been
+  size_t left = 0;  // of pages that it would have broken, had the limit not been
   size_t pages = 0;
   size_t mended = 0;
   size_t refused =

@@ -93,8 +93,7 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.
-void ReleasePlan::note(size_t broken, size_t left, size_t whole) {
-  mapped_ = less(mapped_, whole);
+void ReleasePlan::note(size_t broken, size_t left) {
   const size_t held = std::min(held_, broken + left);
   const size_t more = std::min(forced_ ? broken : credit_, broken + left - held);
   credit_ = less(credit_, broken > more ? broken : more);

@@ -38,9 +38,8 @@ class ReleasePlan {
 
   // Bytes that may be broken at `now`. whole: bytes of whole pages given back since the last call.
   size_t allow(Nanos now, const ReleaseRules& rules, const DemandSeries& series, size_t whole);
-  // What came of it: bytes that were broken, and of pages that could have been. whole: bytes that
-  // went back meanwhile, and were not the plan's.
-  void note(size_t broken, size_t left, size_t whole = 0);
+  // What came of it: bytes that were broken, and of pages that could have been.
+  void note(size_t broken, size_t left);
 
   const SkipTracker& skips() const { return own_; }
   // Bytes that the static rate would have broken.

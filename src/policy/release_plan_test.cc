@@ -96,19 +96,6 @@ TEST_F(ReleasePlanTest, EverySkipIsJudgedInTheEnd) {
   EXPECT_EQ(plan_->skips().pending(), 0u);
 }
 
-// What went back beside the plan was neither skipped nor broken by it.
-TEST_F(ReleasePlanTest, WhatGoesBackMeanwhileIsNotThePlans) {
-  use(300);
-  step(ReleaseForecast::peak);
-  use(50);
-  now_ = now_ + Nanos::seconds(1);
-  EXPECT_EQ(plan_->allow(now_, {kAnyRate, window_, ReleaseForecast::peak}, *series_, 0), 0u);
-  series_->change(-static_cast<int64_t>(100 * kMiB / kBlockSize), 0, now_);
-  plan_->note(0, 150 * kMiB, 100 * kMiB);
-  EXPECT_EQ(plan_->skips().skipped(), 150 * kMiB);
-  EXPECT_EQ(plan_->broken_by_rate(), 150 * kMiB);
-}
-
 TEST_F(ReleasePlanTest, SwingsWithinTheWindowAreRidden) {
   EXPECT_EQ(swings(10, 50, 300, 5, ReleaseForecast::peak), 0u);
   EXPECT_GE(plan_->broken_by_rate(), 250 * kMiB);
