@@ -114,7 +114,7 @@ def test_the_swing_names_an_unknown_row(capsys):
 def redis_server(tmp_path):
     server = redis.RedisServer([], dict(os.environ), tmp_path, "redis")
     yield server
-    server.kill()
+    server.stop()
 
 
 def test_each_key_is_set_once_and_deleted_once(redis_server):
