@@ -4,8 +4,8 @@
     python -m lab.workloads.batches [--only static,auto,glibc] [--runs 3]
 
 200,000 keys of 1 KiB stay. Ten times, 200,000 more are set over 1,000 connections, stay for 5 s,
-and are deleted. Each row is another release plan of llamalloc without a model, or a peer. `static` is
-the baseline: it breaks what its rate allows, and expects no demand. Two minutes a row.
+and are deleted. Each row is another release plan of llamalloc without a model, or a peer. `static`
+is the baseline: it breaks what its rate allows, and expects no demand. Two minutes a row.
 """
 
 from __future__ import annotations
