@@ -2,6 +2,7 @@
 """Every workload that can run here, small, under the library; and the microbenchmark's figures."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,12 +12,13 @@ from http.client import HTTPConnection
 
 import pytest
 
-from lab.workloads import alternate, buffers, idle, limited, runner, swing
+from lab import redis, redis_clients
+from lab.workloads import alternate, batches, buffers, idle, limited, runner, swing
 from lab.workloads.programs import ALL
 from lab.workloads.programs.images import Images
 from lab.workloads.recipe import built
 from llamalloc.running import launch
-from llamalloc.running.server import free_port, listens
+from llamalloc.running.server import ServerError, free_port, listens
 
 
 @pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
@@ -106,3 +108,36 @@ def test_a_load_program_is_measured_on_llamalloc_and_a_peer(module, words, tmp_p
 def test_the_swing_names_an_unknown_row(capsys):
     assert swing.main(["--only", "nosuch"]) == 2
     assert "no row nosuch; there are glibc," in capsys.readouterr().err
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    server = redis.RedisServer([], dict(os.environ), tmp_path, "redis")
+    yield server
+    server.stop()
+
+
+def test_each_key_is_set_once_and_deleted_once(redis_server):
+    def keys():
+        return redis_server.client.info("keyspace").get("db0", "keys=0").split(",")[0]
+
+    address = redis_server.address
+    assert redis_clients.send(address, 20, redis_clients.sets(range(500), 1024)) > 0
+    assert keys() == "keys=500"
+    redis_clients.send(address, 300, redis_clients.deletes(range(200)))
+    assert keys() == "keys=300"
+    with pytest.raises(ServerError, match="unknown command"):
+        redis_clients.send(address, 1, iter([b"*1\r\n$3\r\nNOP\r\n"]))
+
+
+def test_batches_of_keys_come_and_go(tmp_path, capsys):
+    file = tmp_path / "figures.json"
+    size = ["--keys", "4000", "--connections", "50", "--batches", "2", "--wait", "0.5"]
+    assert batches.main(["--only", "static,auto,glibc", "--json", str(file), *size]) == 0
+    said = capsys.readouterr()
+    assert "batch 2 of 2" in said.err and "live at most" in said.out
+    rows = json.loads(file.read_text())["rows"]
+    for name, (run,) in rows.items():
+        assert 8000 << 10 < run["live"] < run["peak"], "two batches of 4,000 KiB"
+        assert run["rate"] > 0 and run["faults"] > 0 and 0 <= run["coverage"] <= 1
+        assert (run["statistics"] is None) == (name == "glibc")

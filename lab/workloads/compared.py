@@ -82,12 +82,13 @@ def parser(command: str, about: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--lib", type=Path, default=LIBRARY, help="our library (this build's)")
     parser.add_argument("--conf", default="", help="options of llamalloc: key:value,...")
-    parser.add_argument("--runs", type=_count, default=3, help="the median is shown (3)")
+    parser.add_argument("--runs", type=count, default=3, help="the median is shown (3)")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     return parser
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Of an option that is at least 1."""
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value

@@ -79,7 +79,7 @@ def run(recipe: Recipe, options: Options, say: Callable[[str], None]) -> Outcome
     """Runs it to its end. Raises WorkloadError: a lack, a crash, a wrong exit code."""
     check(recipe)
     prefix, environment = launcher.under(options.under), _environment(options)
-    _raise_file_limit()
+    raise_file_limit()
     with tempfile.TemporaryDirectory(prefix=f"llamalloc-{recipe.name}-") as folder:
         session = Session(Path(folder), free_port(), options.scale, options.seed, say)
         say("preparing")
@@ -216,7 +216,8 @@ class _Watch:
         self._outcome.charges.append((round(time.monotonic() - self._start, 2), found.charge))
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
+    """So that 5,000 connections have both ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _FILES:
         limit = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
