@@ -30,6 +30,7 @@ RATES = ("0", "1MiB", "10MiB", "100MiB", "1TiB")
 WINDOWS = ("0", "10s", "30s", "60s", "300s")
 MIB = 1 << 20
 SEEDS = (1, 2)
+BRIGHT = 0.7  # of the colour map, where white figures cannot be read
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,11 @@ def draw_maps(results: dict[tuple[str, str], dict], path: Path) -> None:
     figure, axes = plt.subplots(1, len(panels), figsize=(18, 4.2), layout="constrained")
     for axis, (title, value) in zip(axes, panels, strict=True):
         grid = [[value(results[rate, window]) for rate in RATES] for window in WINDOWS]
-        axis.imshow(grid, cmap="viridis", aspect="auto", origin="lower")
+        drawn = axis.imshow(grid, cmap="viridis", aspect="auto", origin="lower")
         for y, line in enumerate(grid):
             for x, number in enumerate(line):
-                axis.text(x, y, f"{number:.1f}", ha="center", va="center", color="white")
+                ink = "black" if drawn.norm(number) > BRIGHT else "white"
+                axis.text(x, y, f"{number:.1f}", ha="center", va="center", color=ink)
         axis.set_xticks(range(len(RATES)), [*RATES[:-1], "any"])
         axis.set_yticks(range(len(WINDOWS)), WINDOWS)
         axis.set(title=title, xlabel="release_rate, a second", ylabel="release_window")
