@@ -63,6 +63,8 @@ def _answered(poll: select.epoll, requests: Iterator[bytes]) -> int:
     done = 0
     for file, _ in ready:
         reply = os.read(file, 256)
+        if not reply:
+            raise ServerError("redis-server closed the connection")
         if reply[:1] not in (b"+", b":"):
             raise ServerError(f"redis-server answered {reply[:80]!r}")
         if request := next(requests, None):

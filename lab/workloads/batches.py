@@ -40,7 +40,7 @@ PLANS = {
     "auto": "",  # what a user gets
 }
 PEERS = ("glibc", "jemalloc")
-FAULTS = (WorkloadError, ServerError, control.ControlError)
+FAULTS = (WorkloadError, ServerError, control.ControlError, OSError)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:

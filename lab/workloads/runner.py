@@ -217,7 +217,7 @@ class _Watch:
 
 
 def raise_file_limit() -> None:
-    """So that 5,000 connections have both ends."""
+    """Both ends of 5,000 connections are open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _FILES:
         limit = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)

@@ -16,8 +16,6 @@ import pytest
 from llamalloc.running import child
 
 SHELL = Path("/bin/sh")
-# child.run forks, which JAX warns of when a test before imported it into this process.
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork\\(\\) was called:RuntimeWarning")
 
 
 def status_of(script: str) -> int:

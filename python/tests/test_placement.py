@@ -69,6 +69,19 @@ def test_else_nothing_is_proved(little):
     assert proof(little) == GateVerdict.UNTRIED
 
 
+def test_a_profile_whose_process_gave_placement_up_proves_nothing():
+    assert proof(profile_of(replace(PINS, verdict=GateVerdict.FAILS, reversals=5))) == (
+        GateVerdict.UNTRIED
+    )
+
+
+def test_a_trial_begins_anew():
+    again = replace(PINS, verdict=GateVerdict.ON_TRIAL, reversals=3, placed=PINS.blind)
+    profiles = [profile_of(again)]
+    made = placement.proof((), profiles, contexts.pool(profiles), Rule())
+    assert (made.verdict, made.reversals, made.placed) == (GateVerdict.ON_TRIAL, 0, GateWaste())
+
+
 def test_of_several_profiles_the_largest_load_counts():
     small = profile_of(replace(PINS, peak=10))
     assert proof(small, profile_of()) == GateVerdict.ON_TRIAL

@@ -40,6 +40,7 @@ void Engine::place_by_lifetime(bool on, bool is_late) {
   placement.keep_short_blind(on && is_late);
   heap.pages().fill_unknown_pages(!(on && is_late));
   heap.fill_left_over(!on);
+  fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();

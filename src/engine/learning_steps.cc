@@ -2,6 +2,12 @@
 #include "engine/learning_steps.h"
 
 namespace llamalloc {
+namespace {
+
+// Between two looks: the process, or its machine, was stopped, or nothing happened.
+constexpr Nanos kPause = Nanos::seconds(4);
+
+}  // namespace
 
 void LearningSteps::sample_if_worth_it(bool others) {
   shares_ = shares_ || others;
@@ -23,8 +29,13 @@ void LearningSteps::round(Nanos now) {
 
 void LearningSteps::step_gate(Nanos now) {
   if (now - looked_ >= LearningRun::kRound) {
+    if (now - looked_ > kPause) doubtful_ = now + kPause;
     looked_ = now;
     trust_ = engine_.look_at_trust(now);
+    if (now < doubtful_) {
+      engine_.trust.forget();
+      trust_.older = trust_.late = 0;
+    }
   }
   run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_);
   engine_.place_by_lifetime(places(), run.gate().is_late());

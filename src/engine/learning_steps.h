@@ -20,7 +20,10 @@ class LearningSteps {
 
   // Where the process learns, too. False: no memory.
   bool open() { return run.open(engine_.arena) && engine_.known_contexts.open(engine_.arena); }
-  void begin(Nanos now) { run.begin(now); }
+  void begin(Nanos now) {
+    run.begin(now);
+    looked_ = now;
+  }
 
   // Samples begin as soon as they are worth it. At the start, and by step. others: something else
   // wants samples, too, and started them, or somebody switched them on or off: from now on for
@@ -45,6 +48,7 @@ class LearningSteps {
   Engine& engine_;
   Trust::Figures trust_;
   Nanos looked_{};        // when that was
+  Nanos doubtful_{};      // until then ages say nothing: the process stood still
   bool samples_ = false;  // has begun to
   bool shares_ = false;   // with others
 };

@@ -134,6 +134,38 @@ TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
   EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
 }
 
+// A machine that slept: what was alive then is old now, whatever was predicted.
+TEST_F(ModelStepsTest, APauseSaysNothingOfPredictions) {
+  steps_->run.take_evidence(kProof);
+  engine_.start_placing(steps_->places());
+  pass(Nanos::seconds(2));
+  pages_.time = pages_.time + Nanos::seconds(30);
+  live_and_die(LifetimeClass::le_1s, Nanos::seconds(31));
+  pass(Nanos::seconds(10));
+  EXPECT_TRUE(engine_.placement_on);
+}
+
+TEST_F(ModelStepsTest, WhatHelpedElsewhereIsOnTrialHere) {
+  GateKept elsewhere = kProof;
+  elsewhere.verdict = GateVerdict::helps;
+  steps_->run.take_evidence(elsewhere);
+  EXPECT_TRUE(steps_->places());
+  EXPECT_EQ(steps_->run.gate().kept().verdict, GateVerdict::on_trial);
+}
+
+TEST_F(ModelStepsTest, HolesAreFilledForAMinute) {
+  engine_.place_by_lifetime(true, false);
+  const int bin = bin_of(PageGroup::transient, size_class_of(64), false);
+  void* const stays = engine_.heap.take_one(bin);
+  engine_.place_by_lifetime(false, false);
+  pass(kFillsLeftOver + Nanos::seconds(2));
+  for (Nanos end = pages_.time + Nanos::seconds(3); pages_.time < end;
+       pages_.time = pages_.time + Nanos::seconds(1))
+    engine_.step(pages_.time, true);
+  const void* p = engine_.allocate(nullptr, {.size = 64});
+  EXPECT_NE(engine_.heap.find(p), engine_.heap.find(stays));
+}
+
 // The holes in the pages that it filled.
 TEST_F(ModelStepsTest, WhatItLeavesIsUsedAgain) {
   engine_.place_by_lifetime(true, false);

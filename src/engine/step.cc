@@ -110,6 +110,7 @@ void Engine::keep_house(Nanos now) {
   if (since < kHousekeeping) return;
   last_house_ = now;
   heap.begin_epoch();
+  if (now > fills_until_) heap.fill_left_over(false);
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
   const size_t used = heap.pages().used_bytes();

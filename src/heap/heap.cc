@@ -39,7 +39,7 @@ size_t Heap::take(int bin, void** out, size_t n) {
 
 [[gnu::cold, gnu::noinline]] void* Heap::take_last_resort(int bin) {
   void* slot = nullptr;
-  if (!fills_left_over(bin)) return slot;
+  if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
     if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
       take_from_bin(other, &slot, 1, Opens::never);

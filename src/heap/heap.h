@@ -126,7 +126,7 @@ class Heap {
 
   // Takes up to n free slots of the bin: from its depot if it has any, else lowest addresses first.
   // Puts them at the end of out[0..n), the lowest last, so that a stack pops them in order of
-  // address. Returns how many; 0: no memory.
+  // address. Returns how many; 0: take_last_resort() may have one.
   size_t take(int bin, void** out, size_t n);
   // One slot, or null.
   void* take_one(int bin) {

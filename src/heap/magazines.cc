@@ -47,10 +47,18 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want);
-  if (got == 0) return heap.take_last_resort(bin);
+  if (got == 0) return take_elsewhere(heap, bin);
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got;
   return magazine.pop();
+}
+
+// A slot of the same size that this thread freed into another group, or that such a group has free.
+[[gnu::cold, gnu::noinline]] void* Magazines::take_elsewhere(Heap& heap, int bin) {
+  if (bin < kSizeClasses)
+    for (int other = bin + kSizeClasses; other < kLocalBins; other += kSizeClasses)
+      if (!bins[other].is_empty()) return bins[other].pop();
+  return heap.take_last_resort(bin);
 }
 
 void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads) {

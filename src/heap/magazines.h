@@ -128,6 +128,7 @@ struct Magazines {
       if ((groups & group_bit(b)) != 0) f(b);
   }
   static uint32_t group_bit(int bin) { return 1u << static_cast<int>(group_of_bin(bin)); }
+  void* take_elsewhere(Heap& heap, int bin);
   bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);
   void** new_array(int log2, MetadataArena& arena);
   void free_array(void** array, int log2);

@@ -122,6 +122,50 @@ TEST_F(MagazinesTest, ARunIsKeptOnlyWithinTheShareOfAThread) {
   EXPECT_FALSE(cache.keep_run(heap_, direct, 1));
 }
 
+// ----- What placement by lifetime left, once it is given up -----
+
+TEST_F(MagazinesTest, SlotsThatOtherGroupsLeftAreTakenBeforeASpanIsOpened) {
+  constexpr int kClass = 3;
+  const int left = bin_of(PageGroup::transient, kClass, false);
+  std::vector<void*> placed;
+  for (int i = 0; i < 1000; ++i) placed.push_back(heap_.take_one(left));
+  for (size_t i = 0; i < placed.size(); i += 2) heap_.give_one(placed[i]);
+  std::sort(placed.begin(), placed.end());
+  const auto was_placed = [&](void* p) {
+    return std::binary_search(placed.begin(), placed.end(), p);
+  };
+  heap_.fill_left_over(true);
+  TestThread thread(heap_, arena_);
+  std::vector<char*> objects;
+  for (int i = 0; i < 500; ++i) {
+    objects.push_back(thread.allocate(kClass));
+    ASSERT_TRUE(was_placed(objects.back())) << i;
+  }
+  EXPECT_FALSE(was_placed(thread.allocate(kClass))) << "no more are left";
+  EXPECT_EQ(thread.flush(), nullptr);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// The worker switches it on and off while threads allocate.
+TEST_F(MagazinesTest, ThereIsAlwaysASlotWhileThatChanges) {
+  const int bin = bin_of(PageGroup::unknown, 3, false);
+  std::atomic<bool> stop = false;
+  std::atomic<int> none = 0;
+  std::thread allocating([&] {
+    while (!stop) {
+      void* slot = heap_.take_one(bin);
+      slot != nullptr ? static_cast<void>(heap_.give_one(slot)) : static_cast<void>(++none);
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    heap_.fill_left_over(i % 2 == 0);
+    if (i % 16 == 0) std::this_thread::yield();
+  }
+  stop = true;
+  allocating.join();
+  EXPECT_EQ(none, 0);
+}
+
 TEST_F(MagazinesTest, ADoubleFreeComesToLightWhenTheSlotsGoBack) {
   TestThread thread(heap_, arena_);
   std::vector<char*> objects;

@@ -11,9 +11,10 @@ bool is_folder(const char* path);
 // The path of the program's file, 0-terminated, cut to room bytes; a file that was replaced or
 // removed meanwhile keeps its name. Empty where the system does not say.
 void program_path(char* out, size_t room);
-// The same by the name under which it was started, if that still leads to the file: Debian's
-// redis-server is a link to redis-check-rdb.
-void called_path(char* out, size_t room);
+// The same by the name under which it was started: Debian's redis-server is a link to
+// redis-check-rdb. False, and out is as it was: that name does not lead to the file any more, or to
+// others.
+bool called_path(char* out, size_t room);
 // The last part of program_path().
 void program_name(char* out, size_t room);
 

@@ -335,6 +335,9 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
              "placement by lifetime is off: predictions do not hold; %u %% of the bytes alive are "
              "older than predicted, %u %% of those freed lived longer",
              mille(wrong_.older) / 10, mille(wrong_.late) / 10);
+  } else if (kept_.verdict == GateVerdict::fails && kept_.placed.rounds == 0) {
+    snprintf(out, room, "placement by lifetime is off: given up %u times, as predictions failed",
+             times);
   } else if (kept_.verdict == GateVerdict::fails) {
     snprintf(out, room,
              "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "

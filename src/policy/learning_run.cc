@@ -57,7 +57,11 @@ bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Fi
 }
 
 void LearningRun::take_evidence(const GateKept& of_model) {
-  if (gate_.kept() == GateKept{}) gate_ = Gate(of_model);
+  if (gate_.kept() != GateKept{}) return;
+  GateKept proof = of_model;
+  // Another machine found that it helps: here it is on trial.
+  if (proof.verdict == GateVerdict::helps) proof.verdict = GateVerdict::on_trial;
+  gate_ = Gate(proof);
 }
 
 // A round is due at once: until it, the nodes hold what is the parent's to save.

@@ -62,4 +62,8 @@ void Trust::age() {
     sum->fetch_sub(sum->load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);
 }
 
+void Trust::forget() {
+  for (Bytes* sum : {&all_, &late_, &short_}) sum->store(0, std::memory_order_relaxed);
+}
+
 }  // namespace llamalloc

@@ -52,6 +52,7 @@ class Trust {
   Figures figures(const Census& alive) const;
   // So that it follows a program that changes: by one thread, about once a second.
   void age();
+  void forget();
 
  private:
   using Bytes = std::atomic<uint64_t>;

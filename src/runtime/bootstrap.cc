@@ -103,6 +103,7 @@ void start_hardening() {
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";
+    drop_model();
     print_line(
         "model %s: needs the background thread, which is off (worker:off) or cannot be started; "
         "running without a model",

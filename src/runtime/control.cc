@@ -51,7 +51,7 @@ struct OwnName {
 
 struct ControlState {
   ClientServer* server = nullptr;
-  // Whose lock a fork holds. It stays where it is if its thread cannot start meanwhile.
+  // Whose lock a fork holds. The object stays, also if its thread cannot start during the fork.
   ClientServer* held_by_fork GUARDED_BY(background.work_lock) = nullptr;
   OwnName names[ClientServer::kServices];  // by service
   int services = 0;

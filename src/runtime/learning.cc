@@ -174,7 +174,7 @@ void start_learning() {
   const bool opened = learning != nullptr &&
                       (!learns || (learning->open() && learning->modules.open(process.arena)));
   if (!opened) {
-    print_line("no memory for the tables of learning; objects are not placed by lifetime");
+    print_line("no memory for the tables of learning; running without");
     learning = nullptr;
     return;
   }
@@ -186,9 +186,14 @@ void start_learning() {
   if (learns) find_state();
   if (has_model) {
     learning->run.take_evidence(GateKept::read(background.contexts.gate_of_model()));
-    process.foresees = true;
+    process.foresees = process.options.segregate != Segregate::never;
   }
   describe_decision();
+}
+
+void drop_model() {
+  process.foresees = false;
+  if (learning != nullptr) learning->has_model = false;
 }
 
 void sample_for_learning(bool already) {
@@ -214,7 +219,8 @@ void learning_after_fork_in_child() {
 }
 
 const char* measured_for_profile() {
-  if (learning == nullptr) return "";
+  // Else it would tell of placed objects as if they were not.
+  if (learning == nullptr || process.options.segregate == Segregate::always) return "";
   constexpr char kPrefix[] = "llamalloc-gate ";
   constexpr size_t kLength = sizeof(kPrefix) - 1;
   memcpy(learning->measured, kPrefix, sizeof(kPrefix));

@@ -20,6 +20,7 @@ bool places_by_lifetime();
 // Starts samples as soon as they are worth it; at the start and by learn_if_due. already: something
 // else wants them, too, and started them, or somebody switched them on or off.
 void sample_for_learning(bool already);
+void drop_model();  // nobody will evaluate it
 // By the worker, under its lock, whenever it is awake.
 void learn_if_due(Nanos now);
 void save_learned_at_exit();

@@ -93,6 +93,18 @@ def test_a_program_is_named_as_it_was_called(tmp_path):
         assert os.path.normpath(main_file(tmp_path / "p.pb.gz")) == str(called)
 
 
+def test_a_program_that_executes_itself_is_named_by_its_file(tmp_path):
+    program = compile_program("phases")
+    by_descriptor = "import os, sys; os.execve(os.open(sys.argv[1], 0), sys.argv[1:], os.environ)"
+    done = subprocess.run(
+        [sys.executable, "-c", by_descriptor, program],
+        input="\n", stdout=subprocess.PIPE, text=True,
+        env=environment(f"profile:{tmp_path}/%e.pb.gz,{FINE}"), timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert main_file(tmp_path / f"{program.name}.pb.gz") == str(program)
+
+
 def test_a_killed_process_leaves_its_statistics(tmp_path):
     """Those of the last writing, and of its peak; a line that was being written is never seen."""
     path = tmp_path / "s.json"

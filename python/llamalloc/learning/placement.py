@@ -7,7 +7,6 @@ nothing until it has measured that this may pay. The rules and thresholds are th
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from llamalloc.formats.learned_state import Gate, GateVerdict, LearnedState
 from llamalloc.formats.profile import Profile
@@ -35,11 +34,15 @@ def proof(
     for verdict in (GateVerdict.FAILS, GateVerdict.HELPS, GateVerdict.ON_TRIAL):
         if found := [gate for gate in tried if gate.verdict == verdict]:
             return Gate() if verdict == GateVerdict.FAILS else max(found, key=_peak)
+    if any(profile.gate.verdict == GateVerdict.FAILS for profile in profiles):
+        return Gate()
     measured = [profile.gate for profile in profiles if profile.gate.blind.rounds]
     if not measured or not _separates(profiles, seen, rule):
         return Gate()
     largest = max(measured, key=_peak)
-    return replace(largest, verdict=GateVerdict.ON_TRIAL) if _pins_much(largest) else Gate()
+    if not _pins_much(largest):
+        return Gate()
+    return Gate(GateVerdict.ON_TRIAL, blind=largest.blind, peak=largest.peak)
 
 
 def dies_soon(label: int) -> bool:

@@ -30,19 +30,22 @@ void program_path(char* out, size_t room) {
   out[length] = 0;
 }
 
-void called_path(char* out, size_t room) {
+bool called_path(char* out, size_t room) {
   const ErrnoKeeper keep;
   const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   struct stat its, own;
-  const bool leads_there = called != nullptr && stat(called, &its) == 0 &&
-                           stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
-                           its.st_ino == own.st_ino;
-  if (!leads_there) return program_path(out, room);
+  // A program that executes itself again has such a name, which means another file to others.
+  const bool is_name =
+      called != nullptr && strncmp(called, "/proc/", 6) != 0 && strncmp(called, "/dev/", 5) != 0;
+  if (!is_name || stat(called, &its) != 0 || stat("/proc/self/exe", &own) != 0) return false;
+  if (its.st_dev != own.st_dev || its.st_ino != own.st_ino) return false;
   char folder[4096] = "";
   const ssize_t n = called[0] == '/' ? 0 : readlink("/proc/self/cwd", folder, sizeof(folder) - 2);
-  if (n < 0) return program_path(out, room);
+  if (n < 0) return false;
   if (n > 0) folder[n] = '/';
+  if (strncmp(called, "./", 2) == 0) called += 2;
   snprintf(out, room, "%s%s", folder, called);
+  return true;
 }
 
 void program_name(char* out, size_t room) {

@@ -33,7 +33,7 @@ TEST(PathTest, NamesTheProgram) {
 TEST(PathTest, KnowsTheFileAsItWasCalled) {
   char called[4096];
   char path[4096];
-  called_path(called, sizeof(called));
+  ASSERT_TRUE(called_path(called, sizeof(called)));
   EXPECT_EQ(called[0], '/');
   EXPECT_STREQ(strrchr(called, '/'), "/os_test");
   EXPECT_NE(realpath(called, path), nullptr);
