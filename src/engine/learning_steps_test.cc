@@ -13,16 +13,8 @@
 namespace llamalloc {
 namespace {
 
-class LearningStepsTest : public testing::Test {
+class StepsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    engine_.options.sample_interval = 0;
-    ASSERT_TRUE(steps_->open());
-    steps_->begin(pages_.time);
-  }
-  void fill(size_t bytes) {
-    for (; bytes >= kRunMax; bytes -= kRunMax) engine_.allocate(nullptr, {.size = kRunMax});
-  }
   int rounds_in(Nanos time) {
     int rounds = 0;
     for (const Nanos end = pages_.time + time; pages_.time < end;
@@ -35,6 +27,18 @@ class LearningStepsTest : public testing::Test {
   FakePages& pages_ = made_.pages;
   Engine& engine_ = *made_.engine;
   std::unique_ptr<LearningSteps> steps_ = std::make_unique<LearningSteps>(engine_);
+};
+
+class LearningStepsTest : public StepsTest {
+ protected:
+  void SetUp() override {
+    engine_.options.sample_interval = 0;
+    ASSERT_TRUE(steps_->open());
+    steps_->begin(pages_.time);
+  }
+  void fill(size_t bytes) {
+    for (; bytes >= kRunMax; bytes -= kRunMax) engine_.allocate(nullptr, {.size = kRunMax});
+  }
 };
 
 TEST_F(LearningStepsTest, SamplesBeginWithAHeapThatIsWorthIt) {
@@ -84,16 +88,11 @@ TEST_F(LearningStepsTest, PlacementFollowsOptionAndGate) {
 
 constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};
 
-class ModelStepsTest : public testing::Test {
+class ModelStepsTest : public StepsTest {
  protected:
   void SetUp() override {
     engine_.foresees = true;
     steps_->begin(pages_.time);
-  }
-  void pass(Nanos time) {
-    for (const Nanos end = pages_.time + time; pages_.time < end;
-         pages_.time = pages_.time + Nanos::millis(100))
-      steps_->step(pages_.time, [&](Nanos now) { steps_->round(now); });
   }
   // Samples of so many bytes that are freed at that age.
   void live_and_die(LifetimeClass predicted, Nanos lifetime) {
@@ -104,16 +103,11 @@ class ModelStepsTest : public testing::Test {
     steps_->run.gate().describe(text, sizeof(text));
     return text;
   }
-
-  TestEngine<> made_;
-  FakePages& pages_ = made_.pages;
-  Engine& engine_ = *made_.engine;
-  std::unique_ptr<LearningSteps> steps_ = std::make_unique<LearningSteps>(engine_);
 };
 
 TEST_F(ModelStepsTest, AModelThatProvesNothingStartsBlind) {
   EXPECT_FALSE(steps_->places());
-  pass(Nanos::seconds(3));
+  rounds_in(Nanos::seconds(3));
   EXPECT_FALSE(engine_.placement_on);
 }
 
@@ -121,7 +115,7 @@ TEST_F(ModelStepsTest, OneThatBringsProofPlacesFromTheStart) {
   steps_->run.take_evidence(kProof);
   EXPECT_TRUE(steps_->places());
   live_and_die(LifetimeClass::le_1s, Nanos::millis(1));
-  pass(Nanos::seconds(3));
+  rounds_in(Nanos::seconds(3));
   EXPECT_TRUE(engine_.placement_on);
 }
 
@@ -129,7 +123,7 @@ TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
   steps_->run.take_evidence(kProof);
   engine_.start_placing(steps_->places());
   live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
-  pass(Nanos::seconds(2));
+  rounds_in(Nanos::seconds(2));
   EXPECT_FALSE(engine_.placement_on);
   EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
 }
@@ -138,10 +132,10 @@ TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
 TEST_F(ModelStepsTest, APauseSaysNothingOfPredictions) {
   steps_->run.take_evidence(kProof);
   engine_.start_placing(steps_->places());
-  pass(Nanos::seconds(2));
+  rounds_in(Nanos::seconds(2));
   pages_.time = pages_.time + Nanos::seconds(30);
   live_and_die(LifetimeClass::le_1s, Nanos::seconds(31));
-  pass(Nanos::seconds(10));
+  rounds_in(Nanos::seconds(10));
   EXPECT_TRUE(engine_.placement_on);
 }
 
@@ -158,7 +152,7 @@ TEST_F(ModelStepsTest, HolesAreFilledForAMinute) {
   const int bin = bin_of(PageGroup::transient, size_class_of(64), false);
   void* const stays = engine_.heap.take_one(bin);
   engine_.place_by_lifetime(false, false);
-  pass(kFillsLeftOver + Nanos::seconds(2));
+  rounds_in(kFillsLeftOver + Nanos::seconds(2));
   for (Nanos end = pages_.time + Nanos::seconds(3); pages_.time < end;
        pages_.time = pages_.time + Nanos::seconds(1))
     engine_.step(pages_.time, true);

@@ -99,10 +99,10 @@ bool DirectMappings::fit_to(Span* span, size_t bytes) {
   const size_t rounded = align_up(bytes, kHugePageSize);
   const size_t target = rounded <= span->bytes && fits(rounded, bytes) ? rounded : bytes;
   const size_t whole = align_down(target < span->bytes ? target : span->bytes, kHugePageSize);
-  const bool fits = move_to(span, whole) && move_to(span, target);
-  span->grown = fits;
-  if (fits) span->used = whole;
-  return fits;
+  const bool moved = move_to(span, whole) && move_to(span, target);
+  span->grown = moved;
+  if (moved) span->used = whole;
+  return moved;
 }
 
 bool DirectMappings::move_to(Span* span, size_t bytes) {

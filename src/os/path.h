@@ -8,6 +8,8 @@
 namespace llamalloc {
 
 bool is_folder(const char* path);
+// Whether both lead to one file, which is there.
+bool is_same_file(const char* path, const char* other);
 // The path of the program's file, 0-terminated, cut to room bytes; a file that was replaced or
 // removed meanwhile keeps its name. Empty where the system does not say.
 void program_path(char* out, size_t room);

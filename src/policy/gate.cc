@@ -330,6 +330,7 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   const auto mib = [](int64_t bytes) { return static_cast<long long>(bytes >> 20); };
   const unsigned blind = kept_.blind.low / 10, placed = kept_.placed.low / 10;
   const unsigned times = kept_.reversals;
+  const unsigned ratio = kept_.blind.ratio / kMille, hundredths = kept_.blind.ratio % kMille / 10;
   if (!on_ && fail_) {
     snprintf(out, room,
              "placement by lifetime is off: predictions do not hold; %u %% of the bytes alive are "
@@ -353,20 +354,18 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
         out, room,
         "placement by lifetime is on for what lives long%s: without it troughs pinned %u %% of "
         "the peak, held/live %u.%02u",
-        is_kept ? ", and from the next start on for all" : "", blind, kept_.blind.ratio / kMille,
-        kept_.blind.ratio % kMille / 10);
+        is_kept ? ", and from the next start on for all" : "", blind, ratio, hundredths);
   } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
     snprintf(
         out, room,
         "placement by lifetime is off until %sthe load has come back: troughs pin %u %% of the "
         "peak, held/live %u.%02u",
-        is_kept ? "the next start, or until " : "", blind, kept_.blind.ratio / kMille,
-        kept_.blind.ratio % kMille / 10);
+        is_kept ? "the next start, or until " : "", blind, ratio, hundredths);
   } else if (on_) {
     snprintf(out, room,
              "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "
              "held/live %u.%02u",
-             blind, kept_.blind.ratio / kMille, kept_.blind.ratio % kMille / 10);
+             blind, ratio, hundredths);
   } else {
     const size_t pinned = pinned_of(trough_);
     const char* why = trough_.held == 0     ? "no trough of the load was seen"

@@ -2,7 +2,6 @@
 #include "os/parent_environment.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,6 +9,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/descriptor.h"
+#include "os/path.h"
 
 namespace llamalloc {
 
@@ -46,12 +46,9 @@ bool parent_has_variable(const char* name, const char* value) {
 }
 
 bool parent_runs_this_program() {
-  const ErrnoKeeper keep;
   char path[32];
-  struct stat its, own;
   snprintf(path, sizeof(path), "/proc/%d/exe", getppid());
-  return stat(path, &its) == 0 && stat("/proc/self/exe", &own) == 0 && its.st_dev == own.st_dev &&
-         its.st_ino == own.st_ino;
+  return is_same_file(path, "/proc/self/exe");
 }
 
 }  // namespace llamalloc

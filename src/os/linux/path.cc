@@ -20,6 +20,13 @@ bool is_folder(const char* path) {
   return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
+bool is_same_file(const char* path, const char* other) {
+  const ErrnoKeeper keep;
+  struct stat its, others;
+  return stat(path, &its) == 0 && stat(other, &others) == 0 && its.st_dev == others.st_dev &&
+         its.st_ino == others.st_ino;
+}
+
 void program_path(char* out, size_t room) {
   static constexpr char kDeleted[] = " (deleted)";
   constexpr size_t kSuffix = sizeof(kDeleted) - 1;
@@ -33,12 +40,10 @@ void program_path(char* out, size_t room) {
 bool called_path(char* out, size_t room) {
   const ErrnoKeeper keep;
   const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
-  struct stat its, own;
   // A program that executes itself again has such a name, which means another file to others.
   const bool is_name =
       called != nullptr && strncmp(called, "/proc/", 6) != 0 && strncmp(called, "/dev/", 5) != 0;
-  if (!is_name || stat(called, &its) != 0 || stat("/proc/self/exe", &own) != 0) return false;
-  if (its.st_dev != own.st_dev || its.st_ino != own.st_ino) return false;
+  if (!is_name || !is_same_file(called, "/proc/self/exe")) return false;
   char folder[4096] = "";
   const ssize_t n = called[0] == '/' ? 0 : readlink("/proc/self/cwd", folder, sizeof(folder) - 2);
   if (n < 0) return false;

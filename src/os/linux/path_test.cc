@@ -21,6 +21,13 @@ TEST(PathTest, TellsFoldersFromFiles) {
   EXPECT_FALSE(is_folder(""));
 }
 
+TEST(PathTest, TellsOneFileFromTwo) {
+  EXPECT_TRUE(is_same_file("/proc/self/exe", "/proc/self/exe"));
+  EXPECT_TRUE(is_same_file("/.", "/"));
+  EXPECT_FALSE(is_same_file("/proc/self/exe", "/"));
+  EXPECT_FALSE(is_same_file("/no/such", "/no/such"));
+}
+
 TEST(PathTest, NamesTheProgram) {
   char name[64];
   program_name(name, sizeof(name));
