@@ -166,6 +166,55 @@ TEST_F(MagazinesTest, ThereIsAlwaysASlotWhileThatChanges) {
   EXPECT_EQ(none, 0);
 }
 
+// Threads place by lifetime or not, as they find it, and free what others allocated, while the
+// worker switches between both, drains the depots and gives pages back.
+TEST_F(MagazinesTest, PlacementThatIsSwitchedUnderLoadLosesAndDoublesNothing) {
+  constexpr int kThreads = 3, kSteps = 60'000;
+  constexpr size_t kHandedOver = 64;
+  std::atomic<bool> places = false;
+  std::atomic<int> running = kThreads, faults = 0;
+  std::atomic<char*> handed_over[kHandedOver] = {};
+  const auto stamp = [](char* p) { return reinterpret_cast<uintptr_t>(p) * 31; };
+  const auto work = [&](unsigned seed) {
+    TestThread thread(heap_, arena_, kThreads);
+    std::mt19937 random(seed);
+    const auto release = [&](char* p) {
+      faults += *reinterpret_cast<uintptr_t*>(p) != stamp(p) || thread.deallocate(p) != nullptr;
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      const int group = places ? static_cast<int>(random() % kPageGroups) : 0;
+      const int size_class = static_cast<int>(random() % 12) * 3;
+      char* p = thread.allocate(group * kSizeClasses + size_class);
+      if (p == nullptr && ++faults) break;
+      *reinterpret_cast<uintptr_t*>(p) = stamp(p);
+      char* const other = handed_over[random() % kHandedOver].exchange(p);
+      if (other != nullptr) release(other);
+      if (step % 5000 == 0) thread.flush();
+    }
+    faults += thread.flush() != nullptr;
+    --running;
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (bool on = true; running != 0; on = !on) {
+    heap_.pages().fill_unknown_pages(!on);
+    heap_.fill_left_over(!on);
+    places = on;
+    faults += heap_.drain_depots() != nullptr;
+    heap_.release(Nanos::max(), 0);
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::atomic<char*>& p : handed_over) {
+    if (p != nullptr) {
+      EXPECT_EQ(heap_.give_one(p), nullptr);
+    }
+  }
+  EXPECT_EQ(faults, 0);
+  EXPECT_EQ(heap_.drain_depots(), nullptr);
+  EXPECT_TRUE(heap_.is_consistent());
+  EXPECT_EQ(heap_.live_bytes(), 0u);
+}
+
 TEST_F(MagazinesTest, ADoubleFreeComesToLightWhenTheSlotsGoBack) {
   TestThread thread(heap_, arena_);
   std::vector<char*> objects;

@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from preload import ROOT, compile_program, run
 
+sys.path.append(str(ROOT / "scripts"))
+from policy_table import forge
+
 MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
 LEARN = "learn:on,segregate:always,sample_interval:256"
@@ -26,8 +29,13 @@ MANY = ("stress", "{seconds}", "{seed}", "48")
 FORKS = ("fork_storm", "40", "{seed}")
 CHURN = ("thread_churn", "1000", "{seed}")
 STORM = ("storm", "{seconds}", "{seed}", "6")
+# Under a model that brings proof and is wrong the gate is open at the start, and closes in the
+# first trough; under learning it opens in the second one.
+GATE = ("gate", "{seconds}", "{seed}", "3")
+WRONG = "model:{model},sample_interval:64KiB"
 ADDRESS_SPACE = 320 << 20  # bytes; what lives at a time is about 100 MiB
-LONGEST = 60.0  # seconds of one process
+LONGEST = 60.0
+CLOSES = 12.0  # seconds in which the gate closes, and much is allocated after that
 GRACE = 120  # seconds that a run may take beyond what it was told
 
 
@@ -37,6 +45,7 @@ class Configuration(NamedTuple):
     program: tuple[str, ...]
     conf: str = ""
     address_space: int = 0
+    longest: float = LONGEST  # seconds of one process
 
 
 CONFIGURATIONS = {
@@ -48,6 +57,11 @@ CONFIGURATIONS = {
     "model, groups apart": Configuration(STRESS, f"{MODEL},share_pages_below:0"),
     "model, sampling densely": Configuration(STRESS, f"{MODEL},{PROFILE}"),
     "learning": Configuration(STRESS, LEARN),
+    "gate closes": Configuration(GATE, WRONG, longest=CLOSES),
+    "gate closes, learning": Configuration(
+        GATE, f"learn:{{folder}}/s.learned,{WRONG}", longest=CLOSES
+    ),
+    "gate opens": Configuration(GATE, "learn:on,sample_interval:64KiB"),
     "release at once": Configuration(STRESS, "release_delay:0s"),
     "retain": Configuration(STRESS, "retain:64MiB"),
     "small pages": Configuration(STRESS, "hugepages:off"),
@@ -73,7 +87,9 @@ CONFIGURATIONS = {
 def attempt(configuration: Configuration, seconds: float, seed: int) -> str:
     """One process; what went wrong, or nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        words = {"seconds": f"{seconds:.1f}", "seed": seed, "folder": folder}
+        model = Path(folder) / "wrong.model"
+        forge(model)
+        words = {"seconds": f"{seconds:.1f}", "seed": seed, "folder": folder, "model": model}
         name, *arguments = [word.format(**words) for word in configuration.program]
         command = [str(compile_program(name)), *arguments]
         if configuration.address_space:
@@ -94,7 +110,7 @@ def stress(name: str, configuration: Configuration, share: float) -> bool:
     runs, fault = 0, ""
     while not fault and (runs == 0 or time.monotonic() < end - 0.5):
         left = max(end - time.monotonic(), 0.5)
-        fault = attempt(configuration, min(left, LONGEST), 1000 + runs)
+        fault = attempt(configuration, min(left, configuration.longest), 1000 + runs)
         runs += 1
     print(f"{name:40} {runs:5} runs  {'FAILED: ' + fault if fault else 'ok'}", flush=True)
     return not fault

@@ -3,12 +3,31 @@
 
 import pytest
 import stress_all
+from preload import compile_program, run
 from stress_all import CONFIGURATIONS, Configuration, attempt, main, stress
 
 
 @pytest.mark.parametrize("name", ["hardened", "forks, model", "little address space"])
 def test_a_configuration_runs(name):
     assert attempt(CONFIGURATIONS[name], 0.5, 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "until", "before"),
+    [
+        ("gate closes", "predictions do not hold", "is on trial"),
+        ("gate closes, learning", "predictions do not hold", "is on trial"),
+        ("gate opens", "is on for what lives long", "is off"),
+    ],
+)
+def test_the_gate_switches_under_load(name, until, before, tmp_path):
+    program, *arguments = CONFIGURATIONS[name].program
+    words = {"seconds": 100, "seed": 7, "folder": tmp_path, "model": tmp_path / "wrong.model"}
+    stress_all.forge(words["model"])
+    command = [compile_program(program), *(word.format(**words) for word in arguments), until]
+    said = run(command, seconds=200, conf=CONFIGURATIONS[name].conf.format(**words)).stdout
+    assert before in said.splitlines()[0]
+    assert until in said.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
