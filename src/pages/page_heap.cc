@@ -9,8 +9,8 @@ inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
   place.page->last_taken.store(now.n, std::memory_order_relaxed);
 }
 
-PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
-                                  uint32_t below) {
+[[gnu::noinline]] PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
+                                                    uint32_t alignment, uint32_t below) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
@@ -40,21 +40,26 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   Place place = take_own(group, blocks, alignment, grain);
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
+  if (place.page != nullptr) return place;
+  const bool is_unknown = group == PageGroup::unknown;
   const bool fills =
-      group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed);
-  if (place.page == nullptr && (fills || is_small_with_holes()))
-    place = take_in_longer_lived(group, blocks, alignment);
-  return place;
+      (is_unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
+      (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
+  const bool small = is_small_with_holes();
+  if (!fills && !small) return place;
+  const bool anywhere = small || !is_unknown || grain == Grain::fine;
+  return take_in_longer_lived(group, blocks, alignment, anywhere ? PageSet::kAnyRun : kHole);
 }
 
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
 // pin what is about to become free. What is itself unknown may lie anywhere.
-PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
+PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
+                                               uint32_t below) {
   Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
+    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment, below);
   if (place.page == nullptr)
-    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
+    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment, below);
   return place;
 }
 

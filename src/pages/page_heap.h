@@ -13,7 +13,8 @@
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. `permanent` may always use
-//      pages of `unknown`, since some objects stay there too
+//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
+//      while after placement by lifetime was given up
 //   4. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -87,6 +88,9 @@ class PageHeap {
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
   void fill_unknown_pages(bool yes) { fills_unknown_.store(yes, std::memory_order_relaxed); }
+  // Whether what is unknown fills holes in pages of all groups before it opens a page: those that
+  // placement by lifetime left when it was given up.
+  void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
@@ -224,7 +228,8 @@ class PageHeap {
                 uint32_t below = PageSet::kAnyRun);
   void note_taken(const Place& place, Blocks blocks);
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
-  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
+  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
+                             uint32_t below = PageSet::kAnyRun);
   bool is_small_with_holes() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
   PageKind kind_of_new(PageGroup group, Grain grain);
@@ -250,6 +255,7 @@ class PageHeap {
   PagePool pool_;
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
+  std::atomic<bool> fills_left_over_{false};
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages

@@ -233,6 +233,24 @@ TEST_F(PageHeapTest, PermanentBlocksFillUnknownPagesAtAnyTime) {
   EXPECT_NE(take(PageGroup::brief, 2).page, unknown.page);
 }
 
+// What placement by lifetime left when it was given up. Buffers take holes there alone, as above.
+TEST_F(PageHeapTest, UnknownBlocksFillWhatOtherGroupsLeft) {
+  pages_.share_pages_below(0);
+  const Held left = take(PageGroup::brief, kHalf);
+  EXPECT_NE(take(PageGroup::unknown, kAll).page, left.page);
+  EXPECT_FALSE(shares(PageGroup::unknown)) << "not unless told so";
+  pages_.fill_left_over(true);
+  EXPECT_TRUE(shares(PageGroup::unknown));
+  EXPECT_FALSE(shares(PageGroup::transient)) << "nobody else";
+  const Held buffer = take(PageGroup::unknown, 2, 1, Grain::coarse);
+  EXPECT_NE(buffer.page, left.page) << "half of that page is free";
+  give(buffer);
+  const Held fine = take(PageGroup::unknown, 2);
+  EXPECT_EQ(fine.page, left.page);
+  EXPECT_EQ(take(PageGroup::unknown, kHole / 2, 1, Grain::coarse).page, left.page) << "a hole";
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 // A page whose blocks outlive the deadline serves the next longer group from then on.
 TEST_F(PageHeapTest, PagesPastTheirDeadlineArePromoted) {
   pages_.share_pages_below(0);
