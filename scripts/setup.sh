@@ -71,6 +71,7 @@ workloads|mariadb-server-core|-|recipe mariadb: mariadbd and mariadb-install-db
 workloads|mariadb-client-core|-|the SQL client that loads it
 workloads|librocksdb-dev|-|recipe rocksdb
 workloads|clang-19|-|recipe clang
+workloads|clangd-19|-|recipe clangd
 workloads|z3|-|recipe z3
 workloads|libcpp-httplib-dev|-|recipe images: HTTP in front of OpenCV
 workloads|libopencv-imgproc-dev|-|recipe images: filters and scaling

@@ -14,7 +14,7 @@ from lab.sites.rows import Runner
 from lab.workloads import programs, runner
 from lab.workloads.runner import Outcome
 
-PROGRAMS = ("waves", "redis-mixed", "mariadb", "nginx")
+PROGRAMS = ("waves", "redis-mixed", "mariadb", "nginx", "clangd")
 PEAK = 1024  # MiB; a guard takes its share of that
 Run = Callable[[Runner, str], Figures]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from lab.workloads.programs.clang import Clang
+from lab.workloads.programs.clangd import Clangd
 from lab.workloads.programs.images import Images
 from lab.workloads.programs.mariadb import MariaDb
 from lab.workloads.programs.nginx import Nginx
@@ -24,6 +25,7 @@ ALL: tuple[Recipe, ...] = (
     MariaDb(),
     RocksDb(),
     Clang(),
+    Clangd(),
     Z3(),
     TensorFlow(),
     Images(),
