@@ -78,7 +78,7 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         (with_bytes(24, b"a/b"), "header is not sane"),
         (with_bytes(24, b"\0"), "header is not sane"),
         (with_bytes(40, b"x"), "header is not sane"),
-        (with_bytes(60, b"\x04"), "header is not sane"),
+        (with_bytes(60, b"\x05"), "header is not sane"),
         (with_bytes(61, b"\x06"), "header is not sane"),
         (with_bytes(64, bytes(4)), "header is not sane"),
         (with_bytes(64, struct.pack("<I", (1 << 20) + 1)), "header is not sane"),
@@ -140,6 +140,7 @@ def test_the_gate_speaks_in_sentences() -> None:
     )
     assert "not placed by lifetime, since" in gate_text(Gate(GateVerdict.FAILS, 1, blind))
     assert "not placed by lifetime any more" in gate_text(Gate(GateVerdict.FAILS, 5, blind))
+    assert "since predictions did not hold" in gate_text(Gate(GateVerdict.MISTAKEN, 1, blind))
 
 
 def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,10 +69,14 @@ def test_else_nothing_is_proved(little):
     assert proof(little) == GateVerdict.UNTRIED
 
 
-def test_a_profile_whose_process_gave_placement_up_proves_nothing():
-    assert proof(profile_of(replace(PINS, verdict=GateVerdict.FAILS, reversals=5))) == (
-        GateVerdict.UNTRIED
-    )
+@pytest.mark.parametrize("verdict", [GateVerdict.FAILS, GateVerdict.MISTAKEN])
+def test_a_profile_whose_process_gave_placement_up_proves_nothing(verdict):
+    given_up = profile_of(replace(PINS, verdict=verdict, reversals=5))
+    assert proof(given_up) == GateVerdict.UNTRIED
+
+
+def test_predictions_that_failed_do_not_speak_against_placement():
+    assert proof(profile_of(), states=(state(GateVerdict.MISTAKEN),)) == GateVerdict.ON_TRIAL
 
 
 def test_a_trial_begins_anew():

@@ -27,7 +27,13 @@ void LearningSteps::round(Nanos now) {
       now);
 }
 
+// What is seen where the option decides is not the gate's doing, and proves nothing.
 void LearningSteps::step_gate(Nanos now) {
+  if (engine_.options.segregate == Segregate::automatic) ask_gate(now);
+  engine_.place_by_lifetime(places(), run.gate().is_late());
+}
+
+void LearningSteps::ask_gate(Nanos now) {
   if (now - looked_ >= LearningRun::kRound) {
     if (now - looked_ > kPause) doubtful_ = now + kPause;
     looked_ = now;
@@ -38,7 +44,6 @@ void LearningSteps::step_gate(Nanos now) {
     }
   }
   run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_);
-  engine_.place_by_lifetime(places(), run.gate().is_late());
 }
 
 }  // namespace llamalloc

@@ -44,6 +44,7 @@ class LearningSteps {
 
  private:
   void step_gate(Nanos now);
+  void ask_gate(Nanos now);
 
   Engine& engine_;
   Trust::Figures trust_;

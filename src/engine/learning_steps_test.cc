@@ -126,6 +126,7 @@ TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
   rounds_in(Nanos::seconds(2));
   EXPECT_FALSE(engine_.placement_on);
   EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
+  EXPECT_EQ(steps_->run.gate().kept().verdict, GateVerdict::mistaken);
 }
 
 // A machine that slept: what was alive then is old now, whatever was predicted.
@@ -158,6 +159,17 @@ TEST_F(ModelStepsTest, HolesAreFilledForAMinute) {
     engine_.step(pages_.time, true);
   const void* p = engine_.allocate(nullptr, {.size = 64});
   EXPECT_NE(engine_.heap.find(p), engine_.heap.find(stays));
+}
+
+TEST_F(ModelStepsTest, WhereTheOptionDecidesTheGateJudgesNothing) {
+  steps_->run.take_evidence(kProof);
+  for (const Segregate decided : {Segregate::never, Segregate::always}) {
+    engine_.options.segregate.value = decided;
+    live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
+    rounds_in(Nanos::seconds(5));
+    EXPECT_EQ(steps_->run.gate().kept(), kProof);
+    EXPECT_EQ(engine_.placement_on, decided == Segregate::always);
+  }
 }
 
 // The holes in the pages that it filled.

@@ -130,7 +130,7 @@ bool Gate::step(Nanos now, const GateFigures& figures) {
   if (started_ && now - last_ < kLeastStep) return on_;
   if (!started_) {
     round_start_ = now;
-    if (kept_.verdict == GateVerdict::fails) rest_from(now);
+    if (kept_.was_given_up()) rest_from(now);
   }
   const Nanos since = started_ ? now - last_ : Nanos{};
   last_ = now;
@@ -140,7 +140,7 @@ bool Gate::step(Nanos now, const GateFigures& figures) {
   if (pins_enough(1)) was_large_ = true;
   fail_ = predictions_fail(figures);
   if (fail_) wrong_ = figures;
-  if (fail_ && on_) give_up(now);
+  if (fail_ && on_) give_up(now, GateVerdict::mistaken);
   on_ ? verify(now) : consider(now, phase, figures);
   return on_;
 }
@@ -303,12 +303,12 @@ void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
-  if (points_ >= kPoints) give_up(now);
+  if (points_ >= kPoints) give_up(now, GateVerdict::fails);
 }
 
-void Gate::give_up(Nanos now) {
+void Gate::give_up(Nanos now, GateVerdict why) {
   on_ = false;
-  kept_.verdict = GateVerdict::fails;
+  kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;
   rest_from(now);
@@ -330,42 +330,37 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   const auto mib = [](int64_t bytes) { return static_cast<long long>(bytes >> 20); };
   const unsigned blind = kept_.blind.low / 10, placed = kept_.placed.low / 10;
   const unsigned times = kept_.reversals;
+  const char* const for_good = times == kMostReversals ? " for good" : "";
   const unsigned ratio = kept_.blind.ratio / kMille, hundredths = kept_.blind.ratio % kMille / 10;
+  const size_t subject = static_cast<size_t>(snprintf(out, room, "placement by lifetime is "));
+  out += subject;
+  room -= subject;
+  const bool tried = kept_.placed.rounds != 0;
+  const char* what = nullptr;  // and what troughs pin, or pinned, without it
+  const char* then = "";
   if (!on_ && fail_) {
     snprintf(out, room,
-             "placement by lifetime is off: predictions do not hold; %u %% of the bytes alive are "
-             "older than predicted, %u %% of those freed lived longer",
+             "off: predictions do not hold; %u %% of the bytes alive are older than predicted, %u "
+             "%% of those freed lived longer",
              mille(wrong_.older) / 10, mille(wrong_.late) / 10);
-  } else if (kept_.verdict == GateVerdict::fails && kept_.placed.rounds == 0) {
-    snprintf(out, room, "placement by lifetime is off: given up %u times, as predictions failed",
-             times);
-  } else if (kept_.verdict == GateVerdict::fails) {
+  } else if (kept_.was_given_up() && (!tried || kept_.verdict == GateVerdict::mistaken)) {
+    snprintf(out, room, "off%s: given up %u times, as %s", for_good, times,
+             kept_.verdict == GateVerdict::fails ? "it saved nothing" : "predictions failed");
+  } else if (kept_.was_given_up()) {
     snprintf(out, room,
-             "placement by lifetime is off%s: given up %u times; troughs pinned %u %% of the peak "
-             "with it, %u %% without",
-             times == kMostReversals ? " for good" : "", times, placed, blind);
-  } else if (on_ && kept_.placed.rounds != 0 && (!late_ || kept_.verdict == GateVerdict::helps)) {
-    snprintf(out, room,
-             "placement by lifetime is on%s: troughs pin %u %% of the peak, %u %% without it; it "
-             "saves %lld MiB",
+             "off%s: given up %u times; troughs pinned %u %% of the peak with it, %u %% without",
+             for_good, times, placed, blind);
+  } else if (on_ && tried && (!late_ || kept_.verdict == GateVerdict::helps)) {
+    snprintf(out, room, "on%s: troughs pin %u %% of the peak, %u %% without it; it saves %lld MiB",
              kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
   } else if (is_late() && kept_.verdict != GateVerdict::helps) {
-    snprintf(
-        out, room,
-        "placement by lifetime is on for what lives long%s: without it troughs pinned %u %% of "
-        "the peak, held/live %u.%02u",
-        is_kept ? ", and from the next start on for all" : "", blind, ratio, hundredths);
+    what = "on for what lives long";
+    then = is_kept ? ", and from the next start on for all" : "";
   } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
-    snprintf(
-        out, room,
-        "placement by lifetime is off until %sthe load has come back: troughs pin %u %% of the "
-        "peak, held/live %u.%02u",
-        is_kept ? "the next start, or until " : "", blind, ratio, hundredths);
+    what = is_kept ? "off until the next start, or until " : "off until ";
+    then = "the load has come back";
   } else if (on_) {
-    snprintf(out, room,
-             "placement by lifetime is on trial: without it troughs pinned %u %% of the peak, "
-             "held/live %u.%02u",
-             blind, ratio, hundredths);
+    what = "on trial";
   } else {
     const size_t pinned = pinned_of(trough_);
     const char* why = trough_.held == 0     ? "no trough of the load was seen"
@@ -373,13 +368,16 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
                       : !separates(trough_) ? "lifetimes do not separate"
                                             : "it has just begun to pay";
     snprintf(out, room,
-             "placement by lifetime is off: %s (pinned in the last trough %lld MiB, held/live "
-             "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
+             "off: %s (pinned in the last trough %lld MiB, held/live %u.%02u; short-lived %u %% of "
+             "bytes allocated, long-lived %u %% of bytes alive)",
              why, mib(static_cast<int64_t>(pinned)),
              mille(ratio_of(trough_.held, trough_.live)) / kMille,
              mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
              mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);
   }
+  if (what != nullptr)
+    snprintf(out, room, "%s%s: without it troughs pin %u %% of the peak, held/live %u.%02u", what,
+             then, blind, ratio, hundredths);
 }
 
 }  // namespace llamalloc

@@ -40,8 +40,10 @@ struct GateFigures {
   double older = 0, late = 0;
 };
 
-enum class GateVerdict : uint8_t { untried, on_trial, helps, fails };
-inline constexpr int kGateVerdicts = 4;
+// fails: placement saved nothing, as measured. mistaken: predictions did not hold, which says
+// nothing of what better ones would save.
+enum class GateVerdict : uint8_t { untried, on_trial, helps, fails, mistaken };
+inline constexpr int kGateVerdicts = 5;
 
 inline constexpr uint32_t kNoFigure = UINT32_MAX;
 // Pinned bytes by the peak, per mille; means over rounds.
@@ -63,6 +65,7 @@ struct GateKept {
   uint16_t peak = 0;  // MiB: live bytes of the loads that this was measured under; 0: not known
 
   bool is_valid() const;  // a file may say anything
+  bool was_given_up() const { return verdict >= GateVerdict::fails; }
   // Thirteen numbers joined by commas (contracts/model_format.md). read: none where they are not
   // valid.
   static constexpr size_t kText = 160;
@@ -110,8 +113,8 @@ class Gate {
   // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
   // costs them; 0 where it was not tried.
   int64_t saved() const;
-  // One sentence on the decision and its figures, without newline. is_kept: the next start knows
-  // it.
+  // One sentence on the decision and its figures, without newline, in at least kSentence bytes.
+  // is_kept: the next start knows it.
   void describe(char* out, size_t room, bool is_kept = true) const;
 
  private:
@@ -145,7 +148,7 @@ class Gate {
   void verify(Nanos now);
   uint32_t points_of(const GateWaste& placed) const;
   void judge(Nanos now, uint32_t points);
-  void give_up(Nanos now);
+  void give_up(Nanos now, GateVerdict why);
   void rest_from(Nanos now);
 
   GateKept kept_;

@@ -34,9 +34,12 @@ bool forgot(const GateKept& base, const GateKept& now) {
   return now.peak < base.peak;
 }
 
-static_assert(GateVerdict::untried < GateVerdict::on_trial &&
-              GateVerdict::on_trial < GateVerdict::helps &&
-              GateVerdict::helps < GateVerdict::fails);
+// What was measured comes first, and of that the more careful one.
+GateVerdict stronger(GateVerdict a, GateVerdict b) {
+  constexpr uint8_t kRank[] = {0, 1, 3, 4, 2};
+  static_assert(sizeof(kRank) == kGateVerdicts);
+  return kRank[static_cast<int>(a)] < kRank[static_cast<int>(b)] ? b : a;
+}
 
 }  // namespace
 
@@ -54,7 +57,7 @@ GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept&
   }
   const bool i_decided = mine.verdict != base.verdict || mine.reversals != base.reversals;
   const bool they_decided = theirs.verdict != base.verdict || theirs.reversals != base.reversals;
-  if (i_decided && they_decided) merged.verdict = std::max(mine.verdict, theirs.verdict);
+  if (i_decided && they_decided) merged.verdict = stronger(mine.verdict, theirs.verdict);
   if (i_decided && !they_decided) merged.verdict = mine.verdict;
   if (i_decided)
     merged.reversals = they_decided ? std::max(mine.reversals, theirs.reversals) : mine.reversals;

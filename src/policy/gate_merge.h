@@ -7,7 +7,8 @@
 //   theirs  in the file now
 //
 // Who measured nothing since base says nothing. Where both measured, means are weighted by rounds,
-// and of two verdicts that differ the more careful one holds: a wrong "fails" costs nothing.
+// and of two verdicts that differ the more careful one holds: a wrong "fails" costs nothing. That
+// predictions failed is no measurement: it yields to one that the other made.
 #pragma once
 
 #include "policy/gate.h"

@@ -34,6 +34,19 @@ TEST(GateMergeTest, TheMoreCarefulVerdictHolds) {
   EXPECT_EQ(merge_gates(base, fails, helps).verdict, GateVerdict::fails);
 }
 
+// They say nothing of what another process measured.
+TEST(GateMergeTest, FailedPredictionsAreNoMeasurement) {
+  const GateKept base = kept(GateVerdict::on_trial), mistaken = kept(GateVerdict::mistaken);
+  for (const GateVerdict measured : {GateVerdict::helps, GateVerdict::fails}) {
+    EXPECT_EQ(merge_gates(base, mistaken, kept(measured)).verdict, measured);
+    EXPECT_EQ(merge_gates(base, kept(measured), mistaken).verdict, measured);
+  }
+  EXPECT_EQ(merge_gates(base, mistaken, base), mistaken);
+  const GateKept untried = kept(GateVerdict::untried);
+  EXPECT_EQ(merge_gates(untried, mistaken, base).verdict, GateVerdict::mistaken);
+  EXPECT_EQ(merge_gates(untried, base, mistaken).verdict, GateVerdict::mistaken);
+}
+
 TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
   GateWaste mine = kSeen, theirs = kSeen;
   mine.rounds += 3;
@@ -63,7 +76,7 @@ TEST(GateMergeTest, WhatOneForgotStaysForgotten) {
 
 TEST(GateMergeTest, WhatIsMergedIsValid) {
   const GateVerdict all[] = {GateVerdict::untried, GateVerdict::on_trial, GateVerdict::helps,
-                             GateVerdict::fails};
+                             GateVerdict::fails, GateVerdict::mistaken};
   for (const GateVerdict a : all)
     for (const GateVerdict b : all)
       for (const GateVerdict c : all)

@@ -249,6 +249,7 @@ TEST(GateTest, GivesUpWithoutTroughsIfItCostsAtHighLoad) {
   Server server(kept(GateVerdict::helps));
   server.run({.low = 0, .placed = {0.3, 0}}, kHour);
   EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
   Server cheap(kept(GateVerdict::helps));
   cheap.run({.low = 0}, kHour);
   EXPECT_TRUE(cheap.gate.is_on());
@@ -494,10 +495,25 @@ TEST(GateTest, PlacementByPredictionsThatDoNotHoldIsGivenUpAtOnce) {
     EXPECT_TRUE(server.gate.is_on()) << "a few are normal";
     server.feed(figures);
     EXPECT_FALSE(server.gate.is_on());
-    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::mistaken) << "nothing was measured";
     EXPECT_NE(server.sentence().find("predictions do not hold"), std::string::npos)
         << server.sentence();
+    server.feed(wrong({}, 0, 0));
+    EXPECT_NE(server.sentence().find("predictions failed"), std::string::npos) << server.sentence();
   }
+}
+
+// With rounds measured before: their figures are not why.
+TEST(GateTest, TheNextRunKnowsThatPredictionsFailed) {
+  Server server(kept(GateVerdict::mistaken, 1));
+  EXPECT_NE(server.sentence().find("given up 1 times, as predictions failed"), std::string::npos)
+      << server.sentence();
+  server.run({}, 500);
+  EXPECT_EQ(server.switches, 0) << "it rests";
+  server.run({}, kHour);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps) << "and has another try";
+  Server last(kept(GateVerdict::mistaken, Gate::kMostReversals));
+  EXPECT_NE(last.sentence().find("off for good"), std::string::npos) << last.sentence();
 }
 
 TEST(GateTest, PredictionsThatDoNotHoldProveNothing) {
@@ -509,31 +525,6 @@ TEST(GateTest, PredictionsThatDoNotHoldProveNothing) {
   }
   EXPECT_EQ(server.switches, 0);
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
-}
-
-// ----- As text -----
-
-TEST(GateTest, AsTextItIsTheSame) {
-  char text[GateKept::kText];
-  GateKept most = kept(GateVerdict::helps, Gate::kMostReversals);
-  most.peak = UINT16_MAX;
-  most.blind.high = kNoFigure;
-  for (const GateKept& one : {GateKept{}, kept(GateVerdict::on_trial), most}) {
-    one.write(text, sizeof(text));
-    EXPECT_EQ(GateKept::read(text), one) << text;
-  }
-}
-
-TEST(GateTest, TextThatIsNoRecordCountsAsNothing) {
-  EXPECT_EQ(GateKept::read("1,0,500,3,50,350,420,1650,0,0,0,0,0").verdict, GateVerdict::on_trial);
-  for (const char* bad :
-       {"", "1", "1,0,500,3,50,350,420,1650,0,0,0,0", "1,0,500,3,50,350,420,1650,0,0,0,0,0,",
-        "1,0,500,3,50,350,420,1650,0,0,0,0,0,0", "1,,500,3,50,350,420,1650,0,0,0,0,0",
-        "-1,0,500,3,50,350,420,1650,0,0,0,0,0", "4,0,500,3,50,350,420,1650,0,0,0,0,0",
-        "1,6,500,3,50,350,420,1650,0,0,0,0,0", "1,0,65536,3,50,350,420,1650,0,0,0,0,0",
-        "1,0,500,0,50,350,420,1650,0,0,0,0,0", "1,0,500,3,50,99999999999,420,1650,0,0,0,0,0",
-        "1,0,500,3,50,4294967296,420,1650,0,0,0,0,0"})
-    EXPECT_EQ(GateKept::read(bad), GateKept{}) << bad;
 }
 
 // What a profile tells: the trough may not be over.

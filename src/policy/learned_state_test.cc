@@ -144,7 +144,7 @@ TEST_F(LearnedStateTest, RefusesHeadersThatAreNotSane) {
 TEST_F(LearnedStateTest, RefusesAGateThatIsNotSane) {
   const std::string most("\x40\x42\x0f\0", 4), more("\x41\x42\x0f\0", 4);  // 1,000,000
   const std::string none(4, '\xff');
-  EXPECT_EQ(damage(with(kVerdictAt, "\4")), "its header is not sane");
+  EXPECT_EQ(damage(with(kVerdictAt, "\5")), "its header is not sane");
   EXPECT_EQ(damage(with(kReversalsAt, "\6")), "its header is not sane");
   EXPECT_EQ(damage(with(kBlindAt, std::string(4, '\0'))), "its header is not sane") << "untried";
   EXPECT_EQ(parse(with(kPlacedAt, std::string(4, '\0'))), ReadStatus::ok);

@@ -60,6 +60,14 @@ TEST_F(LearningNewsTest, SmallHeapsAreNotSampledUnlessAsked) {
   EXPECT_EQ(run_.interval(options), 4096u);
 }
 
+TEST_F(LearningNewsTest, AnOpenGateIsSampledUnlessTheOptionClosesIt) {
+  run_.take_evidence({GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500});
+  Options options;
+  EXPECT_TRUE(run_.wants_samples(options, 0));
+  options.segregate.value = Segregate::never;
+  EXPECT_FALSE(run_.wants_samples(options, 0));
+}
+
 TEST_F(LearningNewsTest, SamplesAreFinerWherePlacementPays) {
   EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
   LearnedState state;

@@ -53,7 +53,7 @@ class LearningRun {
   // Whether objects are to be sampled now, unless something else wants it: from then on for good.
   bool wants_samples(const Options& options, size_t held) const {
     const bool asked = Options::current(options.sample_interval) != 0;
-    const bool places = options.segregate == Segregate::always || gate_.is_on();
+    const bool places = segregates(options.segregate.value, gate_.is_on());
     return asked || places || held >= kLeastHeap;
   }
   // Between samples, from now on: finer where they are known to pay.

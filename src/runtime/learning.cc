@@ -44,9 +44,18 @@ LearnedProgram this_program() {
   return {learning->build, learning->program};
 }
 
+bool the_gate_decides() {
+  return process.options.segregate == Segregate::automatic;
+}
+
 void describe_decision() {
   const int next = 1 - learning->decision.load(std::memory_order_relaxed);
-  learning->run.gate().describe(learning->decisions[next], Gate::kSentence, learning->path[0] != 0);
+  char* const text = learning->decisions[next];
+  if (the_gate_decides())
+    learning->run.gate().describe(text, Gate::kSentence, learning->path[0] != 0);
+  else
+    snprintf(text, Gate::kSentence, "placement by lifetime is %s",
+             places_by_lifetime() ? "on: segregate:always" : "off: segregate:never");
   learning->decision.store(next, std::memory_order_release);
 }
 
@@ -185,7 +194,8 @@ void start_learning() {
   learning->next_save = now + LearningRun::kFirstSave;
   if (learns) find_state();
   if (has_model) {
-    learning->run.take_evidence(GateKept::read(background.contexts.gate_of_model()));
+    if (the_gate_decides())
+      learning->run.take_evidence(GateKept::read(background.contexts.gate_of_model()));
     process.foresees = process.options.segregate != Segregate::never;
   }
   describe_decision();
@@ -219,8 +229,8 @@ void learning_after_fork_in_child() {
 }
 
 const char* measured_for_profile() {
-  // Else it would tell of placed objects as if they were not.
-  if (learning == nullptr || process.options.segregate == Segregate::always) return "";
+  // Where the option decides, the gate measures nothing.
+  if (learning == nullptr || !the_gate_decides()) return "";
   constexpr char kPrefix[] = "llamalloc-gate ";
   constexpr size_t kLength = sizeof(kPrefix) - 1;
   memcpy(learning->measured, kPrefix, sizeof(kPrefix));
@@ -244,10 +254,6 @@ GateSentences gate_sentences() {
 
 const char* segregation_state() {
   if (!can_place()) return "";
-  if (process.options.segregate == Segregate::always)
-    return "placement by lifetime is on: segregate:always";
-  if (process.options.segregate == Segregate::never)
-    return "placement by lifetime is off: segregate:never";
   return learning->decisions[learning->decision.load(std::memory_order_acquire)];
 }
 

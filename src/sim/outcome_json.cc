@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "trace_file/json_writer.h"
 
@@ -92,7 +93,8 @@ void write_classes(JsonWriter& json, const Prediction& prediction, const Outcome
 }
 
 void write_gate(JsonWriter& json, const Outcome& outcome) {
-  static const char* const kVerdicts[] = {"untried", "on trial", "helps", "fails"};
+  static const char* const kVerdicts[] = {"untried", "on trial", "helps", "fails", "mistaken"};
+  static_assert(std::size(kVerdicts) == kGateVerdicts);
   json.open("gate", '[');
   for (const GateNote& note : outcome.gate) {
     json.open(nullptr, '{');

@@ -43,6 +43,7 @@ class GateVerdict(IntEnum):
     ON_TRIAL = 1
     HELPS = 2
     FAILS = 3
+    MISTAKEN = 4  # predictions did not hold; nothing was measured
 
 
 @dataclass(frozen=True)

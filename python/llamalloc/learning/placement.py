@@ -34,7 +34,8 @@ def proof(
     for verdict in (GateVerdict.FAILS, GateVerdict.HELPS, GateVerdict.ON_TRIAL):
         if found := [gate for gate in tried if gate.verdict == verdict]:
             return Gate() if verdict == GateVerdict.FAILS else max(found, key=_peak)
-    if any(profile.gate.verdict == GateVerdict.FAILS for profile in profiles):
+    given_up = (GateVerdict.FAILS, GateVerdict.MISTAKEN)
+    if any(profile.gate.verdict in given_up for profile in profiles):
         return Gate()
     measured = [profile.gate for profile in profiles if profile.gate.blind.rounds]
     if not measured or not _separates(profiles, seen, rule):

@@ -67,6 +67,8 @@ def gate_text(gate: Gate) -> str:
         GateVerdict.HELPS: "Objects are placed by lifetime, since that saves memory.",
         GateVerdict.FAILS: f"Objects are not placed by lifetime{_for_good(gate)}, since that does "
         f"not save memory.",
+        GateVerdict.MISTAKEN: f"Objects are not placed by lifetime{_for_good(gate)}, since "
+        f"predictions did not hold.",
     }
     return " ".join([decided[gate.verdict], *_figures(gate)])
 
