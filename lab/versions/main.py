@@ -25,6 +25,7 @@ from lab.versions.measure import Laboratory, Networks
 from lab.versions.recording import Run, profile_of
 from lab.versions.results import Results
 from lab.workloads.recipe import WorkloadError
+from llamalloc.formats.model_file import VERSION
 from llamalloc.formats.profile import ProfileError
 
 EXAMPLES = """examples:
@@ -89,7 +90,7 @@ def _run(options: argparse.Namespace) -> int:
     profiles = _recorded(options, results, say)
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
-    kept = options.cache / "networks" / f"scale-{options.scale:g}"
+    kept = options.cache / f"networks-{VERSION}" / f"scale-{options.scale:g}"
     networks = Networks(kept / f"{options.rule}-{options.steps}", options.steps, _asked(options))
     laboratory = Laboratory(profiles, networks, options.rule, say)
     found = cases.cases(list(profiles))

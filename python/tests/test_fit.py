@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import synthetic
 
-from llamalloc.learning import dataset, fit, labels, lstm
+from llamalloc.learning import bag_of_frames, dataset, fit, labels
 
 DATA = dataset.build([synthetic.profile(contexts=48)])
 VOCABULARY = dataset.vocabulary(DATA.tokens())
@@ -14,7 +14,7 @@ ENCODED = dataset.encode(DATA.tokens(), VOCABULARY)
 
 def fresh(seed=0):
     classes = len(labels.CLASS_NAMES)
-    return lstm.initial(seed, len(VOCABULARY), classes, embedding=16, hidden=24)
+    return bag_of_frames.initial(seed, len(VOCABULARY), classes, embedding=16, hidden=24)
 
 
 def trained(seed=0, steps=100, **how):
@@ -36,8 +36,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
 
 def test_the_best_weights_are_returned_with_their_own_accuracy():
     seen = []
-    result = trained(steps=150, report=lambda step, loss, right: seen.append((step, right)))
-    assert [step for step, _ in seen] == [50, 100, 150]
+    result = trained(steps=75, report=lambda step, loss, right: seen.append((step, right)))
+    assert [step for step, _ in seen] == [50, 75]
     right = fit.predict(result.weights, ENCODED).argmax(axis=1) == DATA.classes
     assert float(DATA.weights[right].sum() / DATA.weights.sum()) == result.weighted
 
@@ -55,22 +55,21 @@ def test_nothing_to_predict():
     assert fit.predict(fresh(), nothing).shape == (0, len(labels.CLASS_NAMES))
 
 
-@pytest.mark.parametrize("lengths", [[1], [128] * 3, [1, 2, 3, 50, 128], list(range(1, 129))])
-def test_buckets_hold_every_context_once_and_wide_enough(lengths):
-    encoded = dataset.encode([["x"] * n for n in lengths], ["<unk>", "x"])
-    buckets = fit._buckets(encoded)
-    assert sorted(i for bucket in buckets for i in bucket.members) == list(range(len(lengths)))
-    assert len(buckets) <= 3
-    for bucket in buckets:
-        assert encoded.lengths[bucket.members].max() <= bucket.width <= encoded.ids.shape[1]
-
-
 def test_batches_are_half_by_weight_and_half_uniform():
-    encoded = dataset.encode([["x"]] * 4, ["<unk>", "x"])
-    sampler = fit._Sampler(fit._buckets(encoded), np.array([97.0, 1, 1, 1]), seed=0)
-    rows = np.concatenate([sampler.batch()[1] for _ in range(400)])
+    encoded = dataset.encode([["x", "#16"]] * 4, ["<unk>", "@", "x"])
+    sampler = fit._Sampler(encoded, np.array([97.0, 1, 1, 1]), seed=0)
+    rows = np.concatenate([sampler.batch()[0] for _ in range(400)])
     shares = np.bincount(rows, minlength=4) / len(rows)
     assert shares == pytest.approx([0.61, 0.13, 0.13, 0.13], abs=0.02)
+
+
+def test_whole_frames_are_left_out_at_random():
+    encoded = dataset.encode([["x", "y", "@", "y", "#16"]], ["<unk>", "@", "x", "y"])
+    sampler = fit._Sampler(encoded, np.ones(1), seed=0)
+    there = np.concatenate([sampler.batch()[1].counts[:, :3] for _ in range(100)]) > 0
+    assert np.array_equal(there[:, 0], there[:, 1])
+    assert (~there).mean(axis=0) == pytest.approx([fit.FRAME_DROPOUT] * 3, abs=0.02)
+    assert np.corrcoef(there[:, 0], there[:, 2])[0, 1] == pytest.approx(0, abs=0.05)
 
 
 def test_weights_that_got_worse_again_are_not_kept(monkeypatch):

@@ -112,13 +112,13 @@ def test_silence_is_wrong_and_chance_is_allowed_for_shorter_classes_only():
     assert longer.fair == 0.0
 
 
-@pytest.mark.parametrize("name", ["bag", "bag + prior", "bag, ordinal"])
+@pytest.mark.parametrize("name", ["bag", "LSTM", "bag + prior", "bag, ordinal"])
 def test_a_student_learns_what_the_names_tell(name, monkeypatch):
     monkeypatch.setattr(students, "STEPS", 60)
     rows = [(f"x{i}:1 put:2 main:3", 64, STAYS, 1.0) for i in range(8)]
     rows += [(f"y{i}:1 reply:4 main:3", 64, SHORT, 1.0) for i in range(8)]
     student = next(one for one in students.STUDENTS if one.name == name)
-    trained = students.Trained(student, data(*rows), None)
+    trained = students.Trained(student, data(*rows))
     unknown = data(("z:1 put:2 main:3", 64, STAYS, 1.0), ("w:1 reply:4 main:3", 64, SHORT, 1.0))
     assert scores.scored(unknown, trained.predict(unknown)).unweighted.group == 1.0
 

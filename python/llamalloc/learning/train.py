@@ -22,12 +22,12 @@ from llamalloc.formats.learned_state import Gate, LearnedState
 from llamalloc.formats.model_file import MAX_BUILDS, MAX_PROGRAMS, Evidence
 from llamalloc.formats.profile import Profile, ProfileError
 from llamalloc.learning import (
+    bag_of_frames,
     baselines,
     contexts,
     dataset,
     fit,
     labels,
-    lstm,
     metrics,
     placement,
     tables,
@@ -256,7 +256,7 @@ class _Learner:
         self.steps = steps
         self.progress = progress
         self.steps_done = 0
-        self.weights = lstm.initial(seed, len(vocabulary), len(CLASS_NAMES))
+        self.weights = bag_of_frames.initial(seed, len(vocabulary), len(CLASS_NAMES))
 
     def learn(self, data: Dataset, what: str) -> None:
         """Trains on `data` from where the weights are."""
