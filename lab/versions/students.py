@@ -10,7 +10,7 @@
     +prior     adds the votes of the site prior for this context, its own vote left out
     ordinal    learns deaths and departures by class (a hazard each), not the label of the longest
 
-While training, frames are left out at random, as inlining by another compiler does.
+While training, frames are moved as for the product's network (learning/fit.py), or stay in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lab.versions import evidence
 from lab.versions.predictors import Chains, chosen
 from lab.versions.scores import scored
 from llamalloc.formats import tokens
-from llamalloc.learning import dataset, labels
+from llamalloc.learning import dataset, fit, labels
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.survival import Lives
@@ -36,7 +36,6 @@ from llamalloc.learning.survival import Lives
 TIME_CLASSES = len(CLASS_NAMES) - 1
 WIDTH, BATCH, STEPS = 48, 128, 400
 FRAMES, WORDS, BINS = 16, 6, 1 << 12
-FRAME_DROPOUT = 0.15
 _HELD_OUT, _LEAST, _SEED = 0.25, 0.01, 0
 _TAILS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001, 1e-4)
 _OPTIMISER = optax.chain(optax.clip_by_global_norm(5.0), optax.adamw(3e-3, weight_decay=1e-2))
@@ -44,16 +43,18 @@ _OPTIMISER = optax.chain(optax.clip_by_global_norm(5.0), optax.adamw(3e-3, weigh
 
 @dataclass(frozen=True)
 class Student:
-    """A candidate: its body, its loss, and whether it sees the prior's votes."""
+    """A candidate: its body and loss, whether it sees the prior's votes, whether frames stay."""
 
     name: str
     body: str  # of BODIES
     prior: bool = False
     ordinal: bool = False
+    stays: bool = False
 
 
 STUDENTS = (
     Student("bag", "bag"),
+    Student("bag, frames stay", "bag", stays=True),
     Student("LSTM", "LSTM"),
     Student("minGRU", "minGRU"),
     Student("bag, ordinal", "bag", ordinal=True),
@@ -262,8 +263,8 @@ class Trained:
         state = _OPTIMISER.init(weights)
         for _ in range(STEPS):
             rows = random.choice(len(share), BATCH, p=share)
-            kept = random.random((BATCH, FRAMES, 1)) >= FRAME_DROPOUT
-            batch = (words[rows] * kept, sizes[rows], votes[rows], target[rows])
+            seen = words[rows] if self._student.stays else _moved(words[rows], random)
+            batch = (seen, sizes[rows], votes[rows], target[rows])
             weights, state = _step(weights, state, self._student, batch)
         self._weights = weights
 
@@ -275,6 +276,17 @@ class Trained:
         else:
             target = np.eye(len(CLASS_NAMES), dtype=np.float32)[data.classes]
         return seen.words, seen.sizes, seen.votes, target
+
+
+def _moved(words: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """The same [B, FRAMES, 1 + WORDS] with frames left out at random, and empty ones put in."""
+    kept = random.random(words.shape[:2]) >= fit.FRAME_DROPOUT
+    put_in = random.random(words.shape[:2]) < fit.FRAME_INSERTION
+    places = np.cumsum(kept, axis=1) - kept + np.cumsum(put_in, axis=1)
+    row, frame = (kept & (places < words.shape[1])).nonzero()
+    found = np.zeros_like(words)
+    found[row, places[row, frame]] = words[row, frame]
+    return found
 
 
 def _as_hazards(shares: np.ndarray) -> np.ndarray:

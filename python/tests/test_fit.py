@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from support import synthetic
 
+from llamalloc.formats import tokens
 from llamalloc.learning import bag_of_frames, dataset, fit, labels
 
 DATA = dataset.build([synthetic.profile(contexts=48)])
@@ -63,13 +64,36 @@ def test_batches_are_half_by_weight_and_half_uniform():
     assert shares == pytest.approx([0.61, 0.13, 0.13, 0.13], abs=0.02)
 
 
-def test_whole_frames_are_left_out_at_random():
+def moved_frames():
+    """Many draws of a context of two frames: what its three tokens count, and their depths."""
     encoded = dataset.encode([["x", "y", "@", "y", "#16"]], ["<unk>", "@", "x", "y"])
     sampler = fit._Sampler(encoded, np.ones(1), seed=0)
-    there = np.concatenate([sampler.batch()[1].counts[:, :3] for _ in range(100)]) > 0
+    batches = [sampler.batch()[1] for _ in range(100)]
+    return (np.concatenate([b.counts[:, :3] for b in batches]) > 0,
+            np.concatenate([b.depths[:, :3] for b in batches]))  # fmt: skip
+
+
+def test_whole_frames_are_left_out_at_random():
+    there, _ = moved_frames()
     assert np.array_equal(there[:, 0], there[:, 1])
     assert (~there).mean(axis=0) == pytest.approx([fit.FRAME_DROPOUT] * 3, abs=0.02)
     assert np.corrcoef(there[:, 0], there[:, 2])[0, 1] == pytest.approx(0, abs=0.05)
+
+
+def test_what_lies_further_out_moves_by_the_frames_left_out_and_put_in():
+    there, depths = moved_frames()
+    assert np.array_equal(depths[:, 0], depths[:, 1])
+    put_in = depths[:, 2] - depths[:, 0] - there[:, 0]
+    assert set(put_in) == {0, 1}
+    assert put_in.mean() == pytest.approx(fit.FRAME_INSERTION, abs=0.02)
+    assert depths[:, 0].mean() == pytest.approx(fit.FRAME_INSERTION, abs=0.02)
+
+
+def test_the_deepest_frames_stay_within_the_limit():
+    frames = ["x", "@"] * (tokens.MAX_FRAMES - 1)
+    encoded = dataset.encode([[*frames, "x", "#16"]], ["<unk>", "@", "x"])
+    _, batch = fit._Sampler(encoded, np.ones(1), seed=0).batch()
+    assert batch.depths.max() < tokens.MAX_FRAMES
 
 
 def test_weights_that_got_worse_again_are_not_kept(monkeypatch):

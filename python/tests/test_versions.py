@@ -123,6 +123,19 @@ def test_a_student_learns_what_the_names_tell(name, monkeypatch):
     assert scores.scored(unknown, trained.predict(unknown)).unweighted.group == 1.0
 
 
+def test_frames_move_as_inlining_moves_them(monkeypatch):
+    monkeypatch.setattr(students.fit, "FRAME_DROPOUT", 1 / 3)
+    monkeypatch.setattr(students.fit, "FRAME_INSERTION", 1 / 3)
+    words = np.arange(1, 4)[None, :, None] * np.ones((300, 1, 2), np.int32)
+    moved = students._moved(words.astype(np.int32), np.random.default_rng(0))
+    rows = {tuple(row) for row in moved[:, :, 0].tolist()}
+    assert {(1, 2, 3), (2, 3, 0), (1, 3, 0), (0, 1, 2), (1, 0, 2), (0, 0, 0)} <= rows
+    for row in rows:
+        there = [word for word in row if word]
+        assert there == sorted(set(there))
+    assert np.array_equal(moved[:, :, 0], moved[:, :, 1])
+
+
 def test_a_network_wins_only_if_it_beats_the_prior_both_ways_in_every_program():
     def some(weighted: float, unweighted: float) -> scores.Scored:
         rights = [scores.Right(1, 0, 0, share, share) for share in (weighted, unweighted)]

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradient training of the network on one dataset.
 
-    contexts -> resampled batches, frames left out -> Adam, clipped
+    contexts -> resampled batches, frames left out and put in -> Adam, clipped
              -> every CHECK_EVERY steps: how right on all contexts? right enough: stop
 
 Resampling: half of a batch by weight, as in the paper (papers/000, section 5.1), half uniform over
 contexts. What is kept for long is allocated rarely and yet holds most of the memory; by weight
-alone it would never be seen. Frames are left out at random, as inlining by another compiler does.
-The same seed and data give the same weights on the same machine.
+alone it would never be seen. Frames are left out at random, and empty ones put in: another compiler
+inlines other functions, so what lies further out is at another depth (docs/accuracy.md, The
+network). The same seed and data give the same weights on the same machine.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ BATCH = 128
 LEARNING_RATE = 3e-3
 WEIGHT_DECAY = 1e-2
 CLIP = 5.0
-FRAME_DROPOUT = 0.15
+FRAME_DROPOUT = FRAME_INSERTION = 0.15
 CHECK_EVERY = 50
 GOOD_WEIGHTED = 0.9995
 GOOD_UNWEIGHTED = 0.995
@@ -118,7 +119,7 @@ def _measured(weights: Weights, data: Encoded, classes, allocations, step: int) 
 
 
 class _Sampler:
-    """Draws batches: BATCH contexts with replacement, some of their frames left out."""
+    """Draws batches: BATCH contexts with replacement, their frames moved as inlining moves them."""
 
     def __init__(self, data: Encoded, allocations: np.ndarray, seed: int):
         self.data = data
@@ -130,5 +131,11 @@ class _Sampler:
         rows = self.random.choice(len(self.shares), BATCH, p=self.shares)
         batch = self.data.pick(rows)
         kept = self.random.random((BATCH, MAX_FRAMES), np.float32) >= FRAME_DROPOUT
-        counts = batch.counts * np.take_along_axis(kept, batch.depths, axis=1)
-        return rows, batch._replace(counts=counts)
+        put_in = self.random.random((BATCH, MAX_FRAMES), np.float32) < FRAME_INSERTION
+        moved = np.cumsum(kept, axis=1) - kept + np.cumsum(put_in, axis=1)
+        counts, depths = (
+            np.take_along_axis(values, batch.depths, axis=1) for values in (kept, moved)
+        )
+        return rows, batch._replace(
+            counts=batch.counts * counts, depths=np.minimum(depths, MAX_FRAMES - 1, dtype=np.int32)
+        )

@@ -40,7 +40,7 @@ from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.train_result import Measured, TrainResult, Wrong, lifetimes_by_class
 
-DEFAULT_STEPS = 3000
+DEFAULT_STEPS = 1000
 _HELD_OUT_SHARE = 0.2
 _WRONG_SHOWN = 20
 
