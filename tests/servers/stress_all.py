@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from preload import ROOT, compile_program, run
 
-MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
 LEARN = "learn:on,segregate:always,sample_interval:256"
 STRESS = ("stress", "{seconds}", "{seed}", "4")
