@@ -26,7 +26,7 @@ configurations() {
   cat <<LIST
 -
 hardened:on
-model:contracts/golden/model_v2.safetensors,predict_recheck:4KiB,share_pages_below:0
+model:contracts/golden/model_v3.safetensors,predict_recheck:4KiB,share_pages_below:0
 profile:$OUT/malloc.pb.gz,sample_interval:256,profile_flush:100ms
 release_delay:0s,hugepages:off
 worker:off

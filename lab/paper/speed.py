@@ -20,11 +20,11 @@ NAMES = ("tcmalloc", "jemalloc-5.3.0", "llamalloc")
 PREDICTED = "llamalloc, by prediction"
 _LEARNING = 3.0  # seconds of a run that only learns
 BENCH = BUILD / "src" / "predict" / "evaluator_bench"
-_LINE = re.compile(r"^(\S+)\s+lstm\s+(\d+) tokens\s+([\d.]+) us", re.MULTILINE)
+_LINE = re.compile(r"^network\s+(\d+) tokens\s+([\d.]+) us", re.MULTILINE)
 
 
 def measure(context: Context) -> Results:
-    """speed: least ns of processor time by row and allocator; inference: (variant, tokens, us)."""
+    """speed: least ns of processor time by row and allocator; inference: (tokens, us)."""
     failed = peers.ensure({"tcmalloc"}, context.say)
     found, missing = allocators.present(list(NAMES), LIBRARY, failed)
     speed: Results = {}
@@ -66,7 +66,7 @@ def _predicting(context: Context, row: rows.Row, found: list[Allocator]) -> Allo
     return one
 
 
-def _inference(context: Context) -> list[tuple[str, int, float]]:
+def _inference(context: Context) -> list[tuple[int, float]]:
     context.say("building the benchmark of inference")
     build = ["cmake", "--build", "--preset", "release", "--target", BENCH.name]
     try:
@@ -74,7 +74,7 @@ def _inference(context: Context) -> list[tuple[str, int, float]]:
         done = subprocess.run([BENCH], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise PaperError(f"{BENCH.name} could not be built or run: {error}") from error
-    return [(kind, int(tokens), float(us)) for kind, tokens, us in _LINE.findall(done.stdout)]
+    return [(int(tokens), float(us)) for tokens, us in _LINE.findall(done.stdout)]
 
 
 def show(results: Results) -> Section:
@@ -91,7 +91,7 @@ def show(results: Results) -> Section:
         (title, *(f"{by[name]:.1f}" if name in by else "-" for name in names))
         for title, by in results["speed"].items()
     ])  # fmt: skip
-    section.table(("LSTM of 64 hidden units", "tokens", "us"), results["inference"])
+    section.table(("tokens of a context", "us of the network"), results["inference"])
     return section
 
 

@@ -25,7 +25,9 @@ from lab.versions.measure import Laboratory, Networks
 from lab.versions.recording import Run, profile_of
 from lab.versions.results import Results
 from lab.workloads.recipe import WorkloadError
+from llamalloc.formats.model_file import VERSION
 from llamalloc.formats.profile import ProfileError
+from llamalloc.learning.train import DEFAULT_STEPS
 
 EXAMPLES = """examples:
   python -m lab.versions                        everything: about an hour on two idle cores
@@ -46,8 +48,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cache", type=Path, default=_cache(), help="folder outside of any checkout"
     )
-    parser.add_argument("--steps", type=int, default=400,
-                        help="batches that each network learns; 0: no networks (400)")  # fmt: skip
+    parser.add_argument("--steps", type=int, default=DEFAULT_STEPS,
+                        help=f"batches for each network; 0: none ({DEFAULT_STEPS})")  # fmt: skip
     parser.add_argument("--networks", choices=("all", "first"), default="all",
                         help="train one for each case, or for each program's first")  # fmt: skip
     parser.add_argument("--rule", choices=("tail", "p95"), default="tail",
@@ -89,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
     profiles = _recorded(options, results, say)
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
-    kept = options.cache / "networks" / f"scale-{options.scale:g}"
+    kept = options.cache / f"networks-{VERSION}" / f"scale-{options.scale:g}"
     networks = Networks(kept / f"{options.rule}-{options.steps}", options.steps, _asked(options))
     laboratory = Laboratory(profiles, networks, options.rule, say)
     found = cases.cases(list(profiles))

@@ -99,12 +99,11 @@ class Laboratory:
         return {name: scored(few, one) for name, one in found.items()}
 
     def _teach(self, runs: tuple[Run, ...]) -> dict[str, Predictor]:
-        learned, network = self.contexts(runs), self._learned(runs).network
+        learned = self.contexts(runs)
         found: dict[str, Predictor] = {"chains": Chains(learned), "nearest": Nearest(learned)}
         for student in STUDENTS:
-            if network is not None or not student.distilled:
-                self._say(f"{student.name} learns {_title(runs)}")
-                found[student.name] = Trained(student, learned, network)
+            self._say(f"{student.name} learns {_title(runs)}")
+            found[student.name] = Trained(student, learned)
         return found
 
     def _contexts(self, runs: tuple[Run, ...]) -> Dataset:

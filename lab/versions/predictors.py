@@ -4,7 +4,7 @@
 exact table   frames as (build-id, offset), and size      silent on another build
 name table    frame names without clone suffixes, size    survives a rebuild
 site prior    how the innermost functions that are known allocate
-network       the LSTM of the product; always answers
+network       the bag of frames of the product; always answers
 
 These are the product's own. `Chains` and `Nearest` are candidates for a better prior.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from lab.versions import evidence
 from llamalloc.formats.model_file import NEARNESSES, OPEN, Weights
-from llamalloc.learning import dataset, fit, labels, lstm, tables
+from llamalloc.learning import bag_of_frames, dataset, fit, labels, tables
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Kept
 from llamalloc.learning.dataset import Dataset
@@ -121,7 +121,7 @@ def _votes(data: Dataset) -> np.ndarray:
 
 
 class Network:
-    """The LSTM of the product, trained as the product trains it."""
+    """The network of the product, trained as the product trains it."""
 
     def __init__(self, words: list[str], weights: Weights) -> None:
         self._words = words
@@ -136,7 +136,7 @@ class Network:
                 return cls(found["words"].tolist(), weights)
         sequences = named(learned).tokens()
         words = dataset.vocabulary(sequences)
-        start = lstm.initial(0, len(words), len(CLASS_NAMES))
+        start = bag_of_frames.initial(0, len(words), len(CLASS_NAMES))
         encoded = dataset.encode(sequences, words)
         best = fit.fit(start, encoded, learned.classes, learned.weights, seed=0, steps=steps)
         kept.parent.mkdir(parents=True, exist_ok=True)

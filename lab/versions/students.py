@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Candidates for a better network on contexts that no table knows. Small, and trained in seconds.
 
-    context -> Features: words of its frames by depth, its size, votes of the site prior
+    context -> Features: names and words of its frames by depth, its size, votes of the site prior
             -> one of BODIES -> hazards of the 8 time classes, and the chance of `mixed`
 
-    bag        words' vectors added up by depth             no order inside a depth
-    minGRU     h = (1 - z) h + z v, z and v from the token alone (Feng et al., 2024)
+    bag        words' vectors added up by depth             the product's, but with whole names
+    LSTM       of ASPLOS 2020, from the innermost word to the outermost
+    minGRU     h = (1 - z) h + z v, z and v from the frame alone (Feng et al., 2024)
     +prior     adds the votes of the site prior for this context, its own vote left out
     ordinal    learns deaths and departures by class (a hazard each), not the label of the longest
-    distilled  learns the LSTM's answers on contexts with frames left out, beside the labels
 
-While training, frames are left out at random, as inlining by another compiler does.
+While training, frames are moved as for the product's network (learning/fit.py), or stay in place.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -25,10 +25,10 @@ import numpy as np
 import optax
 
 from lab.versions import evidence
-from lab.versions.predictors import Chains, Network, chosen
+from lab.versions.predictors import Chains, chosen
 from lab.versions.scores import scored
 from llamalloc.formats import tokens
-from llamalloc.learning import dataset, labels
+from llamalloc.learning import dataset, fit, labels
 from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.survival import Lives
@@ -36,27 +36,27 @@ from llamalloc.learning.survival import Lives
 TIME_CLASSES = len(CLASS_NAMES) - 1
 WIDTH, BATCH, STEPS = 48, 128, 400
 FRAMES, WORDS, BINS = 16, 6, 1 << 12
-FRAME_DROPOUT = 0.15
-_COPIES, _HELD_OUT, _LEAST, _SEED = 4, 0.25, 0.01, 0
+_HELD_OUT, _LEAST, _SEED = 0.25, 0.01, 0
 _TAILS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003, 0.001, 1e-4)
 _OPTIMISER = optax.chain(optax.clip_by_global_norm(5.0), optax.adamw(3e-3, weight_decay=1e-2))
 
 
 @dataclass(frozen=True)
 class Student:
-    """A candidate: its body, its loss, and whether it sees the prior's votes."""
+    """A candidate: its body and loss, whether it sees the prior's votes, whether frames stay."""
 
     name: str
-    body: str  # bag or minGRU
+    body: str  # of BODIES
     prior: bool = False
     ordinal: bool = False
-    distilled: bool = False
+    stays: bool = False
 
 
 STUDENTS = (
     Student("bag", "bag"),
+    Student("bag, frames stay", "bag", stays=True),
+    Student("LSTM", "LSTM"),
     Student("minGRU", "minGRU"),
-    Student("bag, distilled", "bag", distilled=True),
     Student("bag, ordinal", "bag", ordinal=True),
     Student("bag + prior", "bag", prior=True),
     Student("minGRU + prior", "minGRU", prior=True),
@@ -115,6 +115,8 @@ def _initial(seed: int) -> dict:
         "words": drawn(BINS, WIDTH, scale=0.3),
         "sizes": drawn(64, WIDTH, scale=0.3),
         "depths": jnp.ones((FRAMES, WIDTH)),
+        "recurrent": drawn(2 * WIDTH, 4 * WIDTH),
+        "recurrent_bias": jnp.repeat(jnp.array([0.0, 1.0, 0.0, 0.0]), WIDTH),
         "gate": drawn(WIDTH, WIDTH),
         "value": drawn(WIDTH, WIDTH),
         "hidden": drawn(2 * WIDTH, 64),
@@ -126,21 +128,44 @@ def _initial(seed: int) -> dict:
 
 def _logits(weights: dict, body: str, words, sizes, votes):
     """[B, C]; words [B, FRAMES, 1 + WORDS], sizes [B], votes [B, C]."""
-    present = (words > 0)[..., None]
-    vectors = (weights["words"][words] * present).sum(axis=2)
-    frames = vectors / jnp.sqrt(jnp.maximum(present.sum(axis=2), 1))
-    if body == "bag":
-        decay = weights["depths"] / jnp.sqrt(1.0 + jnp.arange(FRAMES))[:, None]
-        state = (frames * decay).sum(axis=1)
-    else:
-        state = _min_gru(weights, frames, present.any(axis=2))
+    state = BODIES[body](weights, words)
     seen = jnp.concatenate([state, weights["sizes"][sizes]], axis=1)
     hidden = jax.nn.gelu(seen @ weights["hidden"])
     return hidden @ weights["out"] + weights["bias"] + weights["trust"] * votes
 
 
-def _min_gru(weights: dict, frames, present):
+def _frames(weights: dict, words):
+    """A vector for each frame [B, FRAMES, WIDTH], and whether it is there."""
+    present = (words > 0)[..., None]
+    vectors = (weights["words"][words] * present).sum(axis=2)
+    return vectors / jnp.sqrt(jnp.maximum(present.sum(axis=2), 1)), present.any(axis=2)
+
+
+def _bag(weights: dict, words):
+    decay = weights["depths"] / jnp.sqrt(1.0 + jnp.arange(FRAMES))[:, None]
+    return (_frames(weights, words)[0] * decay).sum(axis=1)
+
+
+def _lstm(weights: dict, words):
+    """Word by word, from the innermost frame to the outermost."""
+
+    def step(state, word):
+        h, c = state
+        z = jnp.concatenate([weights["words"][word], h], axis=1) @ weights["recurrent"]
+        i, f, g, o = jnp.split(z + weights["recurrent_bias"], 4, axis=1)
+        c_next = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h_next = jax.nn.sigmoid(o) * jnp.tanh(c_next)
+        is_there = (word > 0)[:, None]
+        return (jnp.where(is_there, h_next, h), jnp.where(is_there, c_next, c)), None
+
+    order = words.reshape(len(words), -1).T
+    zeros = jnp.zeros((len(words), WIDTH))
+    return jax.lax.scan(step, (zeros, zeros), order)[0][0]
+
+
+def _min_gru(weights: dict, words):
     """From the outermost frame to the innermost, which so counts most."""
+    frames, present = _frames(weights, words)
 
     def step(h, at):
         frame, is_there = at
@@ -149,6 +174,9 @@ def _min_gru(weights: dict, frames, present):
 
     order = (frames.transpose(1, 0, 2)[::-1], present.transpose(1, 0, 2)[::-1])
     return jax.lax.scan(step, jnp.zeros_like(frames[:, 0]), order)[0]
+
+
+BODIES = {"bag": _bag, "LSTM": _lstm, "minGRU": _min_gru}
 
 
 @partial(jax.jit, static_argnums=1)
@@ -182,9 +210,8 @@ def _hazard_loss(logits, target):
 class Trained:
     """A student that has learned from a dataset, as a predictor."""
 
-    def __init__(self, student: Student, learned: Dataset, network: Network | None) -> None:
+    def __init__(self, student: Student, learned: Dataset) -> None:
         self._student = student
-        self._network = network
         self._tail = _TAILS[0]
         if student.ordinal:
             self._choose_tail(learned)
@@ -229,33 +256,37 @@ class Trained:
 
     def _fit(self, learned: Dataset) -> None:
         self._prior = Chains(learned)
-        lessons = [self._lesson(learned, None)]
+        words, sizes, votes, target = self._lesson(learned)
         random = np.random.default_rng(_SEED)
-        if self._student.distilled:
-            copies = [_thinned(learned, random) for _ in range(_COPIES)]
-            lessons += [self._lesson(copy, self._network) for copy in copies]
-        words, sizes, votes, target = (np.concatenate(some) for some in zip(*lessons, strict=True))
         share = 0.5 * learned.weights / learned.weights.sum() + 0.5 / len(learned)
-        share = np.tile(share, len(lessons)) / len(lessons)
         weights = _initial(_SEED)
         state = _OPTIMISER.init(weights)
         for _ in range(STEPS):
             rows = random.choice(len(share), BATCH, p=share)
-            kept = random.random((BATCH, FRAMES, 1)) >= FRAME_DROPOUT
-            batch = (words[rows] * kept, sizes[rows], votes[rows], target[rows])
+            seen = words[rows] if self._student.stays else _moved(words[rows], random)
+            batch = (seen, sizes[rows], votes[rows], target[rows])
             weights, state = _step(weights, state, self._student, batch)
         self._weights = weights
 
-    def _lesson(self, data: Dataset, teacher: Network | None) -> tuple[np.ndarray, ...]:
+    def _lesson(self, data: Dataset) -> tuple[np.ndarray, ...]:
         """Words, sizes, votes and target of every context."""
         seen = features(data, self._votes(data, without=True))
         if self._student.ordinal:
             target = outcomes(data.lives)
         else:
             target = np.eye(len(CLASS_NAMES), dtype=np.float32)[data.classes]
-        if teacher is not None:
-            target = 0.5 * target + 0.5 * teacher.probabilities(data)
         return seen.words, seen.sizes, seen.votes, target
+
+
+def _moved(words: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """The same [B, FRAMES, 1 + WORDS] with frames left out at random, and empty ones put in."""
+    kept = random.random(words.shape[:2]) >= fit.FRAME_DROPOUT
+    put_in = random.random(words.shape[:2]) < fit.FRAME_INSERTION
+    places = np.cumsum(kept, axis=1) - kept + np.cumsum(put_in, axis=1)
+    row, frame = (kept & (places < words.shape[1])).nonzero()
+    found = np.zeros_like(words)
+    found[row, places[row, frame]] = words[row, frame]
+    return found
 
 
 def _as_hazards(shares: np.ndarray) -> np.ndarray:
@@ -265,12 +296,3 @@ def _as_hazards(shares: np.ndarray) -> np.ndarray:
     beyond = shares[:, ::-1].cumsum(axis=1)[:, ::-1] - shares
     found[:, :TIME_CLASSES] = np.log(shares) - np.log(beyond + _LEAST)
     return found
-
-
-def _thinned(data: Dataset, random: np.random.Generator) -> Dataset:
-    """The same contexts, with frames left out at random."""
-    frames = tuple(
-        tuple(frame for frame in one if random.random() >= FRAME_DROPOUT) or one[:1]
-        for one in data.frames
-    )
-    return replace(data, frames=frames)

@@ -45,12 +45,12 @@ def make_profile() -> None:
 
 
 def make_model() -> None:
-    """model_v2.safetensors, with inputs and expected probabilities."""
+    """model_v3.safetensors, with inputs and expected probabilities."""
     model = golden_model.model()
-    model_file.write(model, GOLDEN / "model_v2.safetensors")
+    model_file.write(model, GOLDEN / "model_v3.safetensors")
     cases, lookups = (_lines(f(model)) for f in (golden_model.cases, golden_model.lookups))
     text = f'{{"cases": {cases},\n"lookups": {lookups}}}\n'
-    (GOLDEN / "model_v2.json").write_text(text, encoding="ascii")
+    (GOLDEN / "model_v3.json").write_text(text, encoding="ascii")
 
 
 def make_trace() -> None:

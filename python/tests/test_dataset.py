@@ -70,15 +70,18 @@ def test_order_of_profiles_does_not_matter():
 
 
 def test_vocabulary_keeps_the_most_common_and_counts_unk():
-    words = dataset.vocabulary([["a", "b", "b"], ["c", "b", "c"]], size=3)
-    assert words == [tokens.UNKNOWN, "b", "c"]
+    words = dataset.vocabulary([["a", "@", "b", "b", "#16"], ["c", "b", "@", "c", "#16"]], size=4)
+    assert words == [tokens.UNKNOWN, tokens.SEPARATOR, "b", "c"]
 
 
-def test_encode_pads_on_the_right_and_maps_the_unheard_to_zero():
-    encoded = dataset.encode([["a", "x"], ["b"]], ["<unk>", "a", "b"])
+def test_encode_keeps_known_tokens_with_their_depths_and_pads_on_the_right():
+    sequences = [["a", "x", "@", "@", "b", "a", "#1024"], ["x", "#48"]]
+    encoded = dataset.encode(sequences, ["<unk>", "@", "a", "b"])
     assert encoded.ids.shape == (2, 16)
-    assert encoded.ids[:, :3].tolist() == [[1, 0, 0], [2, 0, 0]]
-    assert encoded.lengths.tolist() == [2, 1]
+    assert encoded.ids[:, :4].tolist() == [[2, 3, 2, 0], [0, 0, 0, 0]]
+    assert encoded.depths[0, :3].tolist() == [0, 2, 2]
+    assert encoded.counts[:, :4].tolist() == [pytest.approx([1, 0.5**0.5, 0.5**0.5, 0]), [0] * 4]
+    assert encoded.sizes.tolist() == [20, 11]
 
 
 @given(st.integers(2, 60), st.integers(0, 9))

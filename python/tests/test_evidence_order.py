@@ -200,6 +200,19 @@ def test_nothing_is_100_percent(runs, tmp_path):
     assert "Verdict: " in evidence and "100.0 %" not in evidence.split("Verdict")[1]
 
 
+@pytest.mark.parametrize(
+    ("right", "right_bytes", "pins", "use"),
+    [(0.8, 0.99, 0.01, "yes"), (0.99, 0.8, 0.01, "no"), (0.99, 0.99, 0.03, "no")],
+)
+def test_too_long_counts_by_bytes_too_short_by_objects(
+    runs, tmp_path, right, right_bytes, pins, use
+):
+    result = train(runs[:2], tmp_path / "m", steps=20)
+    total = replace(result.trial.total, right_allocations=right, right_bytes=right_bytes)
+    found = replace(result.trial, total=total, pins=pins)
+    assert verdict.judge(found, True, [], [], [], Rule()).use == use
+
+
 def test_state_files_alone_make_an_exact_table(tmp_path, capsys):
     path = tmp_path / "redis-server.learned"
     learned_state.write(golden_learned.STATE, path)

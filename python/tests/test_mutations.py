@@ -64,14 +64,14 @@ READERS = {
     "model": (
         model_file.read,
         model_file.ModelError,
-        (GOLDEN / "model_v2.safetensors").read_bytes(),
+        (GOLDEN / "model_v3.safetensors").read_bytes(),
         bytes,
     ),
     "model's header": (
         model_file.read,
         model_file.ModelError,
-        (GOLDEN / "model_v2.safetensors").read_bytes()[:900],
-        lambda head: head + (GOLDEN / "model_v2.safetensors").read_bytes()[900:],
+        (GOLDEN / "model_v3.safetensors").read_bytes()[:900],
+        lambda head: head + (GOLDEN / "model_v3.safetensors").read_bytes()[900:],
     ),
     "state": (
         learned_state.read,

@@ -182,7 +182,8 @@ def test_help_teaches_with_examples(capsys):
 
 def test_tokens_that_were_not_learned_are_unknown_while_measuring():
     data = dataset.build([synthetic.profile(contexts=4)])
-    vocabulary = ["<unk>", "main", "neverheard", "@"]
+    vocabulary = ["<unk>", "@", "main", "neverheard"]
     known = training._known_tokens(data, vocabulary)
-    ids = dataset.encode([["neverheard", "main", "@"]], known).ids[0, :3]
-    assert ids.tolist() == [0, 1, 3]
+    encoded = dataset.encode([["neverheard", "@", "main", "#16"]], known)
+    assert encoded.ids[0, :2].tolist() == [2, 0]
+    assert encoded.depths[0, 0] == 1

@@ -112,15 +112,28 @@ def test_silence_is_wrong_and_chance_is_allowed_for_shorter_classes_only():
     assert longer.fair == 0.0
 
 
-@pytest.mark.parametrize("name", ["bag", "bag + prior", "bag, ordinal"])
+@pytest.mark.parametrize("name", ["bag", "LSTM", "bag + prior", "bag, ordinal"])
 def test_a_student_learns_what_the_names_tell(name, monkeypatch):
     monkeypatch.setattr(students, "STEPS", 60)
     rows = [(f"x{i}:1 put:2 main:3", 64, STAYS, 1.0) for i in range(8)]
     rows += [(f"y{i}:1 reply:4 main:3", 64, SHORT, 1.0) for i in range(8)]
     student = next(one for one in students.STUDENTS if one.name == name)
-    trained = students.Trained(student, data(*rows), None)
+    trained = students.Trained(student, data(*rows))
     unknown = data(("z:1 put:2 main:3", 64, STAYS, 1.0), ("w:1 reply:4 main:3", 64, SHORT, 1.0))
     assert scores.scored(unknown, trained.predict(unknown)).unweighted.group == 1.0
+
+
+def test_frames_move_as_inlining_moves_them(monkeypatch):
+    monkeypatch.setattr(students.fit, "FRAME_DROPOUT", 1 / 3)
+    monkeypatch.setattr(students.fit, "FRAME_INSERTION", 1 / 3)
+    words = np.arange(1, 4)[None, :, None] * np.ones((300, 1, 2), np.int32)
+    moved = students._moved(words.astype(np.int32), np.random.default_rng(0))
+    rows = {tuple(row) for row in moved[:, :, 0].tolist()}
+    assert {(1, 2, 3), (2, 3, 0), (1, 3, 0), (0, 1, 2), (1, 0, 2), (0, 0, 0)} <= rows
+    for row in rows:
+        there = [word for word in row if word]
+        assert there == sorted(set(there))
+    assert np.array_equal(moved[:, :, 0], moved[:, :, 1])
 
 
 def test_a_network_wins_only_if_it_beats_the_prior_both_ways_in_every_program():

@@ -4,16 +4,15 @@
 //   return address --> module (loader's list) --> its file, read --> .symtab, else .dynsym
 //                                              \--> start of the function by the unwind table
 //
-// For one thread at a time. It is slow: it opens files, takes the loader's lock and sorts the
-// functions of each new module (4 bytes each). It never calls malloc. The caller must hold no lock
+// For one thread at a time. It is slow: it opens a file for each name, takes the loader's lock and
+// sorts the functions of each new module. It never calls malloc. The caller must hold no lock
 // that malloc or free may take: dlclose calls free under the loader's lock. Not while another
 // thread forks: the loader's lock would stay locked in the child.
 //
 // A file that differs from the loaded one (replaced, rewritten, deleted) is not used for names.
-// Files are never mapped. Memory: a record for each loaded module, 4 bytes for each function of
-// modules that were queried, and symbol tables while names are being asked for (at most kWarmTables
-// bytes plus one module's). For unloaded modules only the last kGone records are kept; a caller
-// that needs their names must ask before (profile/named_frames.h).
+// Files are never mapped. Memory: a record for each loaded module, and 12 bytes for each function
+// of modules that were queried; names stay in the files. For unloaded modules only the last kGone
+// records are kept; a caller that needs their names must ask before (profile/named_frames.h).
 #pragma once
 
 #include <cstddef>
@@ -40,7 +39,6 @@ struct ModuleInfo {
 
 class Symboliser {
  public:
-  static constexpr size_t kWarmTables = size_t{256} << 20;
   static constexpr int kGone = 16;
 
   Symboliser(MetadataArena& arena, PageSource& system) : arena_(arena), system_(system) {}
@@ -53,10 +51,6 @@ class Symboliser {
   // Changes whenever modules are loaded or unloaded.
   uint64_t changes();
 
-  // Called now and then: if no name was asked for during the last two calls, frees the symbol
-  // tables. They are read again when needed.
-  void rest();
-
   struct Module;
 
  private:
@@ -64,8 +58,6 @@ class Symboliser {
   void refresh();
   void take_in(Module& found);
   void retire_unloaded();
-  void open(Module& module);
-  void cool_all();
 
   MetadataArena& arena_;
   PageSource& system_;
@@ -73,7 +65,6 @@ class Symboliser {
   Module* gone_ = nullptr;     // unloaded, the latest first
   Module* free_ = nullptr;
   LoaderCounts counts_;  // when the list was made
-  int warmth_ = 0;       // calls of rest() until the tables are cold; 0: they are
 };
 
 }  // namespace llamalloc

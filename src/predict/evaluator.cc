@@ -29,7 +29,7 @@ Evaluator* Evaluator::load(const char* path, MetadataArena& arena, char* error, 
   if (evaluator == nullptr) return text.fail("model %s: out of memory", path), nullptr;
   ModelFile& file = evaluator->file_;
   if (!file.open(path, arena, text)) return nullptr;
-  if (evaluator->lstm_.init(file.model().config, file.model().weights, arena)) return evaluator;
+  if (evaluator->network_.init(file.model().config, file.model().weights, arena)) return evaluator;
   file.close();
   text.fail("out of memory");
   return nullptr;
@@ -37,10 +37,11 @@ Evaluator* Evaluator::load(const char* path, MetadataArena& arena, char* error, 
 
 Evaluator::Result Evaluator::evaluate(const char* const* frames, int depth, size_t size) {
   tokens_.assign(frames, depth, size);
-  uint32_t ids[kMaxTokens];
-  for (int i = 0; i < tokens_.count(); ++i) ids[i] = file_.model().vocabulary.id(tokens_[i]);
+  uint32_t ids[kMaxFrameTokens];
+  const int count = tokens_.count() - 1;  // the last one is the size
+  for (int i = 0; i < count; ++i) ids[i] = file_.model().vocabulary.id(tokens_[i]);
   Result result;
-  lstm_.run(ids, static_cast<uint32_t>(tokens_.count()), result.probability);
+  network_.run(ids, static_cast<uint32_t>(count), size_row(size), result.probability);
   if (!is_distribution(result.probability))
     for (int i = 0; i < kLifetimeClasses; ++i)
       result.probability[i] = i == static_cast<int>(LifetimeClass::mixed);

@@ -2,7 +2,7 @@
 // Computes the lifetime class of a calling context. The background worker calls it on a miss.
 //
 //   frame names, size --> name table, else site prior, else what the network says:
-//   frame names, size --TokenSequence--> tokens --Vocabulary--> ids --Lstm--> probabilities
+//   frame names, size --TokenSequence--> tokens --Vocabulary--> ids --BagOfFrames--> probabilities
 //
 // Used by one thread at a time, because the scratch memory is part of the object. Allocates nothing
 // after loading.
@@ -25,7 +25,7 @@ class Evaluator {
   };
 
   // Null on failure; `error` then holds one line like "model /x/y.model: version 2, this library
-  // reads 1". What a failed load took from the arena stays taken.
+  // reads 3; train again". What a failed load took from the arena stays taken.
   static Evaluator* load(const char* path, MetadataArena& arena, char* error, size_t room);
 
   // frames: names as contracts/stack_tokens.md forms them, innermost first; size in bytes.
@@ -39,14 +39,14 @@ class Evaluator {
   // Gives the file's memory back; nothing else may be called then.
   void close() { file_.close(); }
 
-  const LstmConfig& config() const { return lstm_.config(); }
+  const BagConfig& config() const { return network_.config(); }
   // Bytes of the model file in memory; they are not counted by the arena.
   size_t model_bytes() const { return file_.bytes(); }
-  Lstm& lstm() { return lstm_; }
+  BagOfFrames& network() { return network_; }
 
  private:
   ModelFile file_;
-  Lstm lstm_;
+  BagOfFrames network_;
   TokenSequence tokens_;
 };
 

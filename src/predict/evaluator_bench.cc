@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a prediction takes: evaluator_bench [MODEL]. Without a model: 5,000 tokens, E = 32, H
-// = 64.
+// = 64, D = 16.
 #include "predict/evaluator.h"
 
 #include <algorithm>
@@ -33,21 +33,24 @@ double median(const Call& call) {
   return times[500];
 }
 
-void time_lengths(Evaluator& evaluator, const char* variant) {
-  for (int count : {20, 50, 100, 128}) {
-    std::vector<uint32_t> ids(count);
+// Frames of 7 tokens, so that no token is beyond the last depth.
+void time_lengths(Evaluator& evaluator) {
+  for (int count : {20, 50, 100, 127}) {
+    std::vector<uint32_t> ids(count, kSeparatorId);
     for (int i = 0; i < count; ++i)
-      ids[i] = static_cast<uint32_t>(i * 37) % evaluator.config().vocabulary;
+      if (i % 8 < 7)
+        ids[i] = 2 + static_cast<uint32_t>(i * 37) % (evaluator.config().vocabulary - 2);
     float probability[kLifetimeClasses];
-    const double time = median([&] { evaluator.lstm().run(ids.data(), count, probability); });
-    printf("%-8s lstm       %3d tokens  %7.1f us\n", variant, count, time);
+    const double time =
+        median([&] { evaluator.network().run(ids.data(), count, size_row(1024), probability); });
+    printf("network    %3d tokens  %7.2f us\n", count, time);
   }
 }
 
-void time_contexts(Evaluator& evaluator, const char* variant) {
+void time_contexts(Evaluator& evaluator) {
   const std::vector<const char*> frames(12, "_ZN6token17token28token345E");
   const double time = median([&] { evaluator.evaluate(frames.data(), 12, 1000); });
-  printf("%-8s evaluate    12 frames  %7.1f us\n", variant, time);
+  printf("evaluate    12 frames  %7.2f us\n", time);
 }
 
 int main(const char* path) {
@@ -59,12 +62,8 @@ int main(const char* path) {
   const Nanos loaded = system_pages.now();
   printf("load     %.1f us, tables %zu bytes\n", static_cast<double>((loaded - start).n) / 1000,
          arena.used_bytes());
-  for (const char* variant : {"avx2", "baseline"}) {
-    if (variant[0] == 'b') evaluator->lstm().use_baseline();
-    if (variant[0] == 'a' && !evaluator->lstm().uses_avx2()) continue;
-    time_lengths(*evaluator, variant);
-    time_contexts(*evaluator, variant);
-  }
+  time_lengths(*evaluator);
+  time_contexts(*evaluator);
   return 0;
 }
 
@@ -75,7 +74,7 @@ int main(int argc, char** argv) {
   if (argc > 1) return llamalloc::main(argv[1]);
   const std::string path = std::string(argv[0]) + ".model";
   std::ofstream(path, std::ios::binary)
-      << llamalloc::TestModel(llamalloc::vocabulary(), 32, 64).bytes();
+      << llamalloc::TestModel(llamalloc::vocabulary(), 32, 64, 16).bytes();
   const int status = llamalloc::main(path.c_str());
   remove(path.c_str());
   return status;

@@ -11,18 +11,18 @@ namespace llamalloc {
 namespace {
 
 constexpr char kFormat[] = "llamalloc-model";
-constexpr char kVersion[] = "2";
+constexpr char kVersion[] = "3";
 
-// The tensors and metadata of version 2.
+// The tensors and metadata of version 3.
 struct Layout {
   SafetensorsMetadata metadata[5] = {{"format"}, {"version"}, {"classes"}, {"programs"}, {"gate"}};
-  SafetensorsTensor tensors[16] = {
-      {"vocabulary", "U8", 1, 1},   {"embedding", "F32", 4, 2},    {"lstm_kernel", "F32", 4, 2},
-      {"lstm_bias", "F32", 4, 1},   {"dense_kernel", "F32", 4, 2}, {"dense_bias", "F32", 4, 1},
-      {"exact_keys", "U64", 8, 1},  {"exact_answers", "U8", 1, 1}, {"exact_samples", "U32", 4, 1},
-      {"name_keys", "U64", 8, 1},   {"name_answers", "U8", 1, 2},  {"name_samples", "U32", 4, 1},
-      {"table_trust", "F32", 4, 1}, {"prior_trust", "F32", 4, 1},  {"network_trust", "F32", 4, 1},
-      {"builds", "U64", 8, 1},
+  SafetensorsTensor tensors[17] = {
+      {"vocabulary", "U8", 1, 1},     {"embedding", "F32", 4, 2},   {"depth_scale", "F32", 4, 2},
+      {"hidden_kernel", "F32", 4, 2}, {"size_bias", "F32", 4, 2},   {"dense_kernel", "F32", 4, 2},
+      {"dense_bias", "F32", 4, 1},    {"exact_keys", "U64", 8, 1},  {"exact_answers", "U8", 1, 1},
+      {"exact_samples", "U32", 4, 1}, {"name_keys", "U64", 8, 1},   {"name_answers", "U8", 1, 2},
+      {"name_samples", "U32", 4, 1},  {"table_trust", "F32", 4, 1}, {"prior_trust", "F32", 4, 1},
+      {"network_trust", "F32", 4, 1}, {"builds", "U64", 8, 1},
   };
 
   const SafetensorsMetadata& format() const { return metadata[0]; }
@@ -30,18 +30,19 @@ struct Layout {
   const SafetensorsMetadata& classes() const { return metadata[2]; }
   const SafetensorsTensor& vocabulary() const { return tensors[0]; }
   const SafetensorsTensor& embedding() const { return tensors[1]; }
-  const SafetensorsTensor& lstm_kernel() const { return tensors[2]; }
-  const SafetensorsTensor& lstm_bias() const { return tensors[3]; }
-  const SafetensorsTensor& dense_kernel() const { return tensors[4]; }
-  const SafetensorsTensor& dense_bias() const { return tensors[5]; }
+  const SafetensorsTensor& depth_scale() const { return tensors[2]; }
+  const SafetensorsTensor& hidden_kernel() const { return tensors[3]; }
+  const SafetensorsTensor& size_bias() const { return tensors[4]; }
+  const SafetensorsTensor& dense_kernel() const { return tensors[5]; }
+  const SafetensorsTensor& dense_bias() const { return tensors[6]; }
   const SafetensorsMetadata& programs() const { return metadata[3]; }
   const SafetensorsMetadata& gate() const { return metadata[4]; }
-  const SafetensorsTensor& exact(int i) const { return tensors[6 + i]; }  // keys, answers, samples
-  const SafetensorsTensor& names(int i) const { return tensors[9 + i]; }
-  const SafetensorsTensor& table_trust() const { return tensors[12]; }
-  const SafetensorsTensor& prior_trust() const { return tensors[13]; }
-  const SafetensorsTensor& network_trust() const { return tensors[14]; }
-  const SafetensorsTensor& builds() const { return tensors[15]; }
+  const SafetensorsTensor& exact(int i) const { return tensors[7 + i]; }  // keys, answers, samples
+  const SafetensorsTensor& names(int i) const { return tensors[10 + i]; }
+  const SafetensorsTensor& table_trust() const { return tensors[13]; }
+  const SafetensorsTensor& prior_trust() const { return tensors[14]; }
+  const SafetensorsTensor& network_trust() const { return tensors[15]; }
+  const SafetensorsTensor& builds() const { return tensors[16]; }
 };
 
 // Whether `text` is the names of the lifetime classes joined by commas.
@@ -55,12 +56,20 @@ bool names_our_classes(const char* text) {
   return *text == '\0';
 }
 
+// `fault`: what is wrong with the file, empty if nothing. The version goes first: tensors of
+// another version have other names.
+bool check_version(const Layout& layout, const char* fault, ErrorText& error) {
+  const SafetensorsMetadata& version = layout.version();
+  const bool is_model = strcmp(layout.format().value, kFormat) == 0;
+  if (is_model && (version.present || !*fault) && strcmp(version.value, kVersion) != 0)
+    return error.fail("version %s, this library reads %s; train again",
+                      version.present ? version.value : "missing", kVersion);
+  return !*fault || error.fail("%s", fault);
+}
+
 bool check_metadata(const Layout& layout, ErrorText& error) {
   if (strcmp(layout.format().value, kFormat) != 0)
     return error.fail("a safetensors file, but not a %s", kFormat);
-  if (strcmp(layout.version().value, kVersion) != 0)
-    return error.fail("version %s, this library reads %s",
-                      layout.version().present ? layout.version().value : "missing", kVersion);
   if (!names_our_classes(layout.classes().value))
     return error.fail("its lifetime classes (%s) differ from this library's; train a new model",
                       layout.classes().value);
@@ -77,23 +86,28 @@ bool check_shape(const SafetensorsTensor& tensor, uint64_t rows, uint64_t column
                     static_cast<unsigned long long>(columns));
 }
 
-bool check_width(const char* what, uint64_t width, ErrorText& error) {
-  if (width >= 1 && width <= kMaxWidth) return true;
+bool check_width(const char* what, uint64_t width, uint32_t most, ErrorText& error) {
+  if (width >= 1 && width <= most) return true;
   return error.fail("%s width %llu, the limits are 1 and %u", what,
-                    static_cast<unsigned long long>(width), kMaxWidth);
+                    static_cast<unsigned long long>(width), most);
 }
 
-// E from the embedding's columns and H from the dense kernel's rows; the others must follow.
-bool check_shapes(const Layout& layout, LstmConfig* config, ErrorText& error) {
+// E and D from the scale of depths, H from the dense kernel's rows; the others must follow.
+bool check_shapes(const Layout& layout, BagConfig* config, ErrorText& error) {
   const uint64_t V = config->vocabulary, C = kLifetimeClasses;
-  const uint64_t E = layout.embedding().shape[1], H = layout.dense_kernel().shape[0];
-  if (!check_width("embedding", E, error) || !check_width("hidden", H, error)) return false;
+  const uint64_t D = layout.depth_scale().shape[0], E = layout.depth_scale().shape[1];
+  const uint64_t H = layout.dense_kernel().shape[0];
+  if (!check_width("embedding", E, kMaxWidth, error) ||
+      !check_width("depth", D, kMaxTokenFrames, error) ||
+      !check_width("hidden", H, kMaxWidth, error))
+    return false;
   config->embedding = static_cast<uint32_t>(E);
+  config->depths = static_cast<uint32_t>(D);
   config->hidden = static_cast<uint32_t>(H);
   config->classes = static_cast<uint32_t>(C);
   return check_shape(layout.embedding(), V, E, error) &&
-         check_shape(layout.lstm_kernel(), E + H, 4 * H, error) &&
-         check_shape(layout.lstm_bias(), 4 * H, 1, error) &&
+         check_shape(layout.hidden_kernel(), E, H, error) &&
+         check_shape(layout.size_bias(), kSizeRows, H, error) &&
          check_shape(layout.dense_kernel(), H, C, error) &&
          check_shape(layout.dense_bias(), C, 1, error);
 }
@@ -193,15 +207,19 @@ static_assert(sizeof(ModelEvidence::gate) == sizeof(SafetensorsMetadata::value))
 bool read_model(const char* data, size_t size, MetadataArena& arena, Model* model,
                 ErrorText& error) {
   Layout layout;
-  if (!read_safetensors(data, size, layout.metadata, layout.tensors, error)) return false;
+  char fault[256];
+  ErrorText found(fault, sizeof(fault));
+  read_safetensors(data, size, layout.metadata, layout.tensors, found);
   const SafetensorsTensor& vocabulary = layout.vocabulary();
-  if (!check_metadata(layout, error) ||
+  if (!check_version(layout, fault, error) || !check_metadata(layout, error) ||
       !model->vocabulary.build(vocabulary.data, vocabulary.bytes, arena, error))
     return false;
+  if (model->vocabulary.id({"@", 1, false}) != kSeparatorId)
+    return error.fail("vocabulary: line 1 is not @");
   model->config.vocabulary = model->vocabulary.size();
-  model->weights = {floats(layout.embedding()), floats(layout.lstm_kernel()),
-                    floats(layout.lstm_bias()), floats(layout.dense_kernel()),
-                    floats(layout.dense_bias())};
+  model->weights = {floats(layout.embedding()),     floats(layout.depth_scale()),
+                    floats(layout.hidden_kernel()), floats(layout.size_bias()),
+                    floats(layout.dense_kernel()),  floats(layout.dense_bias())};
   if (!check_shapes(layout, &model->config, error) || !check_weights(layout, error) ||
       !check_evidence(layout, error))
     return false;

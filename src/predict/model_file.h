@@ -3,17 +3,17 @@
 //
 //   file --FileImage--> bytes --read_safetensors--> tensors --checks--> Model (points into bytes)
 //
-// Invariant of a Model: all weights are finite, all shapes agree, vocabulary.size() is V, the
-// outputs are the classes of contracts/lifetime_classes.def in their order, keys of the tables
-// ascend, and each answer in them is one.
+// Invariant of a Model: all weights are finite, all shapes agree, vocabulary.size() is V, its line
+// 1 is `@`, the outputs are the classes of contracts/lifetime_classes.def in their order, keys of
+// the tables ascend, and each answer in them is one.
 #pragma once
 
 #include <cstddef>
 
 #include "os/arena.h"
 #include "os/file_image.h"
+#include "predict/bag_of_frames.h"
 #include "predict/error_text.h"
-#include "predict/lstm.h"
 #include "predict/model_evidence.h"
 #include "predict/vocabulary.h"
 
@@ -25,8 +25,8 @@ inline constexpr uint32_t kMaxNodes = 1u << 20;  // of each table
 inline constexpr uint32_t kMaxBuilds = 64;
 
 struct Model {
-  LstmConfig config;
-  LstmWeights weights;
+  BagConfig config;
+  BagWeights weights;
   Vocabulary vocabulary;
   ModelEvidence evidence;
 };

@@ -17,11 +17,13 @@ void run(const char* data, size_t size, FuzzPages& pages) {
   Model model;
   const bool good = read_model(data, size, arena, &model, error);
   if (good == error.failed() || good != (message[0] == '\0')) abort();
-  Lstm lstm;
-  if (!good || !lstm.init(model.config, model.weights, arena)) return;
-  const uint32_t ids[] = {0, model.config.vocabulary - 1};
+  BagOfFrames network;
+  if (!good || !network.init(model.config, model.weights, arena)) return;
+  uint32_t ids[kMaxFrameTokens] = {0, model.config.vocabulary - 1};
+  for (int i = 2; i < kMaxFrameTokens; ++i) ids[i] = i % 3 ? kSeparatorId : ids[1];
   float probability[kLifetimeClasses];
-  lstm.run(ids, 2, probability);
+  for (const uint32_t count : {0, 2, kMaxFrameTokens})
+    network.run(ids, count, count % kSizeRows, probability);
   const ModelEvidence& known = model.evidence;
   const char* const frames[] = {"zmalloc", "?a+0x1", "main"};
   const uint64_t codes[] = {1, 2, 3};

@@ -52,12 +52,13 @@ TEST_F(ModelFileTest, ReadsAModel) {
   ASSERT_EQ(read(file_), "");
   EXPECT_EQ(model_.config.vocabulary, 5u);
   EXPECT_EQ(model_.config.embedding, 3u);
+  EXPECT_EQ(model_.config.depths, 4u);
   EXPECT_EQ(model_.config.hidden, 5u);
   EXPECT_EQ(model_.config.classes, static_cast<uint32_t>(kLifetimeClasses));
 }
 
 TEST_F(ModelFileTest, TakesEscapesSpaceAndForeignMetadata) {
-  EXPECT_EQ(read_with("\"lstm_bias\"", " \"\\u006cstm_bias\"\n"), "");
+  EXPECT_EQ(read_with("\"size_bias\"", " \"\\u0073ize_bias\"\n"), "");
   EXPECT_EQ(read_with("\"rule\"", "\"notes\":\"" + std::string(100'000, 'n') + "\",\"rule\""), "");
 }
 
@@ -74,12 +75,12 @@ TEST_F(ModelFileTest, NamesWhatIsNoModel) {
 
 TEST_F(ModelFileTest, NamesForeignVersionsAndClasses) {
   set_version("1");
-  EXPECT_EQ(read(file_), "version 1, this library reads 2");
+  EXPECT_EQ(read(file_), "version 1, this library reads 3; train again");
   set_version("1\\n0");
-  EXPECT_EQ(read(file_), "version 1?0, this library reads 2");
+  EXPECT_EQ(read(file_), "version 1?0, this library reads 3; train again");
   file_.metadata.erase("version");
-  EXPECT_EQ(read(file_), "version missing, this library reads 2");
-  set_version("2");
+  EXPECT_EQ(read(file_), "version missing, this library reads 3; train again");
+  set_version("3");
   file_.metadata["classes"] = std::string("never,mixed");
   EXPECT_EQ(read(file_),
             "its lifetime classes (never,mixed) differ from this library's; train a new model");
@@ -87,6 +88,13 @@ TEST_F(ModelFileTest, NamesForeignVersionsAndClasses) {
     file_.metadata["classes"] = wrong;
     EXPECT_NE(read(file_), "") << wrong;
   }
+}
+
+// Its tensors have other names: that would be no help.
+TEST_F(ModelFileTest, SaysToTrainAgainWhereTensorsAreOfAnotherVersion) {
+  set_version("2");
+  file_.tensor("size_bias").name = "lstm_bias";
+  EXPECT_EQ(read(file_), "version 2, this library reads 3; train again");
 }
 
 TEST_F(ModelFileTest, RefusesEveryTruncation) {
@@ -107,7 +115,7 @@ TEST_F(ModelFileTest, RefusesEveryTruncation) {
 
 TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {
   for (const char* name :
-       {"vocabulary", "embedding", "lstm_kernel", "lstm_bias", "dense_kernel", "dense_bias"}) {
+       {"vocabulary", "embedding", "depth_scale", "hidden_kernel", "size_bias", "dense_bias"}) {
     TestModel model;
     model.remove(name);
     EXPECT_EQ(read(model), std::string("tensor `") + name + "` is missing");
@@ -115,9 +123,9 @@ TEST_F(ModelFileTest, RefusesMissingUnknownAndRepeatedTensors) {
   TestModel model;
   model.tensors.push_back({"extra\\n", "F32", {1}, "1234"});
   EXPECT_EQ(read(model), "unknown tensor `extra?`");
-  model.tensors.back() = model.tensor("lstm_bias");
-  EXPECT_EQ(read(model), "tensor `lstm_bias` twice");
-  EXPECT_EQ(read_with("\"lstm_bias\"", "\"lstm_bias\\u0000\""), "unknown tensor `lstm_bias`");
+  model.tensors.back() = model.tensor("size_bias");
+  EXPECT_EQ(read(model), "tensor `size_bias` twice");
+  EXPECT_EQ(read_with("\"size_bias\"", "\"size_bias\\u0000\""), "unknown tensor `size_bias`");
 }
 
 TEST_F(ModelFileTest, RefusesRepeatedMetadata) {
@@ -128,27 +136,29 @@ TEST_F(ModelFileTest, RefusesRepeatedMetadata) {
 }
 
 TEST_F(ModelFileTest, RefusesWrongTypesAndShapes) {
-  file_.tensor("lstm_bias").dtype = "F64";
-  EXPECT_EQ(read(file_), "tensor `lstm_bias` has type F64, not F32");
+  file_.tensor("dense_bias").dtype = "F64";
+  EXPECT_EQ(read(file_), "tensor `dense_bias` has type F64, not F32");
   file_ = TestModel();
   file_.tensor("embedding").shape = {3, 5};
-  EXPECT_EQ(read(file_), "tensor `embedding` is 3 x 5, not 5 x 5");
+  EXPECT_EQ(read(file_), "tensor `embedding` is 3 x 5, not 5 x 3");
   file_ = TestModel();
   file_.tensor("embedding").shape = {15};
   EXPECT_EQ(read(file_), "tensor `embedding` has 1 dimensions, not 2");
   file_ = TestModel();
-  file_.tensor("lstm_bias").shape = {19};
-  EXPECT_EQ(read(file_), "tensor `lstm_bias`: its shape needs 76 bytes, data_offsets give 80");
-  EXPECT_EQ(read(TestModel({"<unk>"}, 0, 5)), "embedding width 0, the limits are 1 and 512");
-  EXPECT_EQ(read(TestModel({"<unk>"}, 3, 513)), "hidden width 513, the limits are 1 and 512");
-  EXPECT_EQ(read(TestModel({"<unk>"}, 512, 512)), "");
+  file_.tensor("dense_bias").shape = {8};
+  EXPECT_EQ(read(file_), "tensor `dense_bias`: its shape needs 32 bytes, data_offsets give 36");
+  const std::vector<std::string> least = {"<unk>", "@"};
+  EXPECT_EQ(read(TestModel(least, 0, 5)), "embedding width 0, the limits are 1 and 512");
+  EXPECT_EQ(read(TestModel(least, 3, 513)), "hidden width 513, the limits are 1 and 512");
+  EXPECT_EQ(read(TestModel(least, 3, 5, 33)), "depth width 33, the limits are 1 and 32");
+  EXPECT_EQ(read(TestModel(least, 512, 512, 32)), "");
 }
 
 TEST_F(ModelFileTest, RefusesShapesThatDisagree) {
   const std::pair<const char*, std::vector<uint64_t>> wrong[] = {
-      {"embedding", {6, 3}},    {"lstm_kernel", {9, 20}}, {"lstm_kernel", {8, 24}},
-      {"lstm_kernel", {20, 8}}, {"lstm_bias", {24}},      {"dense_kernel", {5, 10}},
-      {"dense_bias", {10}},
+      {"embedding", {6, 3}},     {"embedding", {5, 4}},  {"hidden_kernel", {4, 5}},
+      {"hidden_kernel", {3, 6}}, {"size_bias", {63, 5}}, {"size_bias", {64, 6}},
+      {"dense_kernel", {5, 10}}, {"dense_bias", {10}},
   };
   for (const auto& [name, shape] : wrong) {
     TestModel model;
@@ -174,12 +184,11 @@ TEST_F(ModelFileTest, RefusesHugeNumbers) {
 TEST_F(ModelFileTest, RefusesOverlapsGapsAndMisalignment) {
   EXPECT_EQ(read_with("[0,60]", "[60,0]"), "tensor `embedding`: bad data_offsets");
   EXPECT_EQ(read_with("[0,60]", "[0]"), "tensor `embedding`: bad data_offsets");
-  EXPECT_EQ(read_with("[0,60]", "[4,64]"), "tensors `embedding` and `lstm_kernel` overlap");
+  EXPECT_EQ(read_with("[0,60]", "[4,64]"), "tensors `embedding` and `depth_scale` overlap");
   EXPECT_EQ(read_with("[0,60]", "[1,61]"), "tensor `embedding` is not aligned to 4 bytes");
-  // A gap: 4 bytes of the biggest tensor belong to nobody.
-  file_.tensor("lstm_bias").data.resize(80 + 4);
-  EXPECT_EQ(read_with("[20],\"data_offsets\":[700,784]", "[20],\"data_offsets\":[700,780]"),
-            "a gap of 4 bytes between tensors");
+  // 4 bytes behind a tensor belong to nobody.
+  file_.tensor("depth_scale").data.resize(48 + 4);
+  EXPECT_EQ(read_with("[60,112]", "[60,108]"), "a gap of 4 bytes between tensors");
 }
 
 TEST_F(ModelFileTest, RefusesMalformedHeaders) {
@@ -218,8 +227,9 @@ TEST_F(ModelFileTest, RefusesWeightsThatAreNotFinite) {
 }
 
 TEST_F(ModelFileTest, RefusesBadVocabularies) {
-  EXPECT_EQ(read(TestModel({"<unk>", "a", "b", "a"})), "vocabulary: lines 1 and 3 are equal");
+  EXPECT_EQ(read(TestModel({"<unk>", "@", "b", "@"})), "vocabulary: lines 1 and 3 are equal");
   EXPECT_EQ(read(TestModel({"a", "<unk>"})), "vocabulary: line 0 is not <unk>");
+  EXPECT_EQ(read(TestModel({"<unk>", "a", "@"})), "vocabulary: line 1 is not @");
   TestModel model;
   model.tensor("vocabulary").data[model.tensor("vocabulary").data.find("\nfoo")] = '.';
   EXPECT_EQ(read(model), "tensor `embedding` is 5 x 3, not 4 x 3");
@@ -364,10 +374,10 @@ TEST(GoldenModel, GivesTheTrainersProbabilities) {
   char message[256];
   ErrorText error(message, sizeof(message));
   ModelFile file;
-  ASSERT_TRUE(file.open(golden_path("model_v2.safetensors").c_str(), arena, error)) << message;
-  Lstm lstm;
-  ASSERT_TRUE(lstm.init(file.model().config, file.model().weights, arena));
-  GoldenReader golden("model_v2.json");
+  ASSERT_TRUE(file.open(golden_path("model_v3.safetensors").c_str(), arena, error)) << message;
+  BagOfFrames network;
+  ASSERT_TRUE(network.init(file.model().config, file.model().weights, arena));
+  GoldenReader golden("model_v3.json");
   golden.expect('{');
   golden.key("cases");
   const auto cases = golden.list([&] { return read_case(golden); });
@@ -378,9 +388,11 @@ TEST(GoldenModel, GivesTheTrainersProbabilities) {
       ids.push_back(
           file.model().vocabulary.id({token.data(), static_cast<uint32_t>(token.size()), false}));
     EXPECT_EQ(ids, c.ids);
+    ids.pop_back();
+    const uint32_t row = size_row(std::stoull(c.tokens.back().substr(1)));
     ASSERT_EQ(c.probabilities.size(), size_t{kLifetimeClasses});
     float probability[kLifetimeClasses];
-    lstm.run(ids.data(), static_cast<uint32_t>(ids.size()), probability);
+    network.run(ids.data(), static_cast<uint32_t>(ids.size()), row, probability);
     for (int i = 0; i < kLifetimeClasses; ++i)
       EXPECT_NEAR(probability[i], c.probabilities[i], 1e-5) << c.tokens[0];
   }
@@ -396,7 +408,7 @@ TEST(GoldenModel, SaysWhatItsProgramsProved) {
   char message[256];
   ErrorText error(message, sizeof(message));
   ModelFile file;
-  ASSERT_TRUE(file.open(golden_path("model_v2.safetensors").c_str(), arena, error)) << message;
+  ASSERT_TRUE(file.open(golden_path("model_v3.safetensors").c_str(), arena, error)) << message;
   EXPECT_STREQ(file.model().evidence.gate, "1,0,500,3,50,350,420,1650,0,4294967295,0,0,0");
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: model files made in memory, right by default, with every part open to damage.
 //
-//   TestModel model;            a valid one: 5 tokens, E = 3, H = 5, weights from a fixed seed
-//   model.metadata["version"] = "2";
-//   std::string bytes = model.bytes();
+//   TestModel model;            a valid one: 5 tokens, E = 3, H = 5, D = 4, weights from a fixed
+//   seed model.metadata["version"] = "4"; std::string bytes = model.bytes();
 #pragma once
 
 #include <cstring>
@@ -26,17 +25,18 @@ struct TestTensor {
 class TestModel {
  public:
   explicit TestModel(std::vector<std::string> vocabulary = {"<unk>", "@", "main", "foo", "#16"},
-                     uint64_t E = 3, uint64_t H = 5) {
+                     uint64_t E = 3, uint64_t H = 5, uint64_t D = 4) {
     const uint64_t V = vocabulary.size(), C = kLifetimeClasses;
     metadata = {{"format", "llamalloc-model"},
-                {"version", "2"},
+                {"version", "3"},
                 {"classes", classes()},
                 {"rule", "tail"},
                 {"created_by", "llamalloc test"}};
     const std::string lines = joined(vocabulary, "\n");
     add("embedding", {V, E});
-    add("lstm_kernel", {E + H, 4 * H});
-    add("lstm_bias", {4 * H});
+    add("depth_scale", {D, E});
+    add("hidden_kernel", {E, H});
+    add("size_bias", {64, H});
     add("dense_kernel", {H, C});
     add("dense_bias", {C});
     tensors.push_back({"vocabulary", "U8", {lines.size()}, lines});

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, sigmoid and tanh without libm, branch-free so that a loop over them vectorises.
+// exp without libm, branch-free so that a loop over it vectorises.
 //
 //   exp(x) = 2^n exp(r),  n = round(x / ln 2),  |r| <= ln 2 / 2,  exp(r) by a polynomial
 //
-// Measured over the whole range (vector_math_test.cc): exp within 2e-7 relative, sigmoid and tanh
-// within 2e-7 absolute. x is taken as within [-87, 88]; a NaN stays a NaN.
-// Source of the polynomial: Cephes, single/expf.c.
+// Within 2e-7 relative over the whole range (vector_math_test.cc). x is taken as within [-87, 88];
+// a NaN stays a NaN. Source of the polynomial: Cephes, single/expf.c.
 #pragma once
 
 #include <bit>
@@ -30,14 +29,6 @@ namespace llamalloc {
   const uint32_t exponent =
       std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound) + 127;
   return p * std::bit_cast<float>(exponent << 23);
-}
-
-[[gnu::always_inline]] inline float sigmoid(float x) {
-  return 1.0f / (1.0f + fast_exp(-x));
-}
-
-[[gnu::always_inline]] inline float fast_tanh(float x) {
-  return 1.0f - 2.0f / (fast_exp(2.0f * x) + 1.0f);
 }
 
 }  // namespace llamalloc

@@ -27,22 +27,8 @@ TEST(VectorMath, ExpIsWithinItsBound) {
   EXPECT_LT(error, 2e-7);
 }
 
-TEST(VectorMath, SigmoidAndTanhAreWithinTheirBound) {
-  EXPECT_LT(worst(30,
-                  [](float x) {
-                    return std::fabs(sigmoid(x) - 1 / (1 + std::exp(-static_cast<double>(x))));
-                  }),
-            2e-7);
-  EXPECT_LT(worst(30, [](float x) { return std::fabs(fast_tanh(x) - std::tanh(double{x})); }),
-            2e-7);
-}
-
 TEST(VectorMath, StaysFiniteAtTheEnds) {
-  constexpr float kHuge = 3e38f;
-  EXPECT_EQ(sigmoid(kHuge), 1.0f);
-  EXPECT_LT(sigmoid(-kHuge), 1e-37f);
-  EXPECT_EQ(fast_tanh(kHuge), 1.0f);
-  EXPECT_EQ(fast_tanh(-kHuge), -1.0f);
+  EXPECT_LT(fast_exp(-3e38f), 2e-38f);
   EXPECT_TRUE(std::isfinite(fast_exp(INFINITY)));
   EXPECT_TRUE(std::isnan(fast_exp(NAN)));
 }

@@ -48,7 +48,6 @@ void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
   if (!filtered) look_at_huge_page_switch();
   process.heap.pages().count_splits(!filtered);
   background.contexts.queue().rest(process.system);
-  if (background.symboliser != nullptr) background.symboliser->rest();
 }
 
 // When to come again.

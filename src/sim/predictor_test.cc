@@ -179,7 +179,7 @@ TEST_F(PredictTest, AModelThatIsNoneIsExplained) {
 
 TEST_F(PredictTest, TheGoldenModelAnswersEveryContext) {
   const Prediction made =
-      run("model:" LLAMALLOC_SOURCE_DIR "/contracts/golden/model_v2.safetensors");
+      run("model:" LLAMALLOC_SOURCE_DIR "/contracts/golden/model_v3.safetensors");
   EXPECT_EQ(made.classes.size(), survey_.lifetimes.size());
 }
 

@@ -14,8 +14,8 @@ GOOD = {
     "src/os/linux/pages.cc": "#include <sys/mman.h>\n",
     "python/llamalloc/__init__.py": "from llamalloc.formats.places import version\n",
     "python/llamalloc/formats/places.py": "from llamalloc import __version__\n",
-    "python/llamalloc/learning/lstm.py": "from llamalloc.formats import model_file\n",
-    "python/llamalloc/learning/train.py": "from llamalloc.learning.lstm import Model\n",
+    "python/llamalloc/learning/fit.py": "from llamalloc.formats import model_file\n",
+    "python/llamalloc/learning/train.py": "from llamalloc.learning.fit import Model\n",
     "python/llamalloc/cli/train.py": "import llamalloc.learning.train\n",
     "lab/redis.py": "from llamalloc.running import procmem\n",
     "lab/demo/main.py": "from lab import redis\nfrom lab.demo import page\n",
@@ -56,7 +56,7 @@ def test_downward_edges_pass(tmp_path):
         ("python/llamalloc/learning/x.py", "from llamalloc.running import launch\n", "is layer 2"),
         (
             "python/llamalloc/formats/x.py",
-            "from ..learning import lstm\n",
+            "from ..learning import fit\n",
             "imports llamalloc.learn",
         ),
         (
@@ -65,7 +65,7 @@ def test_downward_edges_pass(tmp_path):
             "imports llamalloc.cli",
         ),
         (
-            "python/llamalloc/learning/lstm.py",
+            "python/llamalloc/learning/fit.py",
             "from . import train\n",
             "a cycle: llamalloc.learning.",
         ),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from preload import environment, run
 
-GOLDEN_MODEL = Path(__file__).parents[2] / "contracts/golden/model_v2.safetensors"
+GOLDEN_MODEL = Path(__file__).parents[2] / "contracts/golden/model_v3.safetensors"
 
 
 def complaints(conf: str, program: str = "echo alive") -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from preload import ROOT, run
 
-MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 PLUGIN = """
 #include <stdlib.h>
 __attribute__((noinline)) void* wrap(size_t n) {

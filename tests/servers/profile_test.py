@@ -9,7 +9,7 @@ from preload import ROOT, compile_program, run
 
 from llamalloc.formats import profile
 
-MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 SOURCE = """
 #include <stdlib.h>
 #include <string.h>

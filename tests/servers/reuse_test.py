@@ -12,7 +12,7 @@ import pytest
 from hugepages import hugepages
 from preload import COMPLAINT, ROOT, compile_program, environment, run
 
-MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 LIMIT = 192 << 20  # bytes of a control group: little more than what lives at a time
 
 

@@ -21,7 +21,7 @@ from preload import ROOT, compile_program, run
 sys.path.append(str(ROOT / "scripts"))
 from policy_table import forge
 
-MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v2.safetensors"
+MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 PROFILE = "profile:{folder}/p.pb.gz,sample_interval:256"
 LEARN = "learn:on,segregate:always,sample_interval:256"
 STRESS = ("stress", "{seconds}", "{seed}", "4")

@@ -21,7 +21,7 @@ from lab.allocators import debian_libraries  # noqa: E402
 
 PROGRAMS = ROOT / "build/release/traps"
 OURS = ROOT / "build/release/libllamalloc.so"
-MODEL = ROOT / "contracts/golden/model_v2.safetensors"
+MODEL = ROOT / "contracts/golden/model_v3.safetensors"
 PEERS = {**debian_libraries(), "llamalloc": OURS}
 SAMPLED = "profile:/dev/null,sample_interval:4096"
 PREDICTED = f"segregate:always,model:{MODEL},predict_recheck:64KiB"

@@ -46,7 +46,7 @@ def train(
         typer.Option(
             min=1, help="Maximum number of training batches; stops earlier if accurate enough."
         ),
-    ] = 3000,
+    ] = 1000,
     report: Annotated[
         Path | None, typer.Option(metavar="R.html", help="Also write an HTML page with charts.")
     ] = None,

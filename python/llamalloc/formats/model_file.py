@@ -16,7 +16,8 @@ from llamalloc.formats import contracts, tokens
 from llamalloc.formats.learned_state import Gate, gate_of_text, text_of_gate
 
 FORMAT = "llamalloc-model"
-VERSION = "2"
+VERSION = "3"
+SIZE_ROWS = 64  # of the network's size bias
 MAX_NODES = 1 << 20  # of each table
 MAX_BUILDS = 64
 MAX_PROGRAMS = 511  # characters
@@ -30,15 +31,11 @@ class Weights(NamedTuple):
     """All parameters, float32, by their names in the model file; while training, JAX arrays."""
 
     embedding: np.ndarray  # [V, E]
-    lstm_kernel: np.ndarray  # [E + H, 4 H], columns i, f, g, o
-    lstm_bias: np.ndarray  # [4 H]
+    depth_scale: np.ndarray  # [D, E]
+    hidden_kernel: np.ndarray  # [E, H]
+    size_bias: np.ndarray  # [SIZE_ROWS, H]
     dense_kernel: np.ndarray  # [H, C]
     dense_bias: np.ndarray  # [C]
-
-    @property
-    def hidden(self) -> int:
-        """H."""
-        return self.dense_kernel.shape[0]
 
 
 class ModelError(ValueError):
@@ -61,6 +58,13 @@ class Evidence(NamedTuple):
 
 
 _NO_EVIDENCE = Evidence()
+
+
+def size_row(size: int) -> int:
+    """The row of the size bias for requests of `size` bytes: two for each doubling."""
+    bucket = tokens.size_bucket(size)
+    log = bucket.bit_length() - 1
+    return min(2 * log + (bucket >> (log - 1) & 1), SIZE_ROWS - 1)
 
 
 @dataclass(frozen=True)
@@ -138,9 +142,11 @@ def read(path: Path) -> Model:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as fault:
         raise ModelError(f"{path}: not a model file ({fault})") from fault
-    for key, expected in {"format": FORMAT, "version": VERSION}.items():
-        if metadata.get(key) != expected:
-            raise ModelError(f"{path}: {key} is {metadata.get(key)!r}, not {expected!r}")
+    if metadata.get("format") != FORMAT:
+        raise ModelError(f"{path}: format is {metadata.get('format')!r}, not {FORMAT!r}")
+    if metadata.get("version") != VERSION:
+        found = metadata.get("version")
+        raise ModelError(f"{path}: version is {found!r}, not {VERSION!r}; train it again")
     if metadata.get("classes") != ",".join(contracts.class_names()):
         raise ModelError(f"{path}: made for other lifetime classes; train it anew")
     return Model(
@@ -158,8 +164,8 @@ def _vocabulary(path: Path, tensors: dict[str, np.ndarray]) -> tuple[str, ...]:
         words = tensors["vocabulary"].tobytes().decode().split("\n")
     except (KeyError, UnicodeDecodeError) as fault:
         raise ModelError(f"{path}: it has no readable vocabulary") from fault
-    if words[0] != tokens.UNKNOWN or len(set(words)) != len(words):
-        raise ModelError(f"{path}: the vocabulary lacks <unk> in front or repeats itself")
+    if words[:2] != [tokens.UNKNOWN, tokens.SEPARATOR] or len(set(words)) != len(words):
+        raise ModelError(f"{path}: the vocabulary lacks <unk> and @ in front, or repeats itself")
     return tuple(words)
 
 
@@ -168,11 +174,12 @@ def _weights(path: Path, tensors: dict[str, np.ndarray]) -> Weights:
     if missing:
         raise ModelError(f"{path}: it lacks the tensor {missing[0]}")
     weights = Weights(*(tensors[name] for name in Weights._fields))
-    size, hidden = len(_vocabulary(path, tensors)), weights.dense_kernel.shape[0]
+    width, hidden = weights.embedding.shape[-1], weights.dense_kernel.shape[0]
     shapes = Weights(
-        embedding=(size, weights.embedding.shape[-1]),
-        lstm_kernel=(weights.embedding.shape[-1] + hidden, 4 * hidden),
-        lstm_bias=(4 * hidden,),
+        embedding=(len(_vocabulary(path, tensors)), width),
+        depth_scale=(weights.depth_scale.shape[0], width),
+        hidden_kernel=(width, hidden),
+        size_bias=(SIZE_ROWS, hidden),
         dense_kernel=(hidden, len(contracts.class_names())),
         dense_bias=(len(contracts.class_names()),),
     )
@@ -181,6 +188,8 @@ def _weights(path: Path, tensors: dict[str, np.ndarray]) -> Weights:
             raise ModelError(f"{path}: {name} is {value.dtype} {value.shape}, not float32 {shape}")
         if not np.isfinite(value).all():
             raise ModelError(f"{path}: {name} holds numbers that are not finite")
+    if not 1 <= len(weights.depth_scale) <= tokens.MAX_FRAMES:
+        raise ModelError(f"{path}: {len(weights.depth_scale)} depths, not 1 to {tokens.MAX_FRAMES}")
     return weights
 
 

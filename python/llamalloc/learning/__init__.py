@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From profiles to a model: survival, labels, dataset, the LSTM, training, and its accuracy."""
+"""From profiles to a model: survival, labels, dataset, the network, training, and its accuracy."""

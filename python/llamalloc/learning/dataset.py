@@ -2,7 +2,7 @@
 """Profiles to a dataset: contexts pooled over runs, labelled, weighted, tokenised.
 
     profiles -> rows (context, kind, bucket, count) -> pooled by polars -> Lives -> class
-             -> token ids, padded [N, T]
+             -> ids, depths and counts of known tokens, padded [N, T]; size rows [N]
 
 A context is (frame names, size bucket). Its weight is the estimated number of allocations.
 """
@@ -11,11 +11,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from llamalloc.formats import histogram, tokens
+from llamalloc.formats.model_file import size_row
 from llamalloc.formats.profile import Context, Profile
 from llamalloc.learning import labels
 from llamalloc.learning.survival import Lives
@@ -62,12 +64,18 @@ class Dataset:
         )
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Token ids [N, T] int32, padded with 0 on the right, and lengths [N] int32, from 1 to T."""
+class Encoded(NamedTuple):
+    """What the network sees: of each known token [N, T] its id int32, the depth of its frame int32
+    and what it counts float32 (0: padding); `sizes` int32 [N], rows of the size bias."""
 
     ids: np.ndarray
-    lengths: np.ndarray
+    depths: np.ndarray
+    counts: np.ndarray
+    sizes: np.ndarray
+
+    def pick(self, rows: np.ndarray) -> "Encoded":
+        """The contexts `rows`, in that order."""
+        return Encoded(*(values[rows] for values in self))
 
 
 def build(
@@ -129,10 +137,11 @@ def _lives(row: dict) -> Lives:
 
 
 def vocabulary(sequences: Iterable[Sequence[str]], size: int = VOCABULARY_SIZE) -> list[str]:
-    """The `size` - 1 most common tokens over contexts, after `<unk>`; ties by name."""
-    counts = Counter(token for sequence in sequences for token in sequence)
-    common = sorted(counts, key=lambda token: (-counts[token], token))
-    return [tokens.UNKNOWN, *common[: size - 1]]
+    """`<unk>`, `@`, then the most common tokens of frames over contexts; ties by name."""
+    counts = Counter(token for sequence in sequences for token in sequence[:-1])
+    special = [tokens.UNKNOWN, tokens.SEPARATOR]
+    common = sorted(counts.keys() - set(special), key=lambda token: (-counts[token], token))
+    return [*special, *common[: size - len(special)]]
 
 
 def width(length: int) -> int:
@@ -141,13 +150,32 @@ def width(length: int) -> int:
 
 
 def encode(sequences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Encoded:
-    """Ids of the tokens, 0 for those that are not in the vocabulary."""
+    """What the network sees of token sequences, each of which ends with its size token."""
     numbers = {token: number for number, token in enumerate(vocabulary)}
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int32)
-    ids = np.zeros((len(sequences), width(max(lengths, default=1))), dtype=np.int32)
-    for row, sequence in zip(ids, sequences, strict=True):
-        row[: len(sequence)] = [numbers.get(token, 0) for token in sequence]
-    return Encoded(ids, lengths)
+    known = [list(_known_tokens(sequence[:-1], numbers)) for sequence in sequences]
+    shape = (len(sequences), width(max(map(len, known), default=1) or 1))
+    found = Encoded(
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.float32),
+        np.array([size_row(int(sequence[-1][1:])) for sequence in sequences], np.int32),
+    )
+    for row, facts in enumerate(known):
+        if facts:
+            found.ids[row, : len(facts)], found.depths[row, : len(facts)] = zip(*facts, strict=True)
+            in_frame = np.bincount(found.depths[row, : len(facts)])
+            found.counts[row, : len(facts)] = in_frame[found.depths[row, : len(facts)]] ** -0.5
+    return found
+
+
+def _known_tokens(frames: Sequence[str], numbers: dict[str, int]) -> Iterable[tuple[int, int]]:
+    """Id and depth of each token that is in the vocabulary and is no separator."""
+    depth = 0
+    for token in frames:
+        if token == tokens.SEPARATOR:
+            depth += 1
+        elif number := numbers.get(token):
+            yield number, depth
 
 
 def split_by_context(data: Dataset, share: float, seed: int) -> tuple[list[int], list[int]]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient training of the LSTM on one dataset (papers/000, sections 5.1 and 5.2).
+"""Gradient training of the network on one dataset.
 
-    contexts -> few padded lengths (one compilation each) -> resampled batches -> Adam, clipped
+    contexts -> resampled batches, frames left out and put in -> Adam, clipped
              -> every CHECK_EVERY steps: how right on all contexts? right enough: stop
 
-Resampling: half of a batch by weight, as in the paper, half uniform over contexts. What is kept for
-long is allocated rarely and yet holds most of the memory; by weight alone it would never be seen.
-The same seed and data give the same weights on the same machine.
+Resampling: half of a batch by weight, as in the paper (papers/000, section 5.1), half uniform over
+contexts. What is kept for long is allocated rarely and yet holds most of the memory; by weight
+alone it would never be seen. Frames are left out at random, and empty ones put in: another compiler
+inlines other functions, so what lies further out is at another depth (docs/accuracy.md, The
+network). The same seed and data give the same weights on the same machine.
 """
 
 from collections.abc import Callable
@@ -17,19 +19,23 @@ import jax
 import numpy as np
 import optax
 
-from llamalloc.learning import lstm
-from llamalloc.learning.dataset import Encoded, width
-from llamalloc.learning.lstm import Weights
+from llamalloc.formats.model_file import Weights
+from llamalloc.formats.tokens import MAX_FRAMES
+from llamalloc.learning import bag_of_frames
+from llamalloc.learning.dataset import Encoded
 
-BATCH = 64
-LEARNING_RATE = 1e-3
+BATCH = 128
+LEARNING_RATE = 3e-3
+WEIGHT_DECAY = 1e-2
 CLIP = 5.0
-TOKEN_DROPOUT = 0.02
+FRAME_DROPOUT = FRAME_INSERTION = 0.15
 CHECK_EVERY = 50
 GOOD_WEIGHTED = 0.9995
 GOOD_UNWEIGHTED = 0.995
 _CHUNK = 256
-_OPTIMISER = optax.chain(optax.clip_by_global_norm(CLIP), optax.adam(LEARNING_RATE))
+_OPTIMISER = optax.chain(
+    optax.clip_by_global_norm(CLIP), optax.adamw(LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+)
 
 Report = Callable[[int, float, float], None]
 """Called with the step, the mean loss since the last call, and the weighted accuracy."""
@@ -43,14 +49,6 @@ class Fit:
     steps: int
     weighted: float
     unweighted: float
-
-
-@dataclass(frozen=True)
-class _Bucket:
-    """Contexts of like length: `members` [n] rows of the dataset, ids cut to width T."""
-
-    members: np.ndarray
-    width: int
 
 
 def fit(
@@ -68,14 +66,13 @@ def fit(
     `classes` int [N], `allocations` [N] the weights of the contexts, N >= 1.
     """
     classes = classes.astype(np.int32)
-    sampler = _Sampler(_buckets(data), allocations, seed)
+    sampler = _Sampler(data, allocations, seed)
     state = _OPTIMISER.init(weights)
     best = _measured(weights, data, classes, allocations, 0)
     losses = []
     for step in range(1, steps + 1):
-        columns, rows = sampler.batch()
-        ids = sampler.with_dropout(data.ids[rows, :columns])
-        weights, state, loss = _step(weights, state, ids, data.lengths[rows], classes[rows])
+        rows, batch = sampler.batch()
+        weights, state, loss = _step(weights, state, batch, classes[rows])
         losses.append(loss)
         if step % CHECK_EVERY and step != steps:
             continue
@@ -90,25 +87,24 @@ def fit(
 
 def predict(weights: Weights, data: Encoded) -> np.ndarray:
     """Class probabilities, float32 [N, C]."""
-    results = np.zeros((len(data.lengths), weights.dense_bias.shape[0]), np.float32)
-    for bucket in _buckets(data):
-        for start in range(0, len(bucket.members), _CHUNK):
-            rows = bucket.members[start : start + _CHUNK]
-            padded = np.resize(rows, _CHUNK)
-            ids, lengths = data.ids[padded, : bucket.width], data.lengths[padded]
-            results[rows] = _probabilities(weights, ids, lengths)[: len(rows)]
+    count = len(data.sizes)
+    results = np.zeros((count, weights.dense_bias.shape[0]), np.float32)
+    for start in range(0, count, _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, count))
+        padded = np.resize(rows, _CHUNK)  # one shape, for JAX compiles each
+        results[rows] = _probabilities(weights, *data.pick(padded))[: len(rows)]
     return results
 
 
-_probabilities = jax.jit(lstm.probabilities)
+_probabilities = jax.jit(bag_of_frames.probabilities)
 
 
 @partial(jax.jit, donate_argnums=1)
-def _step(weights: Weights, state, ids, lengths, classes):
-    """One batch: ids [B, T], lengths [B], classes [B]."""
+def _step(weights: Weights, state, batch: Encoded, classes):
+    """One batch; classes [B]."""
 
     def loss_of(weights: Weights):
-        logits = lstm.logits(weights, ids, lengths)
+        logits = bag_of_frames.logits(weights, *batch)
         return optax.softmax_cross_entropy_with_integer_labels(logits, classes).mean()
 
     loss, gradient = jax.value_and_grad(loss_of)(weights)
@@ -122,37 +118,24 @@ def _measured(weights: Weights, data: Encoded, classes, allocations, step: int) 
     return Fit(weights, step, weighted, float(right.mean()))
 
 
-def _buckets(data: Encoded) -> list[_Bucket]:
-    """At most three widths: for the shorter half, up to the 90th percentile, for all."""
-    if len(data.lengths) == 0:
-        return []
-    edges = np.quantile(data.lengths, [0.5, 0.9, 1.0], method="higher")
-    widths = sorted({width(int(edge)) for edge in edges})
-    homes = np.searchsorted(widths, data.lengths)
-    return [
-        _Bucket(np.flatnonzero(homes == home), columns)
-        for home, columns in enumerate(widths)
-        if (homes == home).any()
-    ]
-
-
 class _Sampler:
-    """Draws batches: a bucket by its mass, then BATCH of its contexts with replacement."""
+    """Draws batches: BATCH contexts with replacement, their frames moved as inlining moves them."""
 
-    def __init__(self, buckets: list[_Bucket], allocations: np.ndarray, seed: int):
-        share = 0.5 * allocations / allocations.sum() + 0.5 / len(allocations)
-        masses = np.array([share[bucket.members].sum() for bucket in buckets])
-        self.buckets = buckets
-        self.masses = masses / masses.sum()
-        self.shares = [share[b.members] / m for b, m in zip(buckets, masses, strict=True)]
+    def __init__(self, data: Encoded, allocations: np.ndarray, seed: int):
+        self.data = data
+        self.shares = 0.5 * allocations / allocations.sum() + 0.5 / len(allocations)
         self.random = np.random.default_rng(seed)
 
-    def batch(self) -> tuple[int, np.ndarray]:
-        """Width T and rows [BATCH]."""
-        index = self.random.choice(len(self.buckets), p=self.masses)
-        bucket = self.buckets[index]
-        return bucket.width, self.random.choice(bucket.members, BATCH, p=self.shares[index])
-
-    def with_dropout(self, ids: np.ndarray) -> np.ndarray:
-        """A few tokens become <unk>, so that the model does not hang on single names."""
-        return np.where(self.random.random(ids.shape, np.float32) < TOKEN_DROPOUT, 0, ids)
+    def batch(self) -> tuple[np.ndarray, Encoded]:
+        """Rows [BATCH] and what the network sees of them."""
+        rows = self.random.choice(len(self.shares), BATCH, p=self.shares)
+        batch = self.data.pick(rows)
+        kept = self.random.random((BATCH, MAX_FRAMES), np.float32) >= FRAME_DROPOUT
+        put_in = self.random.random((BATCH, MAX_FRAMES), np.float32) < FRAME_INSERTION
+        moved = np.cumsum(kept, axis=1) - kept + np.cumsum(put_in, axis=1)
+        counts, depths = (
+            np.take_along_axis(values, batch.depths, axis=1) for values in (kept, moved)
+        )
+        return rows, batch._replace(
+            counts=batch.counts * counts, depths=np.minimum(depths, MAX_FRAMES - 1, dtype=np.int32)
+        )

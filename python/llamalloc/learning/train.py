@@ -22,12 +22,12 @@ from llamalloc.formats.learned_state import Gate, LearnedState
 from llamalloc.formats.model_file import MAX_BUILDS, MAX_PROGRAMS, Evidence
 from llamalloc.formats.profile import Profile, ProfileError
 from llamalloc.learning import (
+    bag_of_frames,
     baselines,
     contexts,
     dataset,
     fit,
     labels,
-    lstm,
     metrics,
     placement,
     tables,
@@ -40,7 +40,7 @@ from llamalloc.learning.dataset import Dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.train_result import Measured, TrainResult, Wrong, lifetimes_by_class
 
-DEFAULT_STEPS = 3000
+DEFAULT_STEPS = 1000
 _HELD_OUT_SHARE = 0.2
 _WRONG_SHOWN = 20
 
@@ -256,7 +256,7 @@ class _Learner:
         self.steps = steps
         self.progress = progress
         self.steps_done = 0
-        self.weights = lstm.initial(seed, len(vocabulary), len(CLASS_NAMES))
+        self.weights = bag_of_frames.initial(seed, len(vocabulary), len(CLASS_NAMES))
 
     def learn(self, data: Dataset, what: str) -> None:
         """Trains on `data` from where the weights are."""

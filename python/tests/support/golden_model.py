@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model behind contracts/golden/model_v2.*: small, random, decided in its answers."""
+"""The model behind contracts/golden/model_v3.*: small, random, decided in its answers."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,26 +13,25 @@ from llamalloc.formats.learned_state import (
     hash_build_id,
     key_of,
 )
-from llamalloc.formats.model_file import DEEPER, OPEN, Evidence, Model
-from llamalloc.learning import dataset, lstm
+from llamalloc.formats.model_file import DEEPER, OPEN, SIZE_ROWS, Evidence, Model, Weights
+from llamalloc.learning import bag_of_frames, dataset
 from llamalloc.learning.labels import CLASS_NAMES
 from llamalloc.learning.lookup import Lookup
-from llamalloc.learning.lstm import Weights
 
-EMBEDDING, HIDDEN = 8, 12
+EMBEDDING, DEPTHS, HIDDEN = 8, 5, 12
 GATE = Gate(GateVerdict.ON_TRIAL, 0, GateWaste(3, 50, 350, 420, 1650), peak=500)
 _WORDS = "zmalloc sds newlen create raw string object process buffer call main db add dict set list"
 _WORDS += " push node reply command accept conn read query event loop ae client vector m realloc"
-_WORDS += " insert ?redis-server ?redis-server+0x1a2b0 ?libc.so.6 ? @ #16 #32 #1024 #65536 a9 x"
+_WORDS += " insert ?redis-server ?redis-server+0x1a2b0 ?libc.so.6 ? a9 x"
 
 
 def model() -> Model:
     """Weights from numpy's generator, the same on every machine."""
-    words = ["<unk>", *_WORDS.split()]
+    words = ["<unk>", "@", *_WORDS.split()]
     random = np.random.default_rng(20)
     c, h, e = len(CLASS_NAMES), HIDDEN, EMBEDDING
-    shapes = Weights((len(words), e), (e + h, 4 * h), (4 * h,), (h, c), (c,))
-    scales = Weights(1.0, 0.7, 0.5, 2.0, 0.3)
+    shapes = Weights((len(words), e), (DEPTHS, e), (e, h), (SIZE_ROWS, h), (h, c), (c,))
+    scales = Weights(1.0, 0.7, 0.5, 0.7, 1.0, 0.3)
     arrays = [
         (scale * random.standard_normal(shape)).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
@@ -110,7 +109,7 @@ def lookups(golden: Model) -> list[dict]:
 def cases(golden: Model) -> list[dict]:
     """Token sequences, their ids and the class probabilities that JAX gives."""
     random = np.random.default_rng(21)
-    known = golden.vocabulary[1:]
+    known = [word for word in golden.vocabulary[2:] for _ in range(2)] + ["@"] * 20
     sequences = [
         ["#16"],
         ["#48"],
@@ -118,13 +117,22 @@ def cases(golden: Model) -> list[dict]:
         ["?redis-server", "?redis-server+0x1a2b0", "@", "?", "#32"],
         ["unheard", "of", "@", "altogether", "#99"],
         ["<unk>", "@", "main", "#16"],
+        ["main", "@", "unheard", "of", "main", "x", "#8589934592"],
         ["@"] * 31 + ["#65536"],
-        *([str(random.choice(known)) for _ in range(n)] for n in (2, 17, 40, 127, 128)),
+        *(
+            [*(str(random.choice(known)) for _ in range(n)), f"#{16 << n % 9}"]
+            for n in (1, 2, 17, 40, 126, 127)
+        ),
     ]
     encoded = dataset.encode(sequences, golden.vocabulary)
     weights = Weights(*map(jnp.asarray, golden.weights))
-    results = np.asarray(lstm.probabilities(weights, encoded.ids, encoded.lengths))
+    results = np.asarray(bag_of_frames.probabilities(weights, *encoded))
+    numbers = {token: number for number, token in enumerate(golden.vocabulary)}
     return [
-        {"tokens": sequence, "ids": ids[: len(sequence)].tolist(), "probabilities": row.tolist()}
-        for sequence, ids, row in zip(sequences, encoded.ids, results, strict=True)
+        {
+            "tokens": sequence,
+            "ids": [numbers.get(token, 0) for token in sequence],
+            "probabilities": row.tolist(),
+        }
+        for sequence, row in zip(sequences, results, strict=True)
     ]

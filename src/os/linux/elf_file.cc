@@ -7,33 +7,6 @@
 
 namespace llamalloc {
 
-Elf64_Sym SymbolTable::symbol(uint32_t i) const {
-  Elf64_Sym symbol;
-  memcpy(&symbol, symbols_.data + size_t{i} * sizeof(symbol), sizeof(symbol));
-  return symbol;
-}
-
-ByteRange SymbolTable::name(uint32_t i) const {
-  const uint32_t offset = symbol(i).st_name;
-  if (offset >= strings_.size) return {};
-  const uint8_t* start = strings_.data + offset;
-  const size_t room = strings_.size - offset;
-  const void* end = memchr(start, 0, room);
-  if (end == nullptr) return {};
-  size_t size = static_cast<size_t>(static_cast<const uint8_t*>(end) - start);
-  const void* version = size > 1 ? memchr(start + 1, '@', size - 1) : nullptr;
-  if (version != nullptr) size = static_cast<size_t>(static_cast<const uint8_t*>(version) - start);
-  return {start, size};
-}
-
-bool SymbolTable::is_function(uint32_t i) const {
-  const Elf64_Sym s = symbol(i);
-  const unsigned type = ELF64_ST_TYPE(s.st_info);
-  return (type == STT_FUNC || type == STT_GNU_IFUNC) && s.st_shndx != SHN_UNDEF &&
-         s.st_shndx != SHN_ABS && s.st_size != 0 && s.st_value + s.st_size > s.st_value &&
-         name(i).size != 0;
-}
-
 bool MemoryBytes::read(uint64_t offset, void* out, size_t bytes) const {
   if (!holds(offset, bytes)) return false;
   if (bytes != 0) memcpy(out, data_ + offset, bytes);

@@ -16,24 +16,6 @@ struct ByteRange {
   size_t size = 0;
 };
 
-// The symbols of one table. Names are cut at their version (`@`).
-class SymbolTable {
- public:
-  SymbolTable() = default;
-  SymbolTable(ByteRange symbols, ByteRange strings) : symbols_(symbols), strings_(strings) {}
-
-  uint32_t count() const { return static_cast<uint32_t>(symbols_.size / sizeof(Elf64_Sym)); }
-  Elf64_Sym symbol(uint32_t i) const;
-  // Empty where the name does not lie in the table.
-  ByteRange name(uint32_t i) const;
-  // Whether the symbol is a function of this file that has a size and a name.
-  bool is_function(uint32_t i) const;
-
- private:
-  ByteRange symbols_;
-  ByteRange strings_;
-};
-
 // Where the bytes of a file come from, all of them or the pieces that are asked for.
 class ByteSource {
  public:

@@ -3,6 +3,8 @@
 // is in order and names what it holds.
 #include "os/linux/elf_file.h"
 
+#include <initializer_list>
+
 #include "base/check.h"
 #include "os/fake/fuzz_pages.h"
 #include "os/linux/symbols_index.h"
@@ -10,32 +12,22 @@
 namespace llamalloc {
 namespace {
 
-// Reads every byte, so that a sanitizer sees a range that overruns.
-size_t zeroes(ByteRange bytes) {
-  size_t n = 0;
-  for (size_t i = 0; i < bytes.size; ++i) n += bytes.data[i] == 0;
-  return n;
-}
-
-ByteRange part(ByteRange bytes, FileExtent extent) {
-  CHECK_LE(extent.offset, bytes.size);
-  CHECK_LE(extent.size, bytes.size - extent.offset);
-  return {bytes.data + extent.offset, extent.size};
-}
-
-void read_table(ByteRange bytes, const ElfFile& file, uint32_t type, FuzzPages& system) {
-  SymbolExtents extents;
-  if (!file.find_symbols(type, &extents)) return;
-  const SymbolTable table(part(bytes, extents.symbols), part(bytes, extents.strings));
+void read_table(const ByteSource& bytes, const ElfFile& file, uint32_t type, FuzzPages& system) {
+  SymbolExtents table;
+  if (!file.find_symbols(type, &table)) return;
+  CHECK_LE(table.symbols.offset + table.symbols.size, bytes.size());
+  CHECK_LE(table.strings.offset + table.strings.size, bytes.size());
   SymbolIndex index;
-  if (!index.build(table, system)) return;
+  if (!index.build(bytes, table, system)) return;
   CHECK(index.is_consistent());
-  for (uint32_t i = 0; i < table.count() && i < 2000; ++i) {
-    CHECK_EQ(zeroes(table.name(i)), size_t{0});
-    if (!table.is_function(i)) continue;
-    const Elf64_Sym symbol = table.symbol(i);
-    CHECK_LT(size_t{0}, index.name_at(symbol.st_value).size);
-    index.name_at(symbol.st_value + symbol.st_size);
+  for (uint64_t i = 0; i < table.symbols.size / sizeof(Elf64_Sym) && i < 2000; ++i) {
+    Elf64_Sym symbol;
+    CHECK(bytes.read(table.symbols.offset + i * sizeof(symbol), &symbol, sizeof(symbol)));
+    for (const uint64_t address : {symbol.st_value, symbol.st_value + symbol.st_size}) {
+      const FileExtent name = index.name_at(bytes, address);
+      CHECK(name.size == 0 || name.offset >= table.strings.offset);
+      CHECK_LE(name.offset + name.size, table.strings.offset + table.strings.size);
+    }
   }
 }
 
@@ -47,8 +39,8 @@ void run(ByteRange range, FuzzPages& system) {
   find_build_id(bytes, {0, bytes.size()}, 8);
   Elf64_Phdr headers[3]{};
   file.has_program_headers(headers, 3);
-  read_table(range, file, SHT_SYMTAB, system);
-  read_table(range, file, SHT_DYNSYM, system);
+  read_table(bytes, file, SHT_SYMTAB, system);
+  read_table(bytes, file, SHT_DYNSYM, system);
 }
 
 }  // namespace

@@ -13,8 +13,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr int kWarm = 2;  // calls of rest()
-
 // Writes a frame name: printable, cut, 0-terminated.
 class NameWriter {
  public:
@@ -26,8 +24,9 @@ class NameWriter {
   void put(const char* text) {
     for (; *text != 0; ++text) put(static_cast<uint8_t>(*text));
   }
-  void put(ByteRange bytes) {
-    for (size_t i = 0; i < bytes.size; ++i) put(bytes.data[i]);
+  // What somebody else has written to the start of out.
+  void take(size_t length) {
+    for (size_t i = 0; i < length; ++i) put(static_cast<uint8_t>(out_[i]));
   }
   void put_hexadecimal(uint64_t value) {
     int shift = 60;
@@ -129,25 +128,6 @@ Symboliser::Module* Symboliser::find_module(uintptr_t address, uint64_t image) {
   return nullptr;
 }
 
-void Symboliser::open(Module& module) {
-  warmth_ = kWarm;
-  if (module.file.is_open()) return;
-  size_t held = 0;
-  for (const Module* list : {modules_, gone_})
-    for (const Module* m = list; m != nullptr; m = m->next) held += m->file.table_bytes();
-  if (held > kWarmTables) cool_all();
-  module.open(system_);
-}
-
-void Symboliser::cool_all() {
-  for (Module* m = modules_; m != nullptr; m = m->next) m->file.cool(system_);
-  for (Module* m = gone_; m != nullptr; m = m->next) m->file.close(system_);
-}
-
-void Symboliser::rest() {
-  if (warmth_ != 0 && --warmth_ == 0) cool_all();
-}
-
 size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) {
   const ErrnoKeeper keeper;
   const uintptr_t address = return_address - 1;
@@ -157,10 +137,9 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, 
     writer.put("?");
     return writer.finish();
   }
-  open(*module);
-  const ByteRange name = module->file.name_at(address - module->bias);
-  if (name.size != 0) {
-    writer.put(name);
+  const size_t length = module->name_at(address - module->bias, out, room, system_);
+  if (length != 0) {
+    writer.take(length);
     return writer.finish();
   }
   writer.put("?");

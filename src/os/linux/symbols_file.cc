@@ -107,86 +107,65 @@ bool SymbolFile::stamp_of(int fd, Stamp* out) {
   return true;
 }
 
-void SymbolFile::open(const LoadedFile& file, PageSource& system) {
-  if (tried_ || refused_) return;
-  tried_ = true;
+size_t SymbolFile::name_at(const LoadedFile& file, uint64_t address, char* out, size_t room,
+                           PageSource& system) {
+  if (tried_ && index_.is_empty()) return 0;
   const int fd = off_standard(::open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd < 0) return;
-  if (!read(fd, file, system)) drop_tables(system);
+  if (fd < 0) return 0;
+  const size_t length = read_name(fd, file, address, out, room, system);
   ::close(fd);
+  return length;
 }
 
-bool SymbolFile::read(int fd, const LoadedFile& file, PageSource& system) {
-  Stamp stamp, after;
-  if (!stamp_of(fd, &stamp)) return false;
-  const FileBytes bytes(fd, stamp.size);
-  const ElfFile elf(bytes);
-  if ((indexed_ != 0 && !(stamp == stamp_)) || !is_loaded_file(bytes, elf, file))
-    return refuse(system), false;
-  stamp_ = stamp;
-  if (!read_tables(bytes, elf, system)) return false;
-  if (!stamp_of(fd, &after) || !(after == stamp)) return refuse(system), false;
-  return true;
-}
-
-void SymbolFile::use(ByteRange image, PageSource& system) {
-  if (tried_) return;
-  tried_ = true;
-  const MemoryBytes bytes(image);
-  if (!read_tables(bytes, ElfFile(bytes), system)) drop_tables(system);
-}
-
-// .symtab if it holds a function, else .dynsym; later the same as before.
-bool SymbolFile::read_tables(const ByteSource& bytes, const ElfFile& elf, PageSource& system) {
-  for (const uint32_t type : {uint32_t{SHT_SYMTAB}, uint32_t{SHT_DYNSYM}}) {
-    SymbolExtents extents;
-    if ((indexed_ != 0 && type != indexed_) || !elf.find_symbols(type, &extents)) continue;
-    if (!read_table(bytes, extents, system)) return false;
-    if (indexed_ != 0) return index_.move_to(table_), table_.count() == symbols_;
-    if (!index_.build(table_, system)) return false;
-    symbols_ = table_.count();
-    if (index_.bytes() != 0) return indexed_ = type, true;
-    drop_tables(system);
+size_t SymbolFile::read_name(int fd, const LoadedFile& file, uint64_t address, char* out,
+                             size_t room, PageSource& system) {
+  Stamp now, after;
+  if (!stamp_of(fd, &now)) return 0;
+  const FileBytes bytes(fd, now.size);
+  if (!tried_) {
+    const ElfFile elf(bytes);
+    if (!is_loaded_file(bytes, elf, file)) return refuse(system);
+    stamp_ = now;
+    index(bytes, elf, system);
   }
-  return true;
+  const size_t length = copy_name(bytes, address, out, room);
+  return now == stamp_ && stamp_of(fd, &after) && after == now ? length : refuse(system);
 }
 
-bool SymbolFile::read_table(const ByteSource& bytes, const SymbolExtents& extents,
-                            PageSource& system) {
-  const FileExtent symbols = extents.symbols, strings = extents.strings;
-  if (symbols.size == 0) return true;
-  if (symbols.size > kMostTables || strings.size > kMostTables - symbols.size) return false;
-  table_bytes_ = align_up(symbols.size + strings.size, kSmallPage);
-  tables_ = static_cast<uint8_t*>(system.map(table_bytes_, kSmallPage));
-  if (tables_ == nullptr) return table_bytes_ = 0, false;
-  table_ = SymbolTable({tables_, symbols.size}, {tables_ + symbols.size, strings.size});
-  return bytes.read(symbols.offset, tables_, symbols.size) &&
-         bytes.read(strings.offset, tables_ + symbols.size, strings.size);
+size_t SymbolFile::name_in(ByteRange image, uint64_t address, char* out, size_t room,
+                           PageSource& system) {
+  const MemoryBytes bytes(image);
+  if (!tried_) index(bytes, ElfFile(bytes), system);
+  return copy_name(bytes, address, out, room);
 }
 
-void SymbolFile::drop_tables(PageSource& system) {
-  if (tables_ != nullptr) system.unmap(tables_, table_bytes_);
-  tables_ = nullptr;
-  table_bytes_ = 0;
-  table_ = {};
-  index_.move_to({});
+// .symtab if it holds a function, else .dynsym.
+void SymbolFile::index(const ByteSource& bytes, const ElfFile& elf, PageSource& system) {
+  tried_ = true;
+  for (const uint32_t type : {uint32_t{SHT_SYMTAB}, uint32_t{SHT_DYNSYM}}) {
+    SymbolExtents table;
+    if (!elf.find_symbols(type, &table)) continue;
+    if (!index_.build(bytes, table, system) || !index_.is_empty()) return;
+  }
 }
 
-void SymbolFile::refuse(PageSource& system) {
-  close(system);
-  tried_ = refused_ = true;
+size_t SymbolFile::copy_name(const ByteSource& bytes, uint64_t address, char* out,
+                             size_t room) const {
+  const FileExtent name = index_.name_at(bytes, address);
+  const size_t length = name.size < room ? name.size : room;
+  return bytes.read(name.offset, out, length) ? length : 0;
 }
 
-void SymbolFile::cool(PageSource& system) {
-  drop_tables(system);
-  tried_ = false;
+// From now on it names nothing.
+size_t SymbolFile::refuse(PageSource& system) {
+  index_.clear(system);
+  tried_ = true;
+  return 0;
 }
 
 void SymbolFile::close(PageSource& system) {
-  drop_tables(system);
   index_.clear(system);
-  tried_ = refused_ = false;
-  indexed_ = symbols_ = 0;
+  tried_ = false;
 }
 
 }  // namespace llamalloc

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The symbol table of a module's file, read into our memory. The file is never mapped: if a mapped
-// file is truncated, the process that reads it is killed.
+// The functions of a module's file. The file is never mapped: if a mapped file is truncated, the
+// process that reads it is killed. It is opened for each name, and names nothing if it is not the
+// file that was loaded, or was changed since.
 //
-//   unread --open()--> open --cool()--> cold --open()--> open     cold: the order of the functions
-//      |                 |                |                        is kept, the tables are not
-//      +----- refused <--+----------------+   it is not the file that was loaded, or was changed
-//
-// Only the headers, the build-id and two sections are read, whatever else the file holds.
+// Only the headers, the build-id, the symbols and single names are read, whatever else it holds.
 #pragma once
 
 #include <elf.h>
@@ -29,22 +26,14 @@ struct LoadedFile {
 
 class SymbolFile {
  public:
-  static constexpr size_t kMostTables = size_t{512} << 20;  // bytes; a larger one names nothing
-
-  // Reads the tables, if the file is the one that was loaded and can be read. Again if it is open.
-  void open(const LoadedFile& file, PageSource& system);
-  // The tables of an image in memory that cannot change.
-  void use(ByteRange image, PageSource& system);
-  // Gives the tables back and keeps the order of the functions.
-  void cool(PageSource& system);
-  // Gives everything back; open() begins anew.
+  // Writes the name of the function around an address of the file, cut to room bytes, without an
+  // end. Its length; 0: there is none, or the file cannot be read.
+  size_t name_at(const LoadedFile& file, uint64_t address, char* out, size_t room,
+                 PageSource& system);
+  // The same for an image in memory that cannot change.
+  size_t name_in(ByteRange image, uint64_t address, char* out, size_t room, PageSource& system);
+  // Gives the memory back; the file is looked at anew.
   void close(PageSource& system);
-
-  bool is_open() const { return tried_; }
-  // The name of the function around an address of the file; empty where none is, or not open.
-  ByteRange name_at(uint64_t address) const { return index_.name_at(address); }
-  // Memory behind the tables.
-  size_t table_bytes() const { return table_bytes_; }
 
  private:
   // Changes if the file is written to or replaced.
@@ -55,21 +44,15 @@ class SymbolFile {
   };
   static bool stamp_of(int fd, Stamp* out);
 
-  bool read(int fd, const LoadedFile& file, PageSource& system);
-  bool read_tables(const ByteSource& bytes, const ElfFile& elf, PageSource& system);
-  bool read_table(const ByteSource& bytes, const SymbolExtents& extents, PageSource& system);
-  void drop_tables(PageSource& system);
-  void refuse(PageSource& system);
+  size_t read_name(int fd, const LoadedFile& file, uint64_t address, char* out, size_t room,
+                   PageSource& system);
+  void index(const ByteSource& bytes, const ElfFile& elf, PageSource& system);
+  size_t copy_name(const ByteSource& bytes, uint64_t address, char* out, size_t room) const;
+  size_t refuse(PageSource& system);
 
   SymbolIndex index_;
-  Stamp stamp_;
-  bool tried_ = false;
-  bool refused_ = false;
-  uint32_t indexed_ = 0;       // the type of the table that index_ was made of; 0: it was not
-  uint32_t symbols_ = 0;       // of that table
-  uint8_t* tables_ = nullptr;  // symbols, then strings
-  size_t table_bytes_ = 0;
-  SymbolTable table_;
+  Stamp stamp_;         // when the index was made
+  bool tried_ = false;  // to make the index; an empty one names nothing
 };
 
 // Copies memory of this process that may have been unmapped meanwhile; false: it was.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of a symbol table in the order of contracts/stack_tokens.md: by value, then global
-// before weak before local, then name. Four bytes a function, in a mapping of its own.
+// The functions of a symbol table by address. Their names stay in the file: the strings of one
+// large C++ library take 175 MB. Twelve bytes a function, in a mapping of its own.
 #pragma once
 
 #include "os/linux/elf_file.h"
@@ -10,25 +10,35 @@ namespace llamalloc {
 
 class SymbolIndex {
  public:
-  // False: no memory; the index is then empty.
-  bool build(const SymbolTable& table, PageSource& system);
-  // The same table lies elsewhere now; an empty one: nowhere, for the time being.
-  void move_to(const SymbolTable& table) { table_ = table; }
+  // False: no memory, or bytes that cannot be read; the index is then empty. Functions that begin
+  // 4 GiB above the first one are left out.
+  bool build(const ByteSource& bytes, const SymbolExtents& table, PageSource& system);
   // Gives the memory back.
   void clear(PageSource& system);
-  // The name of the function around an address of the file; empty where none is.
-  ByteRange name_at(uint64_t address) const;
+  // Where the same bytes hold the name of the function around an address of the file, without its
+  // version (`@`). Of several, by contracts/stack_tokens.md. Of size 0 where there is none.
+  FileExtent name_at(const ByteSource& bytes, uint64_t address) const;
 
-  size_t bytes() const;
+  bool is_empty() const { return count_ == 0; }
   bool is_consistent() const;
 
  private:
-  bool before(uint32_t a, uint32_t b) const;
-  bool holds(uint32_t symbol, uint64_t address) const;
+  struct Row {
+    uint32_t start;      // above low_
+    uint32_t rank : 2;   // of its binding
+    uint32_t size : 30;  // bytes, cut to what fits
+    uint32_t name;       // offset in strings_
+  };
+  static bool before(const Row& a, const Row& b);
+  FileExtent name_of(const ByteSource& bytes, const Row& row) const;
+  FileExtent first_name(const ByteSource& bytes, const Row* from, const Row* to, uint32_t at) const;
+  size_t mapped_bytes() const;
 
-  SymbolTable table_;
-  uint32_t* order_ = nullptr;  // numbers of symbols
+  Row* rows_ = nullptr;
   uint32_t count_ = 0;
+  uint32_t room_ = 0;  // rows
+  uint64_t low_ = 0;   // value of the first function
+  FileExtent strings_;
 };
 
 }  // namespace llamalloc

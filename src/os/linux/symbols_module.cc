@@ -120,12 +120,14 @@ bool Symboliser::Module::is_same(const Module& other) const {
              0;
 }
 
-void Symboliser::Module::open(PageSource& system) {
-  if (is_vdso)
-    file.use({reinterpret_cast<const uint8_t*>(start), limit - start}, system);
-  else
-    file.open({is_main ? "/proc/self/exe" : path, headers, header_count, build_id, bias, loaded},
-              system);
+size_t Symboliser::Module::name_at(uint64_t address, char* out, size_t room, PageSource& system) {
+  if (is_vdso) {
+    const ByteRange bytes{reinterpret_cast<const uint8_t*>(start), limit - start};
+    return file.name_in(bytes, address, out, room, system);
+  }
+  const char* const from = is_main ? "/proc/self/exe" : path;
+  return file.name_at({from, headers, header_count, build_id, bias, loaded}, address, out, room,
+                      system);
 }
 
 const char* Symboliser::Module::base_name() const {

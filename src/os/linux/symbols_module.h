@@ -40,8 +40,8 @@ struct Symboliser::Module {
   bool is_same(const Module& other) const;
   // Reads the image, if that failed in describe() because the loader was still changing it.
   void read_late_image();
-  // Reads the symbols, if they are not there.
-  void open(PageSource& system);
+  // As SymbolFile::name_at().
+  size_t name_at(uint64_t address, char* out, size_t room, PageSource& system);
   bool contains(uintptr_t address) const { return address - start < limit - start; }
   bool is(uintptr_t address, uint64_t wanted) const {
     return contains(address) && (wanted == 0 || wanted == image);
