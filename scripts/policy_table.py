@@ -52,7 +52,7 @@ DELAYS = (0, 300)
 DELAYS_OF_SMALL = range(0, 1000, 125)
 SMALL = 64 << 20
 # All but the last of a network that looks at nothing.
-_SHAPES = ((1, 4), (8, 16), (16,), (4, len(contracts.class_names())))
+_SHAPES = ((2, 4), (1, 4), (4, 4), (64, 4), (4, len(contracts.class_names())))
 # Always too short, always too long, right.
 MODELS = ("constant:le_10ms", "constant:never", "exact")
 COLUMNS = (
@@ -116,7 +116,7 @@ def forge(path: pathlib.Path) -> None:
     waste = GateWaste(rounds=2, high=50, low=350, depth=350, ratio=1600)
     proof = Gate(GateVerdict.ON_TRIAL, 0, waste, peak=400)
     asked = Evidence(network_trust=np.ones(4, np.float32))
-    model_file.write(Model(("<unk>",), weights, "tail", asked, (), proof), path)
+    model_file.write(Model(("<unk>", "@"), weights, "tail", asked, (), proof), path)
 
 
 def use_models(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:

@@ -15,8 +15,8 @@ def test_a_configuration_runs(name):
 @pytest.mark.parametrize(
     ("name", "until", "before"),
     [
-        ("gate closes", "predictions do not hold", "is on trial"),
-        ("gate closes, learning", "predictions do not hold", "is on trial"),
+        ("gate closes", "predictions", "is on trial"),
+        ("gate closes, learning", "predictions", "is on trial"),
         ("gate opens", "is on for what lives long", "is off"),
     ],
 )
