@@ -118,9 +118,10 @@ def show(results: Results) -> Section:
     """The paper's columns, then average, peak and time; a picture of each program over time."""
     section = Section("Table 3: memory of four programs")
     section.paragraphs.append(
-        f"{_what(results)}, in MiB. Steady state is the median of the last second of a run; live is what was asked for, even if it was never touched. All but "
-        "Redis are programs of Google's own in the paper; ours do the same kind of work, at a "
-        "smaller size. Removed: of what Google's tcmalloc holds beyond live."
+        f"{_what(results)}, in MiB. Steady state is the median of the last second of a run. Live "
+        "is what was asked for, even where it was never touched. All but Redis are programs of "
+        "Google's own in the paper; ours do the same kind of work, at a smaller size. Removed: of "
+        "what Google's tcmalloc holds beyond live."
     )
     section.paragraphs += [f"Left out: {line}." for line in results["missing"]]
     section.table(
