@@ -11,10 +11,10 @@ constexpr double kWindowsToHalve = 10;  // evidence counts half after so many wi
 constexpr int64_t kSlack = 3;           // seconds: from the drop until pages are at rest
 constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what one saves
 // Demand is at rest where it moves by less than one in kStill bytes of the heap.
-constexpr Nanos kRest = Nanos::seconds(3);
+constexpr Nanos kRest = Nanos::seconds(2);
 constexpr size_t kStill = 64;
 constexpr Nanos kMoving = Nanos::seconds(20);
-constexpr size_t kPart = 8;  // to break a page and mend it costs up to so many fetches
+constexpr size_t kPart = 5;  // to break a page and mend it costs up to so many fetches
 
 }  // namespace
 

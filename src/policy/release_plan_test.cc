@@ -152,14 +152,14 @@ TEST_F(ReleasePlanTest, AutoBreaksAPartOfWhatWentBackWhole) {
   steps(5, ReleaseForecast::automatic);
   use(50);
   series_->change(-static_cast<int64_t>(200 * kMiB / kBlockSize), 0, now_);
-  EXPECT_EQ(steps(2, ReleaseForecast::automatic), 0u) << "not at rest yet";
-  EXPECT_EQ(steps(3, ReleaseForecast::automatic), 25 * kMiB);
+  EXPECT_EQ(steps(1, ReleaseForecast::automatic), 0u) << "not at rest yet";
+  EXPECT_EQ(steps(3, ReleaseForecast::automatic), 40 * kMiB);
   EXPECT_EQ(steps(3, ReleaseForecast::automatic), 0u) << "once after each peak";
   use(300);
   steps(5, ReleaseForecast::automatic);
   use(50);
   series_->change(-static_cast<int64_t>(200 * kMiB / kBlockSize), 0, now_);
-  EXPECT_EQ(steps(6, ReleaseForecast::automatic), 25 * kMiB);
+  EXPECT_EQ(steps(6, ReleaseForecast::automatic), 40 * kMiB);
 }
 
 TEST_F(ReleasePlanTest, AutoStopsWhereSkipsAreWrong) {
