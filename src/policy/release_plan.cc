@@ -97,15 +97,14 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   if (is_auto) expect(now, patience(rules.window), series, demand);
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
-  const size_t missing = less(demand_, mapped_);
-  if (missing == 0) beside_ = 0;
-  const size_t beside = is_auto && at_rest_ ? less(less(missing, beside_) / kPart, beside_) : 0;
+  beside_ = std::min(beside_ + whole / kPart, less(demand_, mapped_) / kPart);
+  const size_t beside = is_auto && at_rest_ ? beside_ : 0;
   return std::min(less(mapped_, demand_) + beside, credit_);
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.
 void ReleasePlan::note(size_t broken, size_t left) {
-  if (mapped_ < demand_) beside_ += broken;
+  beside_ = less(beside_, broken);
   const size_t held = std::min(held_, broken + left);
   const size_t more = std::min(forced_ ? broken : credit_, broken + left - held);
   credit_ = less(credit_, broken > more ? broken : more);

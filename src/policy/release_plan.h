@@ -18,8 +18,8 @@
 //                             rise at any moment
 //
 // Demand that comes back has to fetch the whole pages that went back meanwhile. Where demand is at
-// rest, `auto` breaks a fifth as much below the expected one, after each peak: that adds little to
-// the price of its return.
+// rest, `auto` breaks a fifth as much below the expected one: that adds little to the price of its
+// return.
 //
 // For `auto`, and for statistics, the plan follows three allocators at once: itself, and for each
 // of the two forecasts one that obeys it. What the static rate would have broken is counted too.
@@ -78,7 +78,7 @@ class ReleasePlan {
   size_t held_ = 0;      // what the static rate would have broken of the pages that can be
   size_t expected_[kForecasts] = {};
   size_t demand_ = 0;     // of what is in force
-  size_t beside_ = 0;     // bytes broken below it since demand last was so high
+  size_t beside_ = 0;     // bytes that may be broken below it
   bool at_rest_ = false;  // demand
   ReleaseForecast in_force_ = ReleaseForecast::none;
   uint64_t broken_by_rate_ = 0;
