@@ -25,8 +25,9 @@ void Engine::leave_to_its_thread(ThreadCache* cache, Nanos now) {
   if (cache->vain_claims < kMostVainClaims) ++cache->vain_claims;
 }
 
+// Also in a heap that has shrunk: what idle threads cache may pin all that is left of it.
 bool Engine::may_claim() {
-  return options.release_sleepers && heap.pages().in_use() >= kFewPages &&
+  return options.release_sleepers && heap.pages().counts().acquired >= kFewPages &&
          world.may_issue_barrier();
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <vector>
 
 #include "engine/test_engine.h"
 
@@ -23,6 +24,13 @@ class OwnCacheTest : public testing::Test {
     ASSERT_EQ(engine_.threads.claim_idle(made_.pages.time, made_.pages.time, &claimed, 1, &more),
               1u);
     ASSERT_TRUE(engine_.threads.confirm_claim(claimed, true));
+  }
+
+  void pass(Nanos time) {
+    for (const Nanos end = made_.pages.time + time; made_.pages.time < end;) {
+      made_.pages.time = made_.pages.time + Nanos::millis(100);
+      engine_.step(made_.pages.time, false);
+    }
   }
 
   TestEngine<> made_;
@@ -70,6 +78,27 @@ TEST_F(OwnCacheTest, WhatIsClaimedIsNotUsedAndThenTakenBack) {
   EXPECT_EQ(own(), nullptr);
   EXPECT_TRUE(engine_.threads.end_claim(cache, Custody::emptied));
   EXPECT_EQ(own(), cache);
+}
+
+// All objects died at once, and the thread went idle: its cache pins the last pages.
+TEST_F(OwnCacheTest, AnIdleCacheIsEmptiedInAHeapThatHasShrunk) {
+  constexpr size_t kObjects = 20000;
+  std::vector<void*> objects(kObjects);
+  for (size_t i = 0; i < kObjects; ++i)
+    objects[i] = engine_.allocate(own(), {.size = 16 + i % 2000});
+  for (size_t i = kObjects; i-- > 0;) free(objects[i]);  // the lowest last
+  ThreadCache* const cache = own();
+  ASSERT_GT(cache->magazines.cached_bytes(), 0u);
+  ASSERT_LT(engine_.heap.pages().in_use(), kFewPages);
+  pass(Nanos::seconds(8));
+  EXPECT_EQ(cache->magazines.cached_bytes(), 0u);
+  EXPECT_EQ(engine_.heap.pages().demand().level().backed, 0u);
+}
+
+TEST_F(OwnCacheTest, TheIdleCacheOfASmallHeapStays) {
+  free(engine_.allocate(own(), {.size = 100}));
+  pass(Nanos::seconds(8));
+  EXPECT_GT(own()->magazines.cached_bytes(), 0u);
 }
 
 TEST_F(OwnCacheTest, AThreadThatEndsWhileClaimedLeavesItsCacheToTheWorker) {

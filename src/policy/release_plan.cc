@@ -10,6 +10,11 @@ constexpr int64_t kLongestStep = 60;    // seconds: a worker that slept longer s
 constexpr double kWindowsToHalve = 10;  // evidence counts half after so many windows
 constexpr int64_t kSlack = 3;           // seconds: from the drop until pages are at rest
 constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what one saves
+// Demand is at rest where it moves by less than one in kStill bytes of the heap.
+constexpr Nanos kRest = Nanos::seconds(2);
+constexpr size_t kStill = 64;
+constexpr Nanos kMoving = Nanos::seconds(20);
+constexpr size_t kPart = 5;  // to break a page and mend it costs up to so many fetches
 
 }  // namespace
 
@@ -38,7 +43,7 @@ void ReleasePlan::expect(Nanos now, Nanos window, const DemandSeries& series,
 Nanos ReleasePlan::patience(Nanos window) const {
   const double wait = would_[in_force_ == ReleaseForecast::trend].longest_wait();
   const Nanos most = Nanos::seconds(static_cast<int64_t>(2 * wait) + kSlack);
-  return most < window ? most : window;
+  return std::min(window, at_rest_ ? most : std::max(most, kMoving));
 }
 
 // Seconds before this one are over.
@@ -70,6 +75,7 @@ void ReleasePlan::add_credit(Nanos now, uint64_t rate, size_t whole) {
 ReleaseForecast ReleasePlan::choose(ReleaseForecast option) const {
   if (option != ReleaseForecast::automatic) return option;
   const Evidence &peak = evidence_[0], &trend = evidence_[1];
+  if (!peak.knows() && !trend.knows()) return ReleaseForecast::peak;
   const double of_peak = peak.knows() ? peak.accuracy() : 0;
   const double of_trend = trend.knows() ? trend.accuracy() : 0;
   if (of_peak < kRightEnough && of_trend < kRightEnough) return ReleaseForecast::none;
@@ -84,16 +90,21 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   mapped_ = series.level().backed;
   forced_ = rules.forced;
   in_force_ = choose(rules.forecast);
+  const bool is_auto = rules.forecast == ReleaseForecast::automatic;
   size_t demand[kForecasts] = {expected_[0], expected_[1]};
-  if (rules.forecast == ReleaseForecast::automatic)
-    expect(now, patience(rules.window), series, demand);
+  const DemandSeries::Range late = series.range(now, kRest);
+  at_rest_ = late.most_used - late.least_used <= mapped_ / kStill;
+  if (is_auto) expect(now, patience(rules.window), series, demand);
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
-  return std::min(less(mapped_, demand_), credit_);
+  beside_ = std::min(beside_ + whole / kPart, less(demand_, mapped_) / kPart);
+  const size_t beside = is_auto && at_rest_ ? beside_ : 0;
+  return std::min(less(mapped_, demand_) + beside, credit_);
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.
 void ReleasePlan::note(size_t broken, size_t left) {
+  beside_ = less(beside_, broken);
   const size_t held = std::min(held_, broken + left);
   const size_t more = std::min(forced_ ? broken : credit_, broken + left - held);
   credit_ = less(credit_, broken > more ? broken : more);

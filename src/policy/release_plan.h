@@ -11,9 +11,15 @@
 //                     trend   most used over 10 windows, or, if less, the largest rise within a
 //                             second of the window + the highest low of 5 windows (tcmalloc)
 //                     auto    the one of the two that would have been right more often; none if
-//                             both would have been wrong more often than right, or nothing is
-//                             known. Its window is no longer than twice the time after which demand
-//                             came back so far: what did not come by then is not awaited any more
+//                             both would have been wrong more often than right; peak while nothing
+//                             is known. Its window is no longer than twice the time after which
+//                             demand came back so far: what did not come by then is not awaited any
+//                             more. While demand moves it is 20 s at least: a drop may turn into a
+//                             rise at any moment
+//
+// Demand that comes back has to fetch the whole pages that went back meanwhile. Where demand is at
+// rest, `auto` breaks a fifth as much below the expected one: that adds little to the price of its
+// return.
 //
 // For `auto`, and for statistics, the plan follows three allocators at once: itself, and for each
 // of the two forecasts one that obeys it. What the static rate would have broken is counted too.
@@ -71,7 +77,9 @@ class ReleasePlan {
   size_t mapped_ = 0;    // before breaking
   size_t held_ = 0;      // what the static rate would have broken of the pages that can be
   size_t expected_[kForecasts] = {};
-  size_t demand_ = 0;  // of what is in force
+  size_t demand_ = 0;     // of what is in force
+  size_t beside_ = 0;     // bytes that may be broken below it
+  bool at_rest_ = false;  // demand
   ReleaseForecast in_force_ = ReleaseForecast::none;
   uint64_t broken_by_rate_ = 0;
   SkipTracker own_;

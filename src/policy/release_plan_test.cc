@@ -116,7 +116,6 @@ TEST_F(ReleasePlanTest, TheTrendForgetsASingleSpike) {
 }
 
 TEST_F(ReleasePlanTest, AutoFollowsWhatWasRight) {
-  EXPECT_EQ(plan_->in_force(), ReleaseForecast::none);
   const size_t first = swings(2, 50, 300, 5, ReleaseForecast::automatic);
   EXPECT_GE(first, 250 * kMiB) << "nothing was known: broken like by the rate";
   EXPECT_EQ(swings(10, 50, 300, 5, ReleaseForecast::automatic), 0u);
@@ -129,6 +128,36 @@ TEST_F(ReleasePlanTest, AutoDoesNotWaitForTheWholeWindow) {
   EXPECT_EQ(series_->level().backed, 300 * kMiB);
   steps(15, ReleaseForecast::automatic);
   EXPECT_EQ(series_->level().backed, 50 * kMiB);
+}
+
+// Nothing is known yet, but it may turn at any moment.
+TEST_F(ReleasePlanTest, AutoWaitsWhileDemandMoves) {
+  size_t broken = 0;
+  for (size_t mib = 300; mib > 100; mib -= 20) use(mib), broken += step(ReleaseForecast::automatic);
+  for (size_t mib = 100; mib < 300; mib += 20) use(mib), broken += step(ReleaseForecast::automatic);
+  EXPECT_EQ(broken, 0u);
+  EXPECT_GE(plan_->broken_by_rate(), 180 * kMiB);
+}
+
+TEST_F(ReleasePlanTest, AutoReleasesAFirstDropOnceItIsOver) {
+  for (size_t mib = 300; mib > 50; mib -= 10) use(mib), step(ReleaseForecast::automatic);
+  steps(6, ReleaseForecast::automatic);
+  EXPECT_EQ(series_->level().backed, series_->level().used);
+}
+
+// 200 of 250 MiB go back as whole pages, and will have to be fetched.
+TEST_F(ReleasePlanTest, AutoBreaksAPartOfWhatWentBackWhole) {
+  constexpr size_t kWhole = 200 * kMiB;
+  swings(4, 50, 300, 5, ReleaseForecast::automatic);
+  for (int drop = 0; drop < 2; ++drop) {
+    use(300);
+    steps(5, ReleaseForecast::automatic);
+    use(50);
+    series_->change(-static_cast<int64_t>(kWhole / kBlockSize), 0, now_);
+    EXPECT_EQ(step(ReleaseForecast::automatic, kAnyRate, kWhole), 0u) << "not at rest yet";
+    EXPECT_EQ(steps(3, ReleaseForecast::automatic), 40 * kMiB);
+    EXPECT_EQ(steps(3, ReleaseForecast::automatic), 0u) << "once";
+  }
 }
 
 TEST_F(ReleasePlanTest, AutoStopsWhereSkipsAreWrong) {
