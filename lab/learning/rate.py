@@ -5,7 +5,7 @@ Servers run at the same time, one without learning, one more of the same as a co
 each configuration that learns. In each turn, each of them serves the same short load, in an order
 drawn anew; its figures are divided by those without learning in the same turn. Turns go on until
 the 95 % interval of the mean is as narrow as asked for, or their number is reached. The control
-shows what the machine's noise is worth. Goal: requests/s >= 0.99, processor time <= 1.01.
+shows what the machine's noise is worth. Goal: requests/s >= 0.99.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ ROWS = {
 FILL = redis_benchmark.Workload(clients=50, operations=100_000, value=1000, tests="lpush")
 LOAD = redis_benchmark.Workload(clients=50, operations=40_000, value=1000, tests="set,get")
 GOAL = 0.01
-_LEAST = 10  # turns
+_LEAST = 30  # turns: with fewer, the quantile is not the normal one
+_SAID = 10  # turns
 _QUANTILE = statistics.NormalDist().inv_cdf(0.975)
 
 
@@ -116,7 +117,7 @@ def measure(most: int, within: float, seed: int, say: Callable[[str], None]) -> 
             draw.shuffle(order)
             for row in order:
                 rates.turns[row].append(_serve(running[row], LOAD))
-            if turn + 1 >= _LEAST and (turn + 1) % _LEAST == 0:
+            if turn + 1 >= _SAID and (turn + 1) % _SAID == 0:
                 say(f"turn {turn + 1} of {most} at most: " + _line(rates))
                 if rates.is_narrow(within):
                     break
@@ -165,7 +166,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0; 1 if a row misses the goal; 2 if nothing could run."""
+    """0; 1 if a row that learns misses the goal; 2 if nothing could run."""
     options = arguments(argv)
     faults = (ValueError, OSError, ServerError, LauncherError, redis_benchmark.BenchmarkError)
     return exit_status("rate", lambda: _run(options), faults)
@@ -183,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps({"machine": machine(), "turns": turns}, indent=1) + "\n")
     print(table(rates))
-    return 1 if any(rates.verdict(row) == "MISSED" for row in ROWS if row != BLIND) else 0
+    return 1 if any(rates.verdict(row) == "MISSED" for row, conf in ROWS.items() if conf) else 0
 
 
 if __name__ == "__main__":

@@ -38,6 +38,11 @@ class Context:
     seconds: float = 0.3  # of a sample of a microbenchmark
     mesh: Path | None = None  # the library of Mesh, where there is one
 
+    def file(self, program: str, tail: str) -> Path:
+        """Where something of the program's load at this scale is."""
+        scale = self.scale * SCALES.get(program, 1.0)
+        return self.out / (program + ("" if scale == 1 else f"-x{scale:g}") + tail)
+
     def run(self, program: str, seed: int = 1, **how: object) -> runner.Outcome:
         """One run of a workload; `how` as runner.Options. Raises WorkloadError."""
         options = runner.Options(scale=self.scale * SCALES.get(program, 1.0), seed=seed, **how)
@@ -46,14 +51,14 @@ class Context:
     def trace(self, program: str) -> Path:
         """The file; recorded first if it is not there."""
         return self._made(
-            self.out / f"{program}.trace",
+            self.file(program, ".trace"),
             lambda path: self.run(program, under=f"llamalloc trace -o {path}"),
         )
 
     def profile(self, program: str, seed: int = 1, interval: str = INTERVAL) -> Path:
         """The file; recorded first if it is not there."""
         return self._made(
-            self.out / f"{program}-{seed}-{interval}.pb.gz",
+            self.file(program, f"-{seed}-{interval}.pb.gz"),
             lambda path: self.run(
                 program, seed, under=f"llamalloc record --interval {interval} -o {path}"
             ),
@@ -62,7 +67,7 @@ class Context:
     def model(self, program: str) -> Path:
         """Trained on one run of the program; a second run is held out."""
         return self._made(
-            self.out / f"{program}.model",
+            self.file(program, ".model"),
             lambda path: self.train(path, self.profile(program), self.profile(program, 2)),
         )
 

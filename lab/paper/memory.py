@@ -72,7 +72,7 @@ def _how(context: Context, program: str, row: str, missing: dict[str, str]) -> d
 
 def _state(context: Context, program: str) -> Path:
     """A state file that one run has left. Later runs go on learning."""
-    state = context.out / f"{program}.learned"
+    state = context.file(program, ".learned")
     if not state.exists():
         context.say(f"{program} learns in a first run")
         context.run(program, 2, under=f"llamalloc run --learn {state}")
@@ -109,8 +109,7 @@ def _live(trace: Path) -> Results:
 
 
 def _accuracy(context: Context, program: str) -> Results:
-    context.model(program)
-    report = json.loads((context.out / f"{program}.json").read_text())
+    report = json.loads(context.model(program).with_suffix(".json").read_text())
     return report["scores"]["measured"]["model"]
 
 

@@ -19,6 +19,7 @@ command measures everything, in up to an hour, and writes the page:
 ```
 make paper
 ```
+Mesh has no package: its column is there if `PAPER_ARGS="--mesh LIBRARY"` names a build of it.
 
 [paper]: https://doi.org/10.1145/3373376.3378525
 """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,8 @@ class Section:
     def markdown(self, pictures_at: str) -> str:
         """The section, with its pictures as links into a folder."""
         links = [f"![{self.title}]({pictures_at}/{stem}.png)" for stem in self.pictures]
-        return "\n\n".join([f"## {self.title}", *self.paragraphs, *links]) + "\n"
+        text = [one if one.startswith("|") else _wrapped(one) for one in self.paragraphs]
+        return "\n\n".join([f"## {self.title}", *text, *links]) + "\n"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Exhibit:
     minutes: float
     measure: Callable[[Context], Results]
     show: Callable[[Results], Section]
+
+
+def _wrapped(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 118, break_long_words=False, break_on_hyphens=False)
 
 
 def mib(value: float) -> str:

@@ -35,8 +35,8 @@ inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 inline constexpr Nanos kFillsLeftOver = Nanos::seconds(60);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);
-// Where no more huge pages than that were ever taken, idle threads keep their caches: they cannot
-// pin more pages.
+// Where fewer huge pages than that were ever taken, each time counted, idle threads keep their
+// caches: they cannot pin more pages.
 inline constexpr size_t kFewPages = 4;
 inline constexpr size_t kUnknownSize = ~size_t{0};
 

@@ -41,6 +41,13 @@ GateVerdict stronger(GateVerdict a, GateVerdict b) {
   return kRank[static_cast<int>(a)] < kRank[static_cast<int>(b)] ? b : a;
 }
 
+// Beside predictions that failed, a measurement that confirms the old verdict is a decision, too.
+bool decided(const GateKept& base, const GateKept& one, const GateKept& other) {
+  const bool confirmed = other.verdict == GateVerdict::mistaken &&
+                         one.placed.rounds != base.placed.rounds && one.placed.rounds != 0;
+  return confirmed || one.verdict != base.verdict || one.reversals != base.reversals;
+}
+
 }  // namespace
 
 GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs) {
@@ -55,8 +62,7 @@ GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept&
     merged.placed = anew.placed;
     merged.peak = anew.peak;
   }
-  const bool i_decided = mine.verdict != base.verdict || mine.reversals != base.reversals;
-  const bool they_decided = theirs.verdict != base.verdict || theirs.reversals != base.reversals;
+  const bool i_decided = decided(base, mine, theirs), they_decided = decided(base, theirs, mine);
   if (i_decided && they_decided) merged.verdict = stronger(mine.verdict, theirs.verdict);
   if (i_decided && !they_decided) merged.verdict = mine.verdict;
   if (i_decided)

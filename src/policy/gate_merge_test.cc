@@ -42,6 +42,13 @@ TEST(GateMergeTest, FailedPredictionsAreNoMeasurement) {
     EXPECT_EQ(merge_gates(base, kept(measured), mistaken).verdict, measured);
   }
   EXPECT_EQ(merge_gates(base, mistaken, base), mistaken);
+  const GateKept helps = kept(GateVerdict::helps);
+  GateWaste more = kSeen;
+  ++more.rounds;
+  GateKept again = helps;
+  again.placed = more;
+  EXPECT_EQ(merge_gates(helps, mistaken, again).verdict, GateVerdict::helps) << "measured again";
+  EXPECT_EQ(merge_gates(helps, again, mistaken).verdict, GateVerdict::helps);
   const GateKept untried = kept(GateVerdict::untried);
   EXPECT_EQ(merge_gates(untried, mistaken, base).verdict, GateVerdict::mistaken);
   EXPECT_EQ(merge_gates(untried, base, mistaken).verdict, GateVerdict::mistaken);

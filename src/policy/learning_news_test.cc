@@ -68,6 +68,15 @@ TEST_F(LearningNewsTest, AnOpenGateIsSampledUnlessTheOptionClosesIt) {
   EXPECT_FALSE(run_.wants_samples(options, 0));
 }
 
+// With a model alone, only the gate asks for them.
+TEST_F(LearningNewsTest, NothingIsSampledThatNobodyReads) {
+  const LearningRun closed;
+  Options options;
+  EXPECT_TRUE(closed.wants_samples(options, LearningRun::kLeastHeap));
+  options.segregate.value = Segregate::never;
+  EXPECT_FALSE(closed.wants_samples(options, LearningRun::kLeastHeap));
+}
+
 TEST_F(LearningNewsTest, SamplesAreFinerWherePlacementPays) {
   EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
   LearnedState state;

@@ -53,13 +53,16 @@ class LearningRun {
   // Whether objects are to be sampled now, unless something else wants it: from then on for good.
   bool wants_samples(const Options& options, size_t held) const {
     const bool asked = Options::current(options.sample_interval) != 0;
+    if (options.segregate == Segregate::never && !learner_.is_open()) return asked;  // nobody reads
     const bool places = segregates(options.segregate.value, gate_.is_on());
     return asked || places || held >= kLeastHeap;
   }
   // Between samples, from now on: finer where they are known to pay.
   uint64_t interval(const Options& options) const {
     const GateVerdict verdict = gate_.kept().verdict;
-    const bool pays = verdict == GateVerdict::on_trial || verdict == GateVerdict::helps;
+    const bool helps = verdict == GateVerdict::on_trial || verdict == GateVerdict::helps;
+    const bool pays =
+        options.segregate == Segregate::automatic ? helps : options.segregate == Segregate::always;
     return options.interval(pays ? Options::kSampleInterval : kInterval);
   }
   // Whether the gate is open.

@@ -51,7 +51,7 @@ void BagOfFrames::run(const uint32_t* ids, uint32_t count, uint32_t size_row, fl
   if (depth < config_.depths) add_frame(depth, known);
   memcpy(hidden_, weights_.size_bias + size_t{size_row} * H, H * sizeof(float));
   add_product(hidden_, state_, weights_.hidden_kernel, E, H);
-  for (uint32_t j = 0; j < H; ++j) hidden_[j] = hidden_[j] > 0 ? hidden_[j] : 0;
+  for (uint32_t j = 0; j < H; ++j) hidden_[j] = hidden_[j] < 0 ? 0 : hidden_[j];
   memcpy(probability, weights_.dense_bias, C * sizeof(float));
   add_product(probability, hidden_, weights_.dense_kernel, H, C);
   softmax(probability, C);

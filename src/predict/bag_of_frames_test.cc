@@ -129,6 +129,17 @@ TEST_F(BagOfFramesTest, KeepsApartLogitsBeyondTheRangeOfExp) {
   EXPECT_NEAR(found[1], 1, 1e-6);
 }
 
+TEST_F(BagOfFramesTest, WhatIsNoNumberStaysNone) {
+  RandomModel model(1, 1, 1, 0.1f);
+  const float bias[kSizeRows] = {}, huge[9] = {0, 0, 3e38f};
+  float scale = INFINITY, kernel = 0;  // as sums of large weights may be
+  model.weights.embedding = huge;
+  model.weights.depth_scale = &scale;
+  model.weights.hidden_kernel = &kernel;
+  model.weights.size_bias = bias;
+  EXPECT_TRUE(std::isnan(run(model, {2}, 8)[0])) << "infinity times 0";
+}
+
 TEST(SizeRow, GrowsTwiceForEachDoubling) {
   EXPECT_EQ(size_row(1), 8u);
   EXPECT_EQ(size_row(17), 10u);

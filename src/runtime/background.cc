@@ -31,10 +31,13 @@ bool has_standing_work() {
 }
 
 void do_own_work(Nanos now) REQUIRES(background.work_lock) {
-  if (background.contexts.loaded() && background.code.name_by(background.ensure_symboliser()))
+  // A name is read from a file, which a filter may kill the process for.
+  const bool may_name = !process_world.program_filters_calls();
+  if (may_name && background.contexts.loaded() &&
+      background.code.name_by(background.ensure_symboliser()))
     background.contexts.work(process.placement, process.counters, process.system);
   learn_if_due(now);
-  name_sampled_frames();
+  if (may_name) name_sampled_frames();
   write_profile_if_due(now);
   write_stats_if_due(now);
 }

@@ -127,7 +127,7 @@ class _Editor:
             found = said.get("params", {})
             if said.get("method") != "textDocument/publishDiagnostics":
                 continue
-            if found.get("version", version) == version:
+            if found.get("version") == version:  # without one: of a file that was closed
                 missing.discard(found["uri"])
 
     def _say(self, method: str, parameters: dict, number: int | None = None) -> None:

@@ -48,8 +48,8 @@ def run(
     segregate: Annotated[
         Segregate | None,
         typer.Option(
-            help="When objects are placed by lifetime. auto, the default: with a model always; by "
-            "what was learned while it measurably saves memory."
+            help="When objects are placed by lifetime. auto, the default: while that measurably "
+            "saves memory."
         ),
     ] = None,
     stats: Annotated[

@@ -34,10 +34,11 @@ def proof(
     for verdict in (GateVerdict.FAILS, GateVerdict.HELPS, GateVerdict.ON_TRIAL):
         if found := [gate for gate in tried if gate.verdict == verdict]:
             return Gate() if verdict == GateVerdict.FAILS else max(found, key=_peak)
-    given_up = (GateVerdict.FAILS, GateVerdict.MISTAKEN)
-    if any(profile.gate.verdict in given_up for profile in profiles):
+    gates = [profile.gate for profile in profiles]
+    if any(gate.verdict == GateVerdict.FAILS for gate in gates):
         return Gate()
-    measured = [profile.gate for profile in profiles if profile.gate.blind.rounds]
+    blind = [gate for gate in gates if gate.verdict != GateVerdict.MISTAKEN]
+    measured = [gate for gate in blind if gate.blind.rounds]
     if not measured or not _separates(profiles, seen, rule):
         return Gate()
     largest = max(measured, key=_peak)

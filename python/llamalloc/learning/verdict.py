@@ -102,7 +102,10 @@ def _by_measurement(trial: Trial, measured_on_run: bool) -> tuple[str, str]:
         f"bytes) the right page group, and {_percent(trial.pins)} one that is too short for them."
     )
     is_good = total.right_bytes >= GOOD and trial.pins <= MOST_PINS
-    return "yes" if is_good else "no", said
+    if is_good:
+        return "yes", said
+    wanted = f"{_percent(GOOD)} of the bytes, and at most {_percent(MOST_PINS)} too short"
+    return "no", f"{said} Wanted: {wanted}."
 
 
 def _by_separation(short: float | None) -> tuple[str, str]:

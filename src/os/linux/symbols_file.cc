@@ -139,14 +139,15 @@ size_t SymbolFile::name_in(ByteRange image, uint64_t address, char* out, size_t 
   return copy_name(bytes, address, out, room);
 }
 
-// .symtab if it holds a function, else .dynsym.
+// .symtab if it holds a function, else .dynsym. If that fails, it is tried again for the next name.
 void SymbolFile::index(const ByteSource& bytes, const ElfFile& elf, PageSource& system) {
-  tried_ = true;
   for (const uint32_t type : {uint32_t{SHT_SYMTAB}, uint32_t{SHT_DYNSYM}}) {
     SymbolExtents table;
     if (!elf.find_symbols(type, &table)) continue;
-    if (!index_.build(bytes, table, system) || !index_.is_empty()) return;
+    if (!index_.build(bytes, table, system)) return;
+    if (!index_.is_empty()) break;
   }
+  tried_ = true;
 }
 
 size_t SymbolFile::copy_name(const ByteSource& bytes, uint64_t address, char* out,

@@ -61,8 +61,7 @@ bool is_name_before(const ByteSource& bytes, FileExtent a, FileExtent b) {
 }  // namespace
 
 bool SymbolIndex::before(const Row& a, const Row& b) {
-  if (a.start != b.start) return a.start < b.start;
-  return a.rank != b.rank ? a.rank < b.rank : a.name < b.name;
+  return a.start != b.start ? a.start < b.start : a.rank < b.rank;
 }
 
 bool SymbolIndex::build(const ByteSource& bytes, const SymbolExtents& table, PageSource& system) {
@@ -116,19 +115,23 @@ FileExtent SymbolIndex::name_of(const ByteSource& bytes, const Row& row) const {
   return {};
 }
 
-// The name of the first of these rows, all with one start, that hold the place.
-FileExtent SymbolIndex::first_name(const ByteSource& bytes, const Row* from, const Row* to,
+// The name of the first of these rows, all with one start, that hold the place. Functions that the
+// linker folded may have thousands of names: those of one size get the answer's, for the next time.
+FileExtent SymbolIndex::first_name(const ByteSource& bytes, Row* from, const Row* to,
                                    uint32_t at) const {
   FileExtent best;
-  uint32_t rank = 0;
-  for (const Row* row = from; row != to; ++row) {
-    if (best.size != 0 && row->rank != rank) break;
-    if (at - row->start >= row->size) continue;
+  const Row* found = nullptr;
+  Row* row = from;
+  for (; row != to && (found == nullptr || row->rank == found->rank); ++row) {
+    if (at - row->start >= row->size || (found != nullptr && row->name == found->name)) continue;
     const FileExtent name = name_of(bytes, *row);
-    if (name.size == 0 || (best.size != 0 && !is_name_before(bytes, name, best))) continue;
+    if (name.size == 0 || (found != nullptr && !is_name_before(bytes, name, best))) continue;
     best = name;
-    rank = row->rank;
+    found = row;
   }
+  if (found == nullptr) return {};
+  for (Row* alias = from; alias != row; ++alias)
+    if (alias->rank == found->rank && alias->size == found->size) alias->name = found->name;
   return best;
 }
 
@@ -136,9 +139,9 @@ FileExtent SymbolIndex::name_at(const ByteSource& bytes, uint64_t address) const
   if (count_ == 0 || address < low_ || address - low_ > UINT32_MAX) return {};
   const uint32_t at = static_cast<uint32_t>(address - low_);
   const auto is_below = [](uint32_t value, const Row& row) { return value < row.start; };
-  const Row* end = std::upper_bound(rows_, rows_ + count_, at, is_below);
+  Row* end = std::upper_bound(rows_, rows_ + count_, at, is_below);
   for (uint32_t back = 0; end > rows_ && back < kMaxBack; ++back) {
-    const Row* first = end - 1;
+    Row* first = end - 1;
     while (first > rows_ && first[-1].start == first->start) --first;
     const FileExtent name = first_name(bytes, first, end, at);
     if (name.size != 0) return name;

@@ -31,7 +31,7 @@ class SymbolIndex {
   };
   static bool before(const Row& a, const Row& b);
   FileExtent name_of(const ByteSource& bytes, const Row& row) const;
-  FileExtent first_name(const ByteSource& bytes, const Row* from, const Row* to, uint32_t at) const;
+  FileExtent first_name(const ByteSource& bytes, Row* from, const Row* to, uint32_t at) const;
   size_t mapped_bytes() const;
 
   Row* rows_ = nullptr;

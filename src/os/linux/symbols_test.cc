@@ -355,6 +355,16 @@ TEST_F(SymboliserPlugins, AFileThatIsWrittenToNamesNothing) {
   EXPECT_EQ(name(pc), "?old.so");
 }
 
+// What it held when its functions were found may have moved.
+TEST_F(SymboliserPlugins, ALoadedFileThatGrowsNamesNothing) {
+  const std::string path = plugin("old", "shown");
+  void* handle = load(path);
+  EXPECT_EQ(name_of(hidden(handle)), "hidden_shown");
+  shell(join({"echo >>", path}));
+  EXPECT_EQ(name_of(hidden(handle)).substr(0, 11), "?old.so+0x1");
+  dlclose(handle);
+}
+
 TEST_F(SymboliserPlugins, WhatIsLoadedForEverCostsNothing) {
   const std::string path = plugin("seed", "shown");
   size_t used = 0, mapped = 0;
