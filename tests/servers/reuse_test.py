@@ -30,7 +30,7 @@ def test_contents_stay_through_thousands_of_promotions():
 @pytest.mark.parametrize("mode", ["always", "madvise", "never"])
 def test_calloc_gives_zeros_after_every_kind_of_reuse(mode):
     with hugepages(mode):
-        conf = "release_delay:200ms"
+        conf = "release_delay:200ms,release_forecast:none"
         done = run([compile_program("zeroes"), "8", "21"], seconds=120, conf=conf)
     assert_some_broken(done.stdout)
 
@@ -73,7 +73,7 @@ def test_calloc_gives_zeros_under_a_limit_of_memory(tmp_path):
             f"echo $$ > {group}/cgroup.procs; head -c {2 * LIMIT} /dev/zero > {file}; "
             f"exec env LD_PRELOAD=$PRELOADED {program} 10 22"
         )
-        env = environment("release_delay:200ms")
+        env = environment("release_delay:200ms,release_forecast:none")
         env["PRELOADED"] = env.pop("LD_PRELOAD")
         done = subprocess.run(
             ["sh", "-c", shell], env=env, capture_output=True, text=True, timeout=180, check=False

@@ -26,16 +26,19 @@ _WORDS += " insert ?redis-server ?redis-server+0x1a2b0 ?libc.so.6 ? a9 x"
 
 
 def model() -> Model:
-    """Weights from numpy's generator, the same on every machine."""
+    """Weights from numpy's generator, the same on every machine; `le_10s` where it knows no word
+    but those of every stack."""
     words = ["<unk>", "@", *_WORDS.split()]
     random = np.random.default_rng(20)
     c, h, e = len(CLASS_NAMES), HIDDEN, EMBEDDING
     shapes = Weights((len(words), e), (DEPTHS, e), (e, h), (SIZE_ROWS, h), (h, c), (c,))
-    scales = Weights(1.0, 0.7, 0.5, 0.7, 1.0, 0.3)
+    scales = Weights(4.0, 0.7, 0.5, 0.7, 0.4, 0.3)
     arrays = [
         (scale * random.standard_normal(shape)).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
     ]
+    arrays[0][[words.index(word) for word in ("main", "call", "?", "?libc.so.6")]] = 0
+    arrays[5][CLASS_NAMES.index("le_10s")] += 8
     return Model(tuple(words), Weights(*arrays), "tail", _evidence(), gate=GATE)
 
 
