@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import csv
+import statistics
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lab.redis import Address
@@ -49,6 +50,11 @@ class Rate:
     name: str
     requests_per_second: float
     end: float
+
+
+def mean_rate(tests: Sequence[Rate]) -> float:
+    """Harmonic mean over the tests: all requests divided by all their time."""
+    return statistics.harmonic_mean([test.requests_per_second for test in tests])
 
 
 def parse_line(line: str) -> tuple[str, float] | None:

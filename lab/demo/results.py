@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.demo.sampler import Series
-from lab.redis_benchmark import PAPER, Rate, Workload
+from lab.redis_benchmark import PAPER, Rate, Workload, mean_rate
 
 LIVE_MEANS = (
     "Live is Redis's own used_memory after the drop, which counts slot sizes and so differs a "
@@ -63,8 +63,8 @@ class Run:
 
     @property
     def requests_per_second(self) -> float:
-        """Harmonic mean over the tests: all requests divided by all their time."""
-        return statistics.harmonic_mean([test.requests_per_second for test in self.tests])
+        """Over all tests."""
+        return mean_rate(self.tests)
 
 
 @dataclass

@@ -38,6 +38,7 @@ ROWS = {
     "learns": "learn:on",
     "learns, places by it": "learn:on,segregate:always",
 }
+OTHERS = tuple(row for row in ROWS if row != BLIND)
 # 100 MB of values, as a heap below 64 MiB does not learn; then what is timed.
 FILL = redis_benchmark.Workload(clients=50, operations=100_000, value=1000, tests="lpush")
 LOAD = redis_benchmark.Workload(clients=50, operations=40_000, value=1000, tests="set,get")
@@ -91,8 +92,7 @@ class Rates:
         """Whether each interval is `within` to both sides."""
         if len(self.turns[BLIND]) < _LEAST:
             return False
-        others = [row for row in ROWS if row != BLIND]
-        return all(self.interval(row, "rate").half <= within for row in others)
+        return all(self.interval(row, "rate").half <= within for row in OTHERS)
 
     def verdict(self, row: str) -> str:
         """Of requests/s: what the interval says of the goal."""
@@ -113,37 +113,33 @@ def measure(most: int, within: float, seed: int, say: Callable[[str], None]) -> 
             running[row] = RedisServer([], environment(conf), place, "redis")
             servers.callback(running[row].stop)
             _serve(running[row], FILL)
-        for turn in range(most):
+        for turn in range(1, most + 1):
             draw.shuffle(order)
             for row in order:
                 rates.turns[row].append(_serve(running[row], LOAD))
-            if turn + 1 >= _SAID and (turn + 1) % _SAID == 0:
-                say(f"turn {turn + 1} of {most} at most: " + _line(rates))
+            if turn % _SAID == 0:
+                say(f"turn {turn} of {most} at most: " + _line(rates))
                 if rates.is_narrow(within):
                     break
     return rates
 
 
 def _serve(server: RedisServer, load: redis_benchmark.Workload) -> Turn:
-    began, before = time.monotonic(), process_ms(server.pid)
-    found = redis_benchmark.run(
-        load, server.address, lambda: time.monotonic() - began, lambda _: None
-    )
-    rate = statistics.harmonic_mean([one.requests_per_second for one in found])
-    return Turn(rate, process_ms(server.pid) - before)
+    before = process_ms(server.pid)
+    found = redis_benchmark.run(load, server.address, time.monotonic, lambda _: None)
+    return Turn(redis_benchmark.mean_rate(found), process_ms(server.pid) - before)
 
 
 def _line(rates: Rates) -> str:
-    return ", ".join(f"{row} {rates.interval(row, 'rate')}" for row in ROWS if row != BLIND)
+    return ", ".join(f"{row} {rates.interval(row, 'rate')}" for row in OTHERS)
 
 
 def table(rates: Rates) -> str:
     """Markdown."""
     lines = ["| Redis | requests/s | processor time | requests/s >= 0.99 |", "|---|---|---|---|"]
-    for row in ROWS:
-        if row != BLIND:
-            rate, cpu = rates.interval(row, "rate"), rates.interval(row, "cpu")
-            lines.append(f"| {row} | {rate} | {cpu} | {rates.verdict(row)} |")
+    for row in OTHERS:
+        rate, cpu = rates.interval(row, "rate"), rates.interval(row, "cpu")
+        lines.append(f"| {row} | {rate} | {cpu} | {rates.verdict(row)} |")
     return "\n".join(lines)
 
 

@@ -119,6 +119,6 @@ def _round(server: RedisServer) -> Round:
     found = redis_benchmark.run(
         LOAD, server.address, lambda: time.monotonic() - began, lambda _: None
     )
-    rate = statistics.harmonic_mean([r.requests_per_second for r in found])
     cpu = thread_ms(server.pid, server.pid) - before
+    rate = redis_benchmark.mean_rate(found)
     return Round(rate, 1000 * cpu / (LOAD.operations * len(found)), found[-1].end)

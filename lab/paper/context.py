@@ -40,12 +40,12 @@ class Context:
 
     def file(self, program: str, tail: str) -> Path:
         """Where something of the program's load at this scale is."""
-        scale = self.scale * SCALES.get(program, 1.0)
+        scale = self._scale(program)
         return self.out / (program + ("" if scale == 1 else f"-x{scale:g}") + tail)
 
     def run(self, program: str, seed: int = 1, **how: object) -> runner.Outcome:
         """One run of a workload; `how` as runner.Options. Raises WorkloadError."""
-        options = runner.Options(scale=self.scale * SCALES.get(program, 1.0), seed=seed, **how)
+        options = runner.Options(scale=self._scale(program), seed=seed, **how)
         return runner.run(programs.find(program), options, lambda text: None)
 
     def trace(self, program: str) -> Path:
@@ -79,6 +79,9 @@ class Context:
             raise PaperError(f"llamalloc train failed: {done.stderr.strip()}")
         model.with_suffix(".json").write_text(done.stdout)
         return done.stdout
+
+    def _scale(self, program: str) -> float:
+        return self.scale * SCALES.get(program, 1.0)
 
     def _made(self, path: Path, make: Callable[[Path], object]) -> Path:
         if not path.exists():

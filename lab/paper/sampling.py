@@ -20,7 +20,7 @@ def measure(context: Context) -> Results:
     accuracy, cpu = {}, {}
     for interval in INTERVALS:
         context.say(f"{PROGRAM}: learning from a sample each {interval}")
-        model = context.out / f"{PROGRAM}-{interval}.model"
+        model = context.file(PROGRAM, f"-{interval}.model")
         learned = context.profile(PROGRAM, 1, interval)
         report = json.loads(context.train(model, learned, held_out))
         accuracy[interval] = report["scores"]["measured"]

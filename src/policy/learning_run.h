@@ -61,8 +61,7 @@ class LearningRun {
   uint64_t interval(const Options& options) const {
     const GateVerdict verdict = gate_.kept().verdict;
     const bool helps = verdict == GateVerdict::on_trial || verdict == GateVerdict::helps;
-    const bool pays =
-        options.segregate == Segregate::automatic ? helps : options.segregate == Segregate::always;
+    const bool pays = segregates(options.segregate.value, helps);
     return options.interval(pays ? Options::kSampleInterval : kInterval);
   }
   // Whether the gate is open.

@@ -30,24 +30,23 @@ bool has_standing_work() {
          writes_stats_while_running();
 }
 
-void do_own_work(Nanos now) REQUIRES(background.work_lock) {
-  // A name is read from a file, which a filter may kill the process for.
-  const bool may_name = !process_world.program_filters_calls();
-  if (may_name && background.contexts.loaded() &&
+// filtered: the program filters system calls. It may be killed for the reading of a name, which
+// opens a file.
+void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
+  if (!filtered && background.contexts.loaded() &&
       background.code.name_by(background.ensure_symboliser()))
     background.contexts.work(process.placement, process.counters, process.system);
   learn_if_due(now);
-  if (may_name) name_sampled_frames();
+  if (!filtered) name_sampled_frames();
   write_profile_if_due(now);
   write_stats_if_due(now);
 }
 
 // Once a second: scratch memory of the worker goes back, and the process may have switched huge
 // pages off or on.
-void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
+void rest_if_due(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
-  const bool filtered = process_world.program_filters_calls();
   if (!filtered) look_at_huge_page_switch();
   process.heap.pages().count_splits(!filtered);
   background.contexts.queue().rest(process.system);
@@ -55,8 +54,9 @@ void rest_if_due(Nanos now) REQUIRES(background.work_lock) {
 
 // When to come again.
 Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
-  do_own_work(now);
-  rest_if_due(now);
+  const bool filtered = process_world.program_filters_calls();
+  do_own_work(now, filtered);
+  rest_if_due(now, filtered);
   return process.step(now, has_standing_work());
 }
 

@@ -37,8 +37,7 @@ def proof(
     gates = [profile.gate for profile in profiles]
     if any(gate.verdict == GateVerdict.FAILS for gate in gates):
         return Gate()
-    blind = [gate for gate in gates if gate.verdict != GateVerdict.MISTAKEN]
-    measured = [gate for gate in blind if gate.blind.rounds]
+    measured = [g for g in gates if g.blind.rounds and g.verdict != GateVerdict.MISTAKEN]
     if not measured or not _separates(profiles, seen, rule):
         return Gate()
     largest = max(measured, key=_peak)

@@ -37,9 +37,10 @@ def model() -> Model:
         (scale * random.standard_normal(shape)).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
     ]
-    arrays[0][[words.index(word) for word in ("main", "call", "?", "?libc.so.6")]] = 0
-    arrays[5][CLASS_NAMES.index("le_10s")] += 8
-    return Model(tuple(words), Weights(*arrays), "tail", _evidence(), gate=GATE)
+    weights = Weights(*arrays)
+    weights.embedding[[words.index(word) for word in ("main", "call", "?", "?libc.so.6")]] = 0
+    weights.dense_bias[CLASS_NAMES.index("le_10s")] += 8
+    return Model(tuple(words), weights, "tail", _evidence(), gate=GATE)
 
 
 BUILD = hash_build_id(bytes(range(20)))
