@@ -163,6 +163,11 @@ class Engine {
     deallocate(own_cache(slot, adopted), p, span, given);
     return false;
   }
+  // The same for a thread that shall not adopt a cache.
+  void free_without_cache(void* p, Span* span, size_t given) {
+    const ErrnoKeeper keep;
+    deallocate(nullptr, p, span, given);
+  }
   // p: the start of an object in span. given: the size that a sized delete named.
   void deallocate(ThreadCache* cache, void* p, Span* span, size_t given);
   // What the program may use of an unhardened object. A sample may use no more of its larger slot

@@ -67,6 +67,15 @@ TEST_F(OwnCacheTest, WhoIsPastItsExitHandlersAdoptsNone) {
   engine_.end_thread(slot_, adopted_);  // of nothing
 }
 
+TEST_F(OwnCacheTest, WhoFreesWithoutOneAdoptsNone) {
+  void* const p = engine_.allocate(nullptr, {.size = 100});
+  errno = 7;
+  engine_.free_without_cache(p, engine_.heap.find(p), kUnknownSize);
+  EXPECT_EQ(errno, 7);
+  EXPECT_EQ(engine_.threads.in_use(), 0u);
+  EXPECT_EQ(engine_.allocate(nullptr, {.size = 100}), p) << "freed";
+}
+
 TEST_F(OwnCacheTest, TheWorkerLeavesAloneWhoseEndItWouldNotHear) {
   made_.world.tells_end = false;
   EXPECT_EQ(own()->slot, nullptr);

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "os/module_range.h"
 #include "policy/hint.h"
 #include "runtime/background.h"
 #include "runtime/foreign.h"
@@ -125,6 +126,9 @@ namespace {
   const SlowPath slow;
   if (LLAMALLOC_UNLIKELY(!span->starts_object(p)))
     return report_bad_free(p, "not the start of an object", span);
+  // The thread may have ended, and shall not adopt a cache (runtime/thread_exit.h).
+  if (LLAMALLOC_UNLIKELY(adopted_cache == nullptr) && may_be_in_system_library(return_address))
+    return process.free_without_cache(p, span, given);
   if (process.free(cache_slot, adopted_cache, p, span, given)) return;
   start_worker_if_wanted(return_address);
 }

@@ -13,9 +13,12 @@ constinit pthread_key_t exit_key{};
 constinit bool key_made = false;
 constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))) = 0;
 
+// Comes again in each round, also where nothing was allocated meanwhile: else nobody would know
+// when the last round is over.
 void thread_ends(void*) {
   ++exit_rounds;
   process.end_thread(cache_slot, adopted_cache);
+  if (!thread_is_past_exit()) pthread_setspecific(exit_key, &exit_rounds);
 }
 
 }  // namespace
@@ -31,7 +34,8 @@ bool call_at_thread_exit() {
   return key_made && pthread_setspecific(exit_key, adopted_cache) == 0;
 }
 
-// One round less than the system calls: the last cache must be taken back.
+// One round less than the system calls: a thread may have its first cache in the first round, after
+// the system came by our key.
 bool thread_is_past_exit() {
   return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1;
 }

@@ -57,6 +57,14 @@ def test_fork_handlers_of_other_objects(installed, tmp_path, when, way):
     assert "forks" in output(tmp_path / "a", *arguments, **env)
 
 
+@pytest.mark.parametrize("way", ["", "-static"])
+def test_threads_that_have_ended_keep_no_cache(installed, tmp_path, way):
+    source = ROOT / "tests" / "servers" / "ended_threads.cc"
+    libraries = pkg_config(installed, "--variable=static_libs")
+    output("g++", "-std=c++20", "-pthread", source, *way.split(), *libraries, "-o", tmp_path / "a")
+    assert output(tmp_path / "a").split() == ["1"] * 3
+
+
 def test_program_that_calls_no_malloc_itself_still_gets_ours(installed, tmp_path):
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n')

@@ -94,3 +94,7 @@ def times_at_the_limit(group: Path) -> int:
 def test_the_main_thread_of_a_cxx_program_does_not_keep_its_cache_when_idle():
     done = run([compile_program("idle_main")], seconds=30, conf="sleeper_delay:10ms")
     assert int(done.stdout) > 0
+
+
+def test_detached_threads_that_have_ended_keep_no_cache():
+    assert run([compile_program("ended_threads")], seconds=30).stdout.split() == ["1"] * 3

@@ -45,4 +45,8 @@ bool is_in_system_library(uintptr_t address) {
   return false;
 }
 
+bool may_be_in_system_library(uintptr_t address) {
+  return ranges[0].high == 0 || is_in_system_library(address);
+}
+
 }  // namespace llamalloc
