@@ -37,8 +37,9 @@ bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, b
   if (group_of(seen) == group_of(predicted)) return true;
   const Prediction now = cache_.find(key);
   if (!now.found || now.pending) return true;
-  const bool second =
-      !again && now.lifetime != predicted && group_of(now.lifetime) != group_of(predicted);
+  // What was allocated before the class was corrected says nothing about the correction.
+  if (group_of(longer(now.lifetime, seen)) == group_of(now.lifetime)) return true;
+  const bool second = !again && group_of(now.lifetime) != group_of(predicted);
   counters_.add(Stat::demotions);
   cache_.publish(key, second ? LifetimeClass::mixed : longer(now.lifetime, seen), now.marks);
   return true;

@@ -64,9 +64,12 @@ TEST_F(PlacementTest, OutliversLengthenTheClassAndThenCostTheTrust) {
   EXPECT_EQ(now(), LifetimeClass::le_10ms) << "the same page group: nothing to repair";
   EXPECT_TRUE(observe(Nanos::seconds(5)));
   EXPECT_EQ(now(), LifetimeClass::le_10s);
+  EXPECT_TRUE(observe(Nanos::seconds(6)));
+  EXPECT_EQ(now(), LifetimeClass::le_10s) << "allocated before the correction, which it fits";
   EXPECT_TRUE(observe(Nanos::seconds(50)));
   EXPECT_EQ(now(), LifetimeClass::mixed);
-  EXPECT_EQ(counters_.get(Stat::outlivers), 3u);
+  EXPECT_TRUE(observe(Nanos::seconds(500)));
+  EXPECT_EQ(counters_.get(Stat::outlivers), 5u);
   EXPECT_EQ(counters_.get(Stat::demotions), 2u);
 }
 
