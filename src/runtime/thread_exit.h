@@ -2,12 +2,13 @@
 // The end of a thread: its cache goes back to the registry.
 //
 // The destructor of a pthread key calls us, in no defined order among other destructors. If a later
-// destructor allocates, the thread gets a new cache. So we are called again in each round, up to the
-// system's limit. After the last one the thread uses the shared heap without a cache.
+// destructor allocates, the thread gets a new cache. So we are called again in each round, up to
+// the system's limit. After the last one the thread uses the shared heap without a cache.
 //
 // It does so, too, while the C library ends a thread after all destructors: it frees memory of its
-// own, and of other threads whose stacks it no longer keeps (glibc keeps 40 MiB of stacks). A thread
-// that has never had a cache may be there, so a free by the C library does not make it adopt one.
+// own, and of other threads whose stacks it no longer keeps (glibc keeps 40 MiB of stacks). A
+// thread that has never had a cache may be there, so a free by the C library does not make it adopt
+// one.
 #pragma once
 
 namespace llamalloc {

@@ -64,7 +64,9 @@ void run_and_end(const pthread_attr_t& attributes, void* (*kind)(void*)) {
 uint64_t caches() {
   uint64_t value = 0;
   size_t bytes = sizeof(value);
-  return llamalloc_get != nullptr && llamalloc_get("thread_caches", &value, &bytes) == 0 ? value : 0;
+  const bool known =
+      llamalloc_get != nullptr && llamalloc_get("thread_caches", &value, &bytes) == 0;
+  return known ? value : 0;
 }
 
 }  // namespace
