@@ -28,6 +28,7 @@ namespace storm {
 namespace {
 
 constexpr size_t kBlocks = 400, kMailboxes = 64, kBallast = 10000, kAltStack = 256 << 10;
+constexpr size_t kStack = 48 << 20;
 constexpr size_t kMostThreads = 64;
 
 struct Mailbox {
@@ -40,6 +41,7 @@ struct Target {
   std::mutex guard;
   pthread_t thread;
   bool alive = false;
+  std::atomic<bool> ended{false};
 };
 
 Mailbox mailboxes[kMailboxes];
@@ -100,7 +102,8 @@ void mask_signals(int how) {
   pthread_sigmask(how, &set, nullptr);
 }
 
-void live(Target& target) {
+void* live(void* argument) {
+  Target& target = *static_cast<Target*>(argument);
   uint64_t state = seeds.fetch_add(1) * 0x9E3779B97F4A7C15u;
   sleeper.state = state ^ 1;
   std::vector<Block> blocks(kBlocks);
@@ -119,10 +122,26 @@ void live(Target& target) {
   for (Block& block : shared.blocks)
     if (block.bytes != nullptr) release(block);
   ++threads_ended;
+  target.ended = true;
+  return nullptr;
 }
 
+// Joined and detached in turn. glibc keeps no stack of that size: while a detached thread ends, it
+// frees what belonged to threads before it.
 void keep_alive(Target* target) {
-  while (!stop) std::thread(live, std::ref(*target)).join();
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStack);
+  for (bool joined = true; !stop; joined = !joined) {
+    pthread_t thread;
+    target->ended = false;
+    if (pthread_create(&thread, &attributes, live, target) != 0) abort();
+    if (joined)
+      pthread_join(thread, nullptr);
+    else
+      pthread_detach(thread);
+    while (!target->ended) usleep(100);
+  }
 }
 
 void send_signals(size_t threads, uint64_t seed) {
