@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from llamalloc import __version__
-from llamalloc.formats import contracts, tokens
+from llamalloc.formats import contracts, safetensors_file, tokens
 from llamalloc.formats.learned_state import Gate, gate_of_text, text_of_gate
+from llamalloc.formats.safetensors_file import Kind, SafetensorsError, shown
 
 FORMAT = "llamalloc-model"
 VERSION = "3"
 SIZE_ROWS = 64  # of the network's size bias
+MAX_BYTES = 1 << 30
+MAX_VOCABULARY = 1 << 20
+MAX_WIDTH = 512  # of embedding and hidden
 MAX_NODES = 1 << 20  # of each table
 MAX_BUILDS = 64
 MAX_PROGRAMS = 511  # characters
@@ -25,6 +28,27 @@ OPEN = 0x7F  # an answer: not decided
 DEEPER = 0x80  # an answer: ask the next level
 NEARNESSES = ("nothing", "caller", "site", "site and caller")  # how much of a stack names knew
 NOT_MEASURED = -1.0
+
+_METADATA = ("format", "version", "classes", "rule", "programs", "gate")
+_TENSORS = {
+    "vocabulary": Kind("U8", np.uint8, 1),
+    "embedding": Kind("F32", np.float32, 2),
+    "depth_scale": Kind("F32", np.float32, 2),
+    "hidden_kernel": Kind("F32", np.float32, 2),
+    "size_bias": Kind("F32", np.float32, 2),
+    "dense_kernel": Kind("F32", np.float32, 2),
+    "dense_bias": Kind("F32", np.float32, 1),
+    "exact_keys": Kind("U64", np.uint64, 1),
+    "exact_answers": Kind("U8", np.uint8, 1),
+    "exact_samples": Kind("U32", np.uint32, 1),
+    "name_keys": Kind("U64", np.uint64, 1),
+    "name_answers": Kind("U8", np.uint8, 2),
+    "name_samples": Kind("U32", np.uint32, 1),
+    "table_trust": Kind("F32", np.float32, 1),
+    "prior_trust": Kind("F32", np.float32, 1),
+    "network_trust": Kind("F32", np.float32, 1),
+    "builds": Kind("U64", np.uint64, 1),
+}
 
 
 class Weights(NamedTuple):
@@ -137,88 +161,124 @@ def _in_fixed_order(data: bytes) -> bytes:
 def read(path: Path) -> Model:
     """The model in file `path`. Raises ModelError for whatever model_format.md does not allow."""
     try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as fault:
-        raise ModelError(f"{path}: not a model file ({fault})") from fault
-    if metadata.get("format") != FORMAT:
-        raise ModelError(f"{path}: format is {metadata.get('format')!r}, not {FORMAT!r}")
-    if metadata.get("version") != VERSION:
-        found = metadata.get("version")
-        raise ModelError(f"{path}: version is {found!r}, not {VERSION!r}; train it again")
-    if metadata.get("classes") != ",".join(contracts.class_names()):
-        raise ModelError(f"{path}: made for other lifetime classes; train it anew")
+        if not path.is_file() and path.exists():
+            raise ModelError("not a regular file")
+        if path.stat().st_size > MAX_BYTES:
+            raise ModelError(f"larger than {MAX_BYTES >> 20} MiB")
+        return _model_of(path.read_bytes())
+    except OSError as fault:
+        raise ModelError(f"{path}: {fault.strerror}") from fault
+    except (ModelError, SafetensorsError) as fault:
+        raise ModelError(f"{path}: {fault}") from fault
+
+
+def _model_of(data: bytes) -> Model:
+    header = safetensors_file.read_header(data, _METADATA)
+    _check_metadata(header.metadata)
+    tensors = safetensors_file.read_tensors(data, header, _TENSORS)
+    vocabulary = _vocabulary(tensors["vocabulary"].tobytes())
+    _check_weights(tensors, len(vocabulary))
+    _check_evidence(tensors)
     return Model(
-        _vocabulary(path, tensors),
-        _weights(path, tensors),
-        metadata.get("rule", ""),
-        _evidence(path, tensors),
-        tuple(name for name in metadata.get("programs", "").split(",") if name),
-        gate_of_text(metadata.get("gate", "")) or Gate(),
+        vocabulary,
+        Weights(*(tensors[name] for name in Weights._fields)),
+        header.metadata.get("rule", ""),
+        Evidence(*(tensors[name] for name in Evidence._fields)),
+        tuple(name for name in header.metadata.get("programs", "").split(",") if name),
+        gate_of_text(header.metadata.get("gate", "")) or Gate(),
     )
 
 
-def _vocabulary(path: Path, tensors: dict[str, np.ndarray]) -> tuple[str, ...]:
+def _check_metadata(metadata: dict[str, str]) -> None:
+    """The version comes before the tensors: those of another version have other names."""
+    if metadata.get("format") != FORMAT:
+        raise ModelError(f"a safetensors file, but not a {FORMAT}")
+    if metadata.get("version") != VERSION:
+        found = shown(metadata.get("version", "missing"))
+        raise ModelError(f"version {found}, this llamalloc reads {VERSION}; train again")
+    if metadata.get("classes") != ",".join(contracts.class_names()):
+        found = shown(metadata.get("classes", ""))
+        raise ModelError(f"its lifetime classes ({found}) differ from ours; train a new model")
+
+
+def _vocabulary(text: bytes) -> tuple[str, ...]:
     try:
-        words = tensors["vocabulary"].tobytes().decode().split("\n")
-    except (KeyError, UnicodeDecodeError) as fault:
-        raise ModelError(f"{path}: it has no readable vocabulary") from fault
-    if words[:2] != [tokens.UNKNOWN, tokens.SEPARATOR] or len(set(words)) != len(words):
-        raise ModelError(f"{path}: the vocabulary lacks <unk> and @ in front, or repeats itself")
+        words = text.decode().split("\n")
+    except UnicodeDecodeError as fault:
+        raise ModelError("vocabulary: it is not UTF-8") from fault
+    if len(words) > MAX_VOCABULARY:
+        raise ModelError(f"vocabulary: {len(words)} tokens, the limit is {MAX_VOCABULARY}")
+    if "" in words:
+        raise ModelError(f"vocabulary: line {words.index('')} is empty")
+    if words[0] != tokens.UNKNOWN:
+        raise ModelError(f"vocabulary: line 0 is not {tokens.UNKNOWN}")
+    seen: dict[str, int] = {}
+    for line, word in enumerate(words):
+        if seen.setdefault(word, line) != line:
+            raise ModelError(f"vocabulary: lines {seen[word]} and {line} are equal")
+    if words[1:2] != [tokens.SEPARATOR]:
+        raise ModelError(f"vocabulary: line 1 is not {tokens.SEPARATOR}")
     return tuple(words)
 
 
-def _weights(path: Path, tensors: dict[str, np.ndarray]) -> Weights:
-    missing = [name for name in Weights._fields if name not in tensors]
-    if missing:
-        raise ModelError(f"{path}: it lacks the tensor {missing[0]}")
-    weights = Weights(*(tensors[name] for name in Weights._fields))
-    width, hidden = weights.embedding.shape[-1], weights.dense_kernel.shape[0]
-    shapes = Weights(
-        embedding=(len(_vocabulary(path, tensors)), width),
-        depth_scale=(weights.depth_scale.shape[0], width),
-        hidden_kernel=(width, hidden),
-        size_bias=(SIZE_ROWS, hidden),
-        dense_kernel=(hidden, len(contracts.class_names())),
-        dense_bias=(len(contracts.class_names()),),
-    )
-    for name, value, shape in zip(Weights._fields, weights, shapes, strict=True):
-        if value.shape != shape or value.dtype != np.float32:
-            raise ModelError(f"{path}: {name} is {value.dtype} {value.shape}, not float32 {shape}")
-        if not np.isfinite(value).all():
-            raise ModelError(f"{path}: {name} holds numbers that are not finite")
-    if not 1 <= len(weights.depth_scale) <= tokens.MAX_FRAMES:
-        raise ModelError(f"{path}: {len(weights.depth_scale)} depths, not 1 to {tokens.MAX_FRAMES}")
-    return weights
+def _check_weights(tensors: dict[str, np.ndarray], words: int) -> None:
+    """E and D from the scale of depths, H from the dense kernel's rows; the others must follow."""
+    depths, width = tensors["depth_scale"].shape
+    hidden, classes = tensors["dense_kernel"].shape[0], len(contracts.class_names())
+    _check_width("embedding", width, MAX_WIDTH)
+    _check_width("depth", depths, tokens.MAX_FRAMES)
+    _check_width("hidden", hidden, MAX_WIDTH)
+    _check_shape(tensors, "embedding", words, width)
+    _check_shape(tensors, "hidden_kernel", width, hidden)
+    _check_shape(tensors, "size_bias", SIZE_ROWS, hidden)
+    _check_shape(tensors, "dense_kernel", hidden, classes)
+    _check_shape(tensors, "dense_bias", classes)
+    for name, value in tensors.items():
+        if value.dtype == np.float32:
+            _check_each(name, np.isfinite(value), "is not a finite number")
 
 
-def _evidence(path: Path, tensors: dict[str, np.ndarray]) -> Evidence:
-    missing = [name for name in Evidence._fields if name not in tensors]
-    if missing:
-        raise ModelError(f"{path}: it lacks the tensor {missing[0]}")
-    found = Evidence(*(tensors[name] for name in Evidence._fields))
-    exact, names = len(found.exact_keys), len(found.name_keys)
-    shapes = {"exact_keys": (exact,), "exact_answers": (exact,), "exact_samples": (exact,)}
-    shapes |= {"name_keys": (names,), "name_answers": (names, 2), "name_samples": (names,)}
-    shapes |= {"table_trust": (2,), "prior_trust": (4,), "network_trust": (4,)}
-    for name, value in found._asdict().items():
-        dtype = getattr(_NO_EVIDENCE, name).dtype
-        if value.dtype != dtype or value.shape != shapes.get(name, value.shape[:1]):
-            raise ModelError(f"{path}: {name} is {value.dtype} {value.shape}")
-        if name.endswith("_trust") and not all(t == -1 or 0 <= t <= 1 for t in value):
-            raise ModelError(f"{path}: {name} holds what is neither a share nor -1")
-    for name, keys in (("exact_keys", found.exact_keys), ("name_keys", found.name_keys)):
-        if len(keys) > MAX_NODES or not (keys[1:] > keys[:-1]).all():
-            raise ModelError(f"{path}: {name} does not ascend, or holds more than {MAX_NODES:,}")
-    answers = np.concatenate([found.exact_answers, found.name_answers[:, 0]])
-    count = len(contracts.class_names())
-    known = (answers < count) | (answers == OPEN) | (answers == DEEPER)
-    if not known.all() or not (found.name_answers[:, 1] < count).all():
-        raise ModelError(f"{path}: its tables hold what is no answer")
-    if len(found.builds) > MAX_BUILDS:
-        raise ModelError(f"{path}: more than {MAX_BUILDS} builds")
-    return found
+def _check_width(what: str, width: int, most: int) -> None:
+    if not 1 <= width <= most:
+        raise ModelError(f"{what} width {width}, the limits are 1 and {most}")
+
+
+def _check_shape(tensors: dict[str, np.ndarray], name: str, rows: int, columns: int = 1) -> None:
+    have = (*tensors[name].shape, 1)[:2]
+    if have != (rows, columns):
+        found = " x ".join(map(str, have))
+        raise ModelError(f"tensor `{name}` is {found}, not {rows} x {columns}")
+
+
+def _check_each(name: str, good: np.ndarray, fault: str) -> None:
+    if not good.all():
+        raise ModelError(f"tensor `{name}`: element {int(np.argmin(good.ravel()))} {fault}")
+
+
+def _check_evidence(tensors: dict[str, np.ndarray]) -> None:
+    if len(tensors["builds"]) > MAX_BUILDS:
+        raise ModelError(f"more than {MAX_BUILDS} builds")
+    _check_table(tensors, "exact")
+    _check_table(tensors, "name")
+    for name, count in (("table_trust", 2), ("prior_trust", 4), ("network_trust", 4)):
+        _check_shape(tensors, name, count)
+        trust = tensors[name]
+        share = (trust == NOT_MEASURED) | ((trust >= 0) & (trust <= 1))
+        _check_each(name, share, "is neither a share nor -1")
+
+
+def _check_table(tensors: dict[str, np.ndarray], table: str) -> None:
+    keys, answers = tensors[f"{table}_keys"], tensors[f"{table}_answers"]
+    _check_shape(tensors, f"{table}_answers", len(keys), answers.ndim)
+    _check_shape(tensors, f"{table}_samples", len(keys))
+    if len(keys) > MAX_NODES:
+        raise ModelError(f"tensor `{table}_keys` has {len(keys)} keys, the limit is {MAX_NODES}")
+    ascends = np.concatenate([[True], keys[1:] > keys[:-1]])
+    _check_each(f"{table}_keys", ascends, "does not ascend")
+    rows = answers.reshape(len(keys), answers.ndim)
+    known = rows < len(contracts.class_names())
+    known[:, 0] |= (rows[:, 0] == OPEN) | (rows[:, 0] == DEEPER)
+    _check_each(f"{table}_answers", known, "is no answer")
 
 
 def _check_equal(wrote: Model, found: Model) -> None:
