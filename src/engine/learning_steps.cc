@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/learning_steps.h"
 
+#include <cstdio>
+
 namespace llamalloc {
 namespace {
 
@@ -29,8 +31,14 @@ void LearningSteps::round(Nanos now) {
 
 // What is seen where the option decides is not the gate's doing, and proves nothing.
 void LearningSteps::step_gate(Nanos now) {
-  if (engine_.options.segregate == Segregate::automatic) ask_gate(now);
+  if (gate_decides()) ask_gate(now);
   engine_.place_by_lifetime(places(), run.gate().is_late());
+}
+
+void LearningSteps::describe(char* out, size_t room, bool is_kept) const {
+  if (gate_decides()) return run.gate().describe(out, room, is_kept);
+  snprintf(out, room, "placement by lifetime is %s",
+           places() ? "on: segregate:always" : "off: segregate:never");
 }
 
 void LearningSteps::ask_gate(Nanos now) {

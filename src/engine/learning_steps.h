@@ -29,6 +29,14 @@ class LearningSteps {
   // wants samples, too, and started them, or somebody switched them on or off: from now on for
   // good.
   void sample_if_worth_it(bool others);
+  // Else the option `segregate` does, and nothing is judged.
+  bool gate_decides() const { return engine_.options.segregate == Segregate::automatic; }
+  // What a model proves counts where the gate decides.
+  void take_evidence(const GateKept& of_model) {
+    if (gate_decides()) run.take_evidence(of_model);
+  }
+  // As Gate::describe(), or what the option says.
+  void describe(char* out, size_t room, bool is_kept = true) const;
   // Whether objects are to be placed by lifetime.
   bool places() const { return segregates(engine_.options.segregate.value, run.gate().is_on()); }
   // make_round(now): calls round(now), and does what the caller has to do before and after it.

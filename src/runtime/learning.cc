@@ -44,18 +44,9 @@ LearnedProgram this_program() {
   return {learning->build, learning->program};
 }
 
-bool the_gate_decides() {
-  return process.options.segregate == Segregate::automatic;
-}
-
 void describe_decision() {
   const int next = 1 - learning->decision.load(std::memory_order_relaxed);
-  char* const text = learning->decisions[next];
-  if (the_gate_decides())
-    learning->run.gate().describe(text, Gate::kSentence, learning->path[0] != 0);
-  else
-    snprintf(text, Gate::kSentence, "placement by lifetime is %s",
-             places_by_lifetime() ? "on: segregate:always" : "off: segregate:never");
+  learning->describe(learning->decisions[next], Gate::kSentence, learning->path[0] != 0);
   learning->decision.store(next, std::memory_order_release);
 }
 
@@ -194,8 +185,7 @@ void start_learning() {
   learning->next_save = now + LearningRun::kFirstSave;
   if (learns) find_state();
   if (has_model) {
-    if (the_gate_decides())
-      learning->run.take_evidence(GateKept::read(background.contexts.gate_of_model()));
+    learning->take_evidence(GateKept::read(background.contexts.gate_of_model()));
     process.foresees = process.options.segregate != Segregate::never;
   }
   describe_decision();
@@ -230,7 +220,7 @@ void learning_after_fork_in_child() {
 
 const char* measured_for_profile() {
   // Where the option decides, the gate measures nothing.
-  if (learning == nullptr || !the_gate_decides()) return "";
+  if (learning == nullptr || !learning->gate_decides()) return "";
   constexpr char kPrefix[] = "llamalloc-gate ";
   constexpr size_t kLength = sizeof(kPrefix) - 1;
   memcpy(learning->measured, kPrefix, sizeof(kPrefix));

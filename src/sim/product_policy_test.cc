@@ -65,7 +65,7 @@ class GatedPolicyTest : public ProductPolicyTest {
  protected:
   void SetUp() override { ASSERT_NE(policy_, nullptr); }
   bool is_placing() const { return policy_->gate_notes().back().placing; }
-  const std::string& sentence() const { return policy_->gate_notes().back().says; }
+  std::string sentence() const { return policy_->gate_notes().back().says; }
 };
 constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};
 
@@ -75,6 +75,21 @@ TEST_F(GatedPolicyTest, AModelStartsBlind) {
   EXPECT_EQ(policy_->allocate({kBytes, now_, 0, LifetimeClass::mixed, 4, 8}) >> kHugePageShift,
             page);
   EXPECT_FALSE(is_placing());
+}
+
+TEST_F(GatedPolicyTest, WhereTheOptionDecidesNoGateIsNamed) {
+  std::string error;
+  ASSERT_TRUE(policy_->configure("segregate:never", &error)) << error;
+  policy_->take_evidence(kProof);
+  allocate(1, 7);
+  EXPECT_EQ(sentence(), "placement by lifetime is off: segregate:never");
+  EXPECT_EQ(policy_->gate_notes().back().verdict, GateVerdict::untried);
+  EXPECT_FALSE(is_placing());
+}
+
+TEST_F(ProductPolicyTest, WhereTheOptionPlacesNoGateIsNamed) {
+  allocate(1, 7);
+  EXPECT_EQ(policy_->gate_notes().back().says, "placement by lifetime is on: segregate:always");
 }
 
 TEST_F(GatedPolicyTest, AModelThatBringsProofPlacesUntilItFails) {

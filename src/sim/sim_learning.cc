@@ -54,7 +54,7 @@ void SimGate::note(Nanos now) {
       notes_.back().verdict == next.verdict)
     return;
   char text[Gate::kSentence];
-  gate.describe(text, sizeof(text));
+  steps_.describe(text, sizeof(text));
   next.says = text;
   notes_.push_back(next);
 }

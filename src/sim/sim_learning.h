@@ -18,7 +18,7 @@ class SimGate {
  public:
   explicit SimGate(Engine& engine) : engine_(engine), steps_(engine) {}
 
-  void take_evidence(const GateKept& evidence) { steps_.run.take_evidence(evidence); }
+  void take_evidence(const GateKept& evidence) { steps_.take_evidence(evidence); }
   // At the program's start.
   void start(Nanos now);
   // When the worker is awake.
