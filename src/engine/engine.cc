@@ -211,7 +211,7 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   if (to_heap) give(cache, p, span);
   if (heap.has_empty_pages())
     world.want_worker();
-  else if (heap.pages().in_use() >= kFewPages)
+  else if (was_large())
     world.want_idle_caches_emptied();
 }
 

@@ -270,7 +270,9 @@ class Engine {
   void look_at_limits(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
-  bool may_claim();
+  // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.
+  bool was_large() const { return heap.pages().acquired() >= kFewPages; }
+  bool may_claim() const;
   void flush_and_return(ThreadCache* cache);
   void leave_to_its_thread(ThreadCache* cache, Nanos now);
   Nanos next_sleep(Nanos now, bool busy, bool idle_threads) const;

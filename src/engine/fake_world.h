@@ -21,7 +21,7 @@ class FakeWorld : public World {
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return barrier; }
   void want_worker() override { ++wanted; }
-  void want_idle_caches_emptied() override {}
+  void want_idle_caches_emptied() override { ++wanted_for_idle; }
   Pressure pressure(Nanos) override { return near_limit; }
   void report_misuse(const void*, const Span*, const char*) override { ++misuses; }
   void note_wrong_size(const void*, const Span*, size_t) override { ++misuses; }
@@ -34,6 +34,7 @@ class FakeWorld : public World {
   uint32_t threads = 0;
   int misuses = 0;
   int wanted = 0;
+  int wanted_for_idle = 0;
 };
 
 }  // namespace llamalloc

@@ -25,10 +25,8 @@ void Engine::leave_to_its_thread(ThreadCache* cache, Nanos now) {
   if (cache->vain_claims < kMostVainClaims) ++cache->vain_claims;
 }
 
-// Also in a heap that has shrunk: what idle threads cache may pin all that is left of it.
-bool Engine::may_claim() {
-  return options.release_sleepers && heap.pages().counts().acquired >= kFewPages &&
-         world.may_issue_barrier();
+bool Engine::may_claim() const {
+  return options.release_sleepers && was_large() && world.may_issue_barrier();
 }
 
 // True: threads that may be idle are left.

@@ -104,10 +104,25 @@ TEST_F(OwnCacheTest, AnIdleCacheIsEmptiedInAHeapThatHasShrunk) {
   EXPECT_EQ(engine_.heap.pages().demand().level().backed, 0u);
 }
 
+// The worker is wanted where it would empty caches, as in a child of a process that was large.
+TEST_F(OwnCacheTest, AHeapThatHasShrunkWantsIdleCachesEmptied) {
+  std::vector<void*> objects(20000);
+  for (void*& p : objects) p = engine_.allocate(own(), {.size = 1000});
+  for (void* p : objects) free(p);
+  pass(Nanos::seconds(8));
+  void* const p = engine_.allocate(own(), {.size = 1000});
+  ASSERT_LT(engine_.heap.pages().in_use(), kFewPages);
+  ASSERT_FALSE(engine_.heap.has_empty_pages());
+  made_.world.wanted_for_idle = 0;
+  free(p);
+  EXPECT_EQ(made_.world.wanted_for_idle, 1);
+}
+
 TEST_F(OwnCacheTest, TheIdleCacheOfASmallHeapStays) {
   free(engine_.allocate(own(), {.size = 100}));
   pass(Nanos::seconds(8));
   EXPECT_GT(own()->magazines.cached_bytes(), 0u);
+  EXPECT_EQ(made_.world.wanted_for_idle, 0);
 }
 
 TEST_F(OwnCacheTest, AThreadThatEndsWhileClaimedLeavesItsCacheToTheWorker) {

@@ -160,6 +160,8 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
+  // Those taken from the system, counting every time; a hint.
+  size_t acquired() const { return pool_.acquired(); }
   // Hints: bytes of blocks that are taken; bytes that broken pages had given back when break_idle
   // last looked.
   size_t used_bytes() const { return demand_.level().used; }

@@ -50,7 +50,7 @@ HugePage* PagePool::back_another() {
   page->backed = true;
   page->broken = !gets_huge_pages();
   note_backed(page->backed_blocks());
-  ++counts_.acquired;
+  acquired_hint_.store(++counts_.acquired, std::memory_order_relaxed);
   grown_.store(true, std::memory_order_relaxed);
   return page;
 }

@@ -83,6 +83,7 @@ class PagePool {
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  size_t acquired() const { return acquired_hint_.load(std::memory_order_relaxed); }
   // As PageHeap::publish.
   template <typename F>
   void publish(F&& f) const NO_THREAD_SAFETY_ANALYSIS {
@@ -157,8 +158,9 @@ class PagePool {
   std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};
   PoolCounts counts_ GUARDED_BY(lock_);
   ReuseGaps gaps_;
-  std::atomic<size_t> empty_hint_{0};  // counts_.empty_backed for readers without the lock
-  std::atomic<size_t> in_use_{0};      // pages handed out; written under the lock
+  std::atomic<size_t> empty_hint_{0};     // counts_.empty_backed for readers without the lock
+  std::atomic<size_t> acquired_hint_{0};  // counts_.acquired, the same
+  std::atomic<size_t> in_use_{0};         // pages handed out; written under the lock
   std::atomic<bool> grown_{false};
 };
 
