@@ -136,6 +136,14 @@ def test_names_survive_a_rebuild():
     assert frame_names.caller_key("main") != frame_names.name_key("main")
 
 
+def test_the_first_511_bytes_of_a_name_count():
+    name = "Q" * 511
+    assert frame_names.name_key(name) == frame_names.name_key(name + "R.cold")
+    assert frame_names.caller_key(name) == frame_names.caller_key(name + "R")
+    assert frame_names.caller_key(f"?{name}") == frame_names.caller_key(f"?{name}+0x10")
+    assert frame_names.name_key(name) != frame_names.name_key(name[1:])
+
+
 def test_frames_are_numbered_by_build_and_offset(tmp_path):
     made = synthetic.profile(contexts=2)
     path = build_of(made, tmp_path / "p.pb.gz")

@@ -10,6 +10,7 @@
 #include "policy/loaded_code.h"
 #include "policy/placement.h"
 #include "predict/evaluator.h"
+#include "predict/frame_name_key.h"
 #include "predict/miss_queue.h"
 
 namespace llamalloc {
@@ -38,7 +39,7 @@ class ContextWorker {
 
  private:
   static constexpr int kNamedFrames = 32;  // as many as the model reads
-  static constexpr size_t kNameRoom = 512;
+  static constexpr size_t kNameRoom = kMaxNameBytes + 1;
   static constexpr size_t kCallers = 4096;
   static constexpr size_t kVerdicts = 4096;
 

@@ -14,10 +14,27 @@
 
 namespace llamalloc {
 
-// How much of a frame name (contracts/stack_tokens.md) tells the function.
+// Of a frame name (contracts/stack_tokens.md), for its number as for its tokens. A longer name may
+// come from a profile or a trace.
+inline constexpr size_t kMaxNameBytes = 511;
+
+inline size_t name_length(const char* name) {
+  return strnlen(name, kMaxNameBytes);
+}
+
+// How much of a frame name tells the function.
 inline size_t lasting_length(const char* name) {
-  const char* const dot = name[0] == '\0' || name[0] == '?' ? nullptr : strchr(name + 1, '.');
-  return dot == nullptr ? strlen(name) : static_cast<size_t>(dot - name);
+  const size_t length = name_length(name);
+  if (length == 0 || name[0] == '?') return length;
+  const void* const dot = memchr(name + 1, '.', length - 1);
+  return dot == nullptr ? length : static_cast<size_t>(static_cast<const char*>(dot) - name);
+}
+
+// How much of ?MODULE+0xSTART is ?MODULE; length if there is no start.
+inline size_t module_length(const char* name, size_t length) {
+  for (size_t i = length; i >= 3; --i)
+    if (memcmp(name + i - 3, "+0x", 3) == 0) return i - 3;
+  return length;
 }
 
 inline uint64_t hash_name(const char* name, size_t length) {
@@ -31,9 +48,7 @@ inline uint64_t frame_name_key(const char* name) {
 // Another number than that of the same function as a site.
 inline uint64_t caller_name_key(const char* name) {
   if (name[0] != '?') return ~frame_name_key(name);
-  const char* end = nullptr;
-  for (const char* at = name; (at = strstr(at, "+0x")) != nullptr; ++at) end = at;
-  return ~hash_name(name, end == nullptr ? strlen(name) : static_cast<size_t>(end - name));
+  return ~hash_name(name, module_length(name, name_length(name)));
 }
 
 }  // namespace llamalloc

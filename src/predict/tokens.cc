@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/size_bucket.h"
+#include "predict/frame_name_key.h"
 
 namespace llamalloc {
 namespace {
@@ -28,13 +29,6 @@ bool starts_word(const char* text, size_t i, size_t length) {
   return i + 1 < length && is_lower(text[i + 1]);
 }
 
-// Where the last "+0x" of a name starts; length if there is none.
-size_t find_offset(const char* name, size_t length) {
-  for (size_t i = length; i >= 3; --i)
-    if (memcmp(name + i - 3, "+0x", 3) == 0) return i - 3;
-  return length;
-}
-
 }  // namespace
 
 void TokenSequence::assign(const char* const* frames, int depth, size_t size) {
@@ -52,7 +46,7 @@ void TokenSequence::add(const char* text, size_t length, bool is_word) {
 }
 
 void TokenSequence::add_frame(const char* name) {
-  const size_t length = strlen(name);
+  const size_t length = name_length(name);
   if (length >= 1 && name[0] == '?')
     add_unnamed(name, length);
   else if (length >= 2 && name[0] == '_' && name[1] == 'Z')
@@ -62,9 +56,9 @@ void TokenSequence::add_frame(const char* name) {
 }
 
 void TokenSequence::add_unnamed(const char* name, size_t length) {
-  const size_t module_length = find_offset(name, length);
-  add(name, module_length, false);
-  if (module_length < length) add(name, length, false);
+  const size_t module = module_length(name, length);
+  add(name, module, false);
+  if (module < length) add(name, length, false);
 }
 
 void TokenSequence::add_mangled(const char* name, size_t length) {

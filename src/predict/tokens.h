@@ -6,7 +6,7 @@
 //   tokens  foo http server run  @  main  #112
 //
 // A token points into its frame name. Token::byte makes words lower-case and replaces unprintable
-// bytes as they are read, so names have no length limit and nothing is allocated.
+// bytes as they are read, so nothing is allocated.
 // Invariant: 1 <= count() <= kMaxTokens, and the last token is the size token.
 #pragma once
 

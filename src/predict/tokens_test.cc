@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "predict/frame_name_key.h"
 #include "predict/test_golden.h"
 
 namespace llamalloc {
@@ -77,9 +78,20 @@ TEST(Tokens, ReadThe32InnermostFrames) {
   EXPECT_EQ(sequence.size(), 32u + 31u + 1u);
 }
 
-TEST(Tokens, TakeNamesOfAnyLength) {
+// As many bytes as a process looks up.
+TEST(Tokens, TakeTheFirst511BytesOfAName) {
   const std::string longest(100'000, 'Q');
-  EXPECT_EQ(tokens_of({longest}, 1)[0], std::string(100'000, 'q'));
+  EXPECT_EQ(tokens_of({longest}, 1)[0], std::string(511, 'q'));
+  EXPECT_EQ(tokens_of({"_Z507" + longest}, 1).size(), 1u) << "the identifier is not whole";
+}
+
+TEST(FrameNameKey, IsOfTheFirst511Bytes) {
+  const std::string name(511, 'Q');
+  EXPECT_EQ(frame_name_key(name.c_str()), frame_name_key((name + "R.cold").c_str()));
+  EXPECT_EQ(caller_name_key(name.c_str()), caller_name_key((name + "R").c_str()));
+  EXPECT_NE(frame_name_key(name.c_str()), frame_name_key(name.c_str() + 1));
+  const std::string unnamed = '?' + name;
+  EXPECT_EQ(caller_name_key(unnamed.c_str()), caller_name_key((unnamed + "+0x10").c_str()));
 }
 
 TEST(Tokens, SizeAloneMakesASequence) {

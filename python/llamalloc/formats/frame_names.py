@@ -7,6 +7,7 @@ The twin of src/predict/frame_name_key.h.
 from functools import lru_cache
 
 from llamalloc.formats.learned_state import hash_build_id
+from llamalloc.formats.tokens import MAX_NAME_BYTES
 
 _WORD = (1 << 64) - 1
 
@@ -20,12 +21,17 @@ def lasting_part(name: str) -> str:
 @lru_cache(maxsize=1 << 20)
 def name_key(name: str) -> int:
     """The number of a function as a site, or on the way from one."""
-    return hash_build_id(lasting_part(name).encode())
+    return _hash(lasting_part(name))
 
 
 @lru_cache(maxsize=1 << 20)
 def caller_key(name: str) -> int:
     """The number of a function as a caller; one without a name goes by its module."""
-    module = name.rpartition("+0x")[0] or name
-    part = module if name.startswith("?") else lasting_part(name)
-    return ~hash_build_id(part.encode()) & _WORD
+    if not name.startswith("?"):
+        return ~name_key(name) & _WORD
+    name = name[:MAX_NAME_BYTES]
+    return ~_hash(name.rpartition("+0x")[0] or name) & _WORD
+
+
+def _hash(name: str) -> int:
+    return hash_build_id(name.encode()[:MAX_NAME_BYTES])

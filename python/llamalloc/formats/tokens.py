@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+MAX_NAME_BYTES = 511  # of a frame name; what follows does not count
 MAX_FRAMES = 32
 MAX_FRAME_TOKENS = 127
 MAX_TOKENS = MAX_FRAME_TOKENS + 1
@@ -55,7 +56,8 @@ def _mangled_identifiers(name: str) -> Iterable[str]:
 @lru_cache(maxsize=65536)
 def frame_tokens(name: str) -> tuple[str, ...]:
     """The tokens of one frame name; none for `_Znwm`, which holds no identifier."""
-    name = _UNPRINTABLE.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii")
+    text = name.encode("utf-8", "surrogatepass")[:MAX_NAME_BYTES]
+    name = _UNPRINTABLE.sub(b"_", text).decode("ascii")
     if name.startswith("?"):
         module, plus, _ = name.rpartition("+0x")
         return (module, name) if plus else (name,)

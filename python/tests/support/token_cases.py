@@ -74,14 +74,14 @@ SHAPES = [
     [f"one_two_three_{i}" for i in range(25)],
     [f"one_two_three_{i}" for i in range(26)],
     [f"a{i}_b_c_d_e" for i in range(40)],
-    ["_".join(f"w{i}" for i in range(126))],
-    ["_".join(f"w{i}" for i in range(127))],
-    ["_".join(f"w{i}" for i in range(128))],
-    ["_".join(f"w{i}" for i in range(126)), "x"],
-    ["_".join(f"w{i}" for i in range(125)), "x_y"],
-    ["_".join(f"w{i}" for i in range(300)), "never", "seen"],
+    *(["_".join(f"{i:x}" for i in range(words))] for words in (126, 127, 128)),
+    ["_".join(f"{i:x}" for i in range(126)), "x"],
+    ["_".join(f"{i:x}" for i in range(125)), "x_y"],
+    ["_".join(f"{i:x}" for i in range(300)), "never", "seen"],
     ["_Znwm"] * 40,
-    ["x" * 300, "y" * 5000],
+    ["x" * 300, "y" * 511, "y" * 512, "y" * 5000],
+    [f"_Z506{'a' * 505}B3foo", f"_Z507{'a' * 505}B3foo", f"{'a' * 510}BcD", f"?{'m' * 507}+0x10"],
+    [f"{'m' * 509}\u00e9x", f"?{'m' * 520}+0x10"],
 ]
 
 STACKS = [*C_NAMES, *CXX_NAMES, *UNKNOWN_NAMES, *ODD_BYTES, *SHAPES]
