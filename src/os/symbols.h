@@ -46,6 +46,9 @@ class Symboliser {
   // The frame name of contracts/stack_tokens.md, 0-terminated, cut to room bytes. Its length.
   // image: the module that must be at the address (StackTrace::images), or 0: any.
   size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image = 0);
+  // The last name is of the second or third kind only since there was no descriptor or no memory to
+  // read the file: it may have another one later.
+  bool was_starved() const { return starved_; }
   // False: no such module there; *out is then as it was.
   bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image = 0);
   // Changes whenever modules are loaded or unloaded.
@@ -65,6 +68,7 @@ class Symboliser {
   Module* gone_ = nullptr;     // unloaded, the latest first
   Module* free_ = nullptr;
   LoaderCounts counts_;  // when the list was made
+  bool starved_ = false;
 };
 
 }  // namespace llamalloc

@@ -15,6 +15,8 @@ class FrameNames {
   // The frame name of contracts/stack_tokens.md, 0-terminated and cut to room; its length.
   // image: what has to lie there (StackTrace::images), or 0: whatever does.
   virtual size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) = 0;
+  // The last frame_name may be another one later: the system had no descriptor or memory for it.
+  virtual bool was_starved() const { return false; }
   // False: no such module there; *out is then as it was.
   virtual bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image) = 0;
   // Another number than before if modules came or went.
@@ -31,6 +33,7 @@ class FrameNamesOf final : public FrameNames {
   size_t frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) override {
     return symboliser_.frame_name(return_address, out, room, image);
   }
+  bool was_starved() const override { return symboliser_.was_starved(); }
   bool module_of(uintptr_t return_address, ModuleInfo* out, uint64_t image) override {
     return symboliser_.module_of(return_address, out, image);
   }

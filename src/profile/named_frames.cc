@@ -17,11 +17,20 @@ void make_printable(char* text, size_t length) {
 bool NamedFrames::update(const StackTable& stacks, FrameNames& names) {
   const uint32_t known = frames_.size();
   const uint64_t changes = names.changes();
-  for (uint32_t i = 0; i < known && changes != changes_; ++i)
-    if (!frames_[i].settled && !name_frame(stacks, i, names)) return false;
+  if ((changes != changes_ || is_time_again()) && !ask_again(known, stacks, names)) return false;
   changes_ = changes;
   for (uint32_t i = known; i < stacks.frames(); ++i)
     if (!frames_.push(arena_, {}) || !name_frame(stacks, i, names)) return false;
+  return true;
+}
+
+// What one name lacks, the next one does.
+bool NamedFrames::ask_again(uint32_t known, const StackTable& stacks, FrameNames& names) {
+  starved_ = false;
+  waited_ = 0;
+  for (uint32_t i = 0; i < known && !starved_; ++i)
+    if (!frames_[i].settled && !name_frame(stacks, i, names)) return false;
+  pause_ = !starved_ ? 1 : pause_ < kLongestPause ? 2 * pause_ : kLongestPause;
   return true;
 }
 
@@ -32,14 +41,19 @@ bool NamedFrames::name_frame(const StackTable& stacks, uint32_t i, FrameNames& n
   const uint32_t name = ask_name(address, image, names);
   const uint32_t unknown = strings_.id("?");
   if (name == 0 || unknown == 0) return false;
-  if (image != 0) {
+  const bool starved = names.was_starved();
+  starved_ = starved_ || starved;
+  if (starved && frame.name != 0) return true;
+  if (frame.starved && name == unknown) {  // its module went meanwhile
+    frame.settled = true;
+  } else if (image != 0) {
     const uint32_t module = module_at(address, image, names);
-    frame = {name, module, module != kNoModule};
-  } else if (frame.name == 0) {
+    frame = {name, module, module != kNoModule && !starved, starved};
+  } else if (frame.name == 0 || frame.starved) {
     const uint32_t module = module_at(address, 0, names);
-    frame = {name, module, module == kNoModule};
+    frame = {name, module, module == kNoModule, starved};
   } else if (name != unknown && name != frame.name) {
-    frame = {unknown, kNoModule, true};
+    frame = {unknown, kNoModule, true, false};
   }
   return true;
 }

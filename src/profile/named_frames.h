@@ -2,7 +2,8 @@
 // Names and modules of the frames of a StackTable. Each is looked up once and kept. So a profile
 // can name code that was unloaded long ago, if it was looked up while it was loaded.
 //
-//   frame new --found--> named for good
+//   frame new --found--> named for good; where no descriptor or memory was left for the name (it is
+//     |                  "?module+0x..." then): asked again, less and less often
 //     |  \--not found--> "?", asked again when modules have come or gone
 //     \--of module 0--> named, or "?" for good; asked again when modules have come or gone: with
 //                       another name there it is "?", for samples of both are in its contexts
@@ -41,8 +42,13 @@ class NamedFrames {
     uint32_t name = 0;  // in strings_; 0: none yet
     uint32_t module = kNoModule;
     bool settled = false;
+    bool starved = false;  // the name may be another one
   };
+  // Updates until starved names are asked for again, at most.
+  static constexpr uint32_t kLongestPause = 1024;
 
+  bool ask_again(uint32_t known, const StackTable& stacks, FrameNames& names);
+  bool is_time_again() { return starved_ && ++waited_ >= pause_; }
   bool name_frame(const StackTable& stacks, uint32_t i, FrameNames& names);
   uint32_t ask_name(uintptr_t address, uint64_t image, FrameNames& names);
   uint32_t module_at(uintptr_t address, uint64_t image, FrameNames& names);
@@ -52,6 +58,8 @@ class NamedFrames {
   ChunkedArray<Frame, 10, 4096> frames_;
   ChunkedArray<ModuleInfo, 4, kMostModules / 16> modules_;
   uint64_t changes_ = 0;  // of the names, at the last update
+  bool starved_ = false;  // somewhere, since all were asked
+  uint32_t pause_ = 1, waited_ = 0;
   char name_[kLongestName];
 };
 

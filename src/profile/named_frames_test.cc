@@ -21,8 +21,10 @@ class Place final : public FrameNames {
 
   size_t frame_name(uintptr_t, char* out, size_t room, uint64_t image) override {
     ++asked;
-    return static_cast<size_t>(snprintf(out, room, "%s", is_it(image) ? function_.c_str() : "?"));
+    const char* const name = !is_it(image) ? "?" : starved ? "?module" : function_.c_str();
+    return static_cast<size_t>(snprintf(out, room, "%s", name));
   }
+  bool was_starved() const override { return starved; }
   bool module_of(uintptr_t, ModuleInfo* out, uint64_t image) override {
     if (!is_it(image)) return false;
     *out = {};
@@ -32,6 +34,7 @@ class Place final : public FrameNames {
   uint64_t changes() override { return changes_; }
 
   int asked = 0;
+  bool starved = false;
 
  private:
   bool is_it(uint64_t image) const { return image_ != 0 && (image == 0 || image == image_); }
@@ -118,6 +121,64 @@ TEST_F(NamedFramesTest, ASharedFrameIsNamedOnlyIfAllAgree) {
 TEST_F(NamedFramesTest, CodeOfNoModuleIsNotNamedByOneThatComesLater) {
   const uint32_t frame = sample(0);
   place_.load(1, "apple");
+  look();
+  EXPECT_EQ(name(frame), "?");
+}
+
+// With no descriptor left a file cannot be read.
+TEST_F(NamedFramesTest, WhatCannotBeNamedNowIsAskedAgain) {
+  place_.load(1, "apple");
+  place_.starved = true;
+  const uint32_t frame = sample(1);
+  EXPECT_EQ(name(frame), "?module");
+  EXPECT_TRUE(has_module(frame));
+  for (int i = 0; i < 1000; ++i) look();
+  EXPECT_LT(place_.asked, 20) << "less and less often";
+  place_.starved = false;
+  for (int i = 0; i < 1000; ++i) look();
+  EXPECT_EQ(name(frame), "apple");
+  const int asked = place_.asked;
+  for (int i = 0; i < 1000; ++i) look();
+  EXPECT_EQ(place_.asked, asked);
+}
+
+TEST_F(NamedFramesTest, AModuleThatWentBeforeItsNamesWereReadIsKept) {
+  place_.load(1, "apple");
+  place_.starved = true;
+  const uint32_t frame = sample(1);
+  place_.unload();
+  place_.starved = false;
+  look();
+  EXPECT_EQ(name(frame), "?module");
+  EXPECT_TRUE(has_module(frame));
+}
+
+TEST_F(NamedFramesTest, WantOfADescriptorStopsAtTheFirst) {
+  place_.load(1, "apple");
+  place_.starved = true;
+  StackTrace trace;
+  trace.depth = 20;
+  for (uintptr_t i = 0; i < 20; ++i) trace.frames[i] = 0x1100 + i, trace.images[i] = 1;
+  stacks_.intern(trace);
+  look();
+  const int asked = place_.asked;
+  look();
+  EXPECT_EQ(place_.asked, asked + 1);
+}
+
+// What it had stays, and is no other name of a shared frame.
+TEST_F(NamedFramesTest, ANameIsNotLostForWantOfADescriptor) {
+  use_up_modules();
+  place_.load(77, "apple");
+  const uint32_t frame = sample(77);
+  place_.starved = true;
+  place_.load(78, "apple");
+  look();
+  EXPECT_EQ(name(frame), "apple");
+  place_.starved = false;
+  for (int i = 0; i < 10; ++i) look();
+  EXPECT_EQ(name(frame), "apple");
+  place_.load(79, "berry");
   look();
   EXPECT_EQ(name(frame), "?");
 }

@@ -133,11 +133,13 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, 
   const uintptr_t address = return_address - 1;
   NameWriter writer(out, room);
   Module* module = find_module(address, image);
+  starved_ = false;
   if (module == nullptr) {
     writer.put("?");
     return writer.finish();
   }
   const size_t length = module->name_at(address - module->bias, out, room, system_);
+  starved_ = module->was_starved();
   if (length != 0) {
     writer.take(length);
     return writer.finish();

@@ -109,9 +109,13 @@ bool SymbolFile::stamp_of(int fd, Stamp* out) {
 
 size_t SymbolFile::name_at(const LoadedFile& file, uint64_t address, char* out, size_t room,
                            PageSource& system) {
+  starved_ = false;
   if (tried_ && index_.is_empty()) return 0;
   const int fd = off_standard(::open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd < 0) return 0;
+  if (fd < 0) {
+    starved_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINTR;
+    return 0;
+  }
   const size_t length = read_name(fd, file, address, out, room, system);
   ::close(fd);
   return length;
@@ -129,13 +133,16 @@ size_t SymbolFile::read_name(int fd, const LoadedFile& file, uint64_t address, c
     index(bytes, elf, system);
   }
   const size_t length = copy_name(bytes, address, out, room);
-  return now == stamp_ && stamp_of(fd, &after) && after == now ? length : refuse(system);
+  if (now != stamp_ || !stamp_of(fd, &after) || after != now) return refuse(system);
+  starved_ = !tried_;
+  return length;
 }
 
 size_t SymbolFile::name_in(ByteRange image, uint64_t address, char* out, size_t room,
                            PageSource& system) {
   const MemoryBytes bytes(image);
   if (!tried_) index(bytes, ElfFile(bytes), system);
+  starved_ = !tried_;
   return copy_name(bytes, address, out, room);
 }
 

@@ -32,6 +32,8 @@ class SymbolFile {
                  PageSource& system);
   // The same for an image in memory that cannot change.
   size_t name_in(ByteRange image, uint64_t address, char* out, size_t room, PageSource& system);
+  // The last call named nothing for want of a descriptor or of memory: later it may.
+  bool was_starved() const { return starved_; }
   // Gives the memory back; the file is looked at anew.
   void close(PageSource& system);
 
@@ -51,8 +53,9 @@ class SymbolFile {
   size_t refuse(PageSource& system);
 
   SymbolIndex index_;
-  Stamp stamp_;         // when the index was made
-  bool tried_ = false;  // to make the index; an empty one names nothing
+  Stamp stamp_;           // when the index was made
+  bool tried_ = false;    // to make the index; an empty one names nothing
+  bool starved_ = false;  // in the last call
 };
 
 // Copies memory of this process that may have been unmapped meanwhile; false: it was.

@@ -42,6 +42,7 @@ struct Symboliser::Module {
   void read_late_image();
   // As SymbolFile::name_at().
   size_t name_at(uint64_t address, char* out, size_t room, PageSource& system);
+  bool was_starved() const { return file.was_starved(); }
   bool contains(uintptr_t address) const { return address - start < limit - start; }
   bool is(uintptr_t address, uint64_t wanted) const {
     return contains(address) && (wanted == 0 || wanted == image);

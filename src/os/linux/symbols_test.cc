@@ -5,6 +5,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -456,6 +457,38 @@ TEST_F(SymboliserPlugins, OthersMayLoadAndUnloadMeanwhile) {
     }
   loader.join();
   EXPECT_GT(named, 0);
+}
+
+// The limit on descriptors is reached, or memory is: not for ever.
+TEST_F(SymboliserPlugins, WhatCannotBeReadNowIsNamedLater) {
+  void* handle = load(plugin("busy", "shown"));
+  const uintptr_t pc = reinterpret_cast<uintptr_t>(hidden(handle)) + 1;
+  name(0);  // the list is read
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(name(pc).substr(0, 11), "?busy.so+0x");
+  EXPECT_TRUE(symboliser_.was_starved());
+  EXPECT_EQ(name(0x1000), "?");
+  EXPECT_FALSE(symboliser_.was_starved());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  system_.most_mapped = 0;
+  EXPECT_EQ(name(pc).substr(0, 11), "?busy.so+0x");
+  EXPECT_TRUE(symboliser_.was_starved());
+  system_.most_mapped = SIZE_MAX;
+  EXPECT_EQ(name(pc), "hidden_shown");
+  EXPECT_FALSE(symboliser_.was_starved());
+  dlclose(handle);
+}
+
+TEST_F(SymboliserPlugins, AFileThatIsNotThereIsNoWant) {
+  const std::string path = plugin("gone", "shown");
+  void* handle = load(path);
+  shell(join({"rm ", path}));
+  EXPECT_EQ(name_of(hidden(handle)).substr(0, 11), "?gone.so+0x");
+  EXPECT_FALSE(symboliser_.was_starved());
+  dlclose(handle);
 }
 
 // A library may have more bytes of names than a heap has objects.
