@@ -49,6 +49,7 @@ bool ContextWorker::share_exact(ContextResolver& resolver, MetadataArena& arena)
 
 int ContextWorker::work(Placement& placement, Counters& counters, PageSource& clock) {
   forget_unloaded(placement, counters);
+  forget_starved(placement, clock);
   return queue_.for_each_ready([&](Miss& miss) {
     const Nanos start = clock.now();
     StackTrace trace;
@@ -56,7 +57,10 @@ int ContextWorker::work(Placement& placement, Counters& counters, PageSource& cl
     if (trace.truncated) counters.add(Stat::stacks_truncated);
     find_wrappers(trace, placement.cache().sites);
     const LifetimeClass lifetime = evaluate(trace, miss.size);
-    placement.publish(miss.key, miss.site_key, lifetime, miss.recheck, marks_of(trace));
+    if (starved_ && miss.recheck) return;  // it keeps its class
+    if (starved_) note_starved(miss.key, start);
+    const uint64_t site_key = starved_ ? 0 : miss.site_key;
+    placement.publish(miss.key, site_key, lifetime, miss.recheck, marks_of(trace));
     counters.add(Stat::predict_evaluated);
     counters.add(Stat::predict_nanos, static_cast<uint64_t>((clock.now() - start).n));
   });
@@ -82,6 +86,17 @@ void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
   counters.add(Stat::predict_forgotten, placement.cache().forget_marked(gone));
 }
 
+void ContextWorker::note_starved(uint64_t key, Nanos now) {
+  if (starved_count_ == 0) starved_since_ = now;
+  if (starved_count_ < kMostStarved) starved_keys_[starved_count_++] = key;
+}
+
+void ContextWorker::forget_starved(Placement& placement, PageSource& clock) {
+  if (starved_count_ == 0 || clock.now() - starved_since_ < kStarvedPause) return;
+  for (uint32_t i = 0; i < starved_count_; ++i) placement.abandon(starved_keys_[i]);
+  starved_count_ = 0;
+}
+
 // A key may be made of as many return addresses as it can look past, and one more; where the trace
 // does not show them all, of any.
 Placement::Marks ContextWorker::marks_of(const StackTrace& trace) const {
@@ -96,8 +111,11 @@ Placement::Marks ContextWorker::marks_of(const StackTrace& trace) const {
 LifetimeClass ContextWorker::evaluate(const StackTrace& trace, size_t size) {
   const uint64_t context = mix(trace.hash(), size_bucket(size)) | 1;
   Verdict& verdict = verdicts_[context >> 1 & (kVerdicts - 1)];
-  if (verdict.context != context) verdict = {context, ask_evidence(trace, size)};
-  return verdict.lifetime;
+  starved_ = false;
+  if (verdict.context == context) return verdict.lifetime;
+  const LifetimeClass lifetime = ask_evidence(trace, size);
+  if (!starved_) verdict = {context, lifetime};
+  return lifetime;
 }
 
 LifetimeClass ContextWorker::ask_evidence(const StackTrace& trace, size_t size) {
@@ -106,7 +124,8 @@ LifetimeClass ContextWorker::ask_evidence(const StackTrace& trace, size_t size) 
   const char* frames[kNamedFrames];
   int depth = 0;
   for (; depth < trace.depth && depth < kNamedFrames; ++depth) {
-    code_->name_frame(trace.frames[depth], names_[depth], kNameRoom);
+    starved_ = !code_->name_frame(trace.frames[depth], names_[depth], kNameRoom);
+    if (starved_) return LifetimeClass::mixed;
     frames[depth] = names_[depth];
   }
   return evaluator_->answer(frames, depth, size).lifetime;

@@ -34,6 +34,10 @@ class ContextWorker {
   bool share_exact(ContextResolver& resolver, MetadataArena& arena);
 
   MissQueue& queue() { return queue_; }
+  // Contexts whose names could not be read for want of a descriptor or memory have no class, and
+  // are new again after that pause. More than so many at a time stay without.
+  static constexpr Nanos kStarvedPause = Nanos::seconds(10);
+  static constexpr uint32_t kMostStarved = 256;
   // Evaluates what is waiting; returns how many contexts.
   int work(Placement& placement, Counters& counters, PageSource& clock);
 
@@ -44,6 +48,8 @@ class ContextWorker {
   static constexpr size_t kVerdicts = 4096;
 
   void forget_unloaded(Placement& placement, Counters& counters);
+  void forget_starved(Placement& placement, PageSource& clock);
+  void note_starved(uint64_t key, Nanos now);
   Placement::Marks marks_of(const StackTrace& trace) const;
   bool make_tables(MetadataArena& arena);
   LifetimeClass evaluate(const StackTrace& trace, size_t size);
@@ -66,6 +72,10 @@ class ContextWorker {
   LoadedCode* code_ = nullptr;
   Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
   char (*names_)[kNameRoom] = nullptr;
+  bool starved_ = false;  // the last answer lacks names
+  uint32_t starved_count_ = 0;
+  uint64_t starved_keys_[kMostStarved] = {};
+  Nanos starved_since_{};  // the first of them
 };
 
 }  // namespace llamalloc

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/code_key.h"
+#include "os/fake/fake_pages.h"
 #include "predict/frame_name_key.h"
 #include "predict/test_model.h"
 
@@ -36,14 +37,16 @@ class TableCode final : public LoadedCode {
     }
   }
   uint32_t frame_bytes(uintptr_t) override { return 64; }
-  void name_frame(uintptr_t address, char* out, size_t room) override {
+  bool name_frame(uintptr_t address, char* out, size_t room) override {
     ++names;
-    snprintf(out, room, "f%zu", static_cast<size_t>(address));
+    snprintf(out, room, starved ? "?" : "f%zu", static_cast<size_t>(address));
+    return !starved;
   }
 
   std::map<uintptr_t, std::vector<uintptr_t>> stacks;  // by the snapshot's pc
   uint8_t unloaded = 0;
   int names = 0;
+  bool starved = false;  // no name can be read
 };
 
 class ContextWorkerTest : public testing::Test {
@@ -62,16 +65,19 @@ class ContextWorkerTest : public testing::Test {
   uint64_t work(ContextWorker& worker, const std::vector<uintptr_t>& frames) {
     const uintptr_t id = code_.stacks.size() + 1;
     code_.stacks[id] = frames;
+    cache_->begin(PredictionCache::site_key({id, 0}, 3), LifetimeClass::mixed);
+    return evaluate(worker, id, false);
+  }
+  uint64_t evaluate(ContextWorker& worker, uintptr_t id, bool recheck) {
     Miss* miss = worker.queue().reserve(false);
     miss->key = PredictionCache::site_key({id, 0}, 3);
     miss->site_key = 0;
     miss->size = 48;
-    miss->recheck = false;
+    miss->recheck = recheck;
     miss->snapshot.registers.pc = id;
     const uint64_t key = miss->key;
-    cache_->begin(key, LifetimeClass::mixed);
     worker.queue().submit(miss);
-    worker.work(placement_, counters_, system_pages);
+    worker.work(placement_, counters_, clock_);
     return key;
   }
   LifetimeClass answer_of(const TestModel& model) {
@@ -83,6 +89,7 @@ class ContextWorkerTest : public testing::Test {
   const std::string path_;
   char error_[512] = "";
   TableCode code_;
+  FakePages clock_;
   MetadataArena arena_{system_pages};
   Counters counters_;
   std::unique_ptr<PredictionCache> cache_ = std::make_unique<PredictionCache>();
@@ -111,6 +118,55 @@ TEST_F(ContextWorkerTest, AsksTheTablesBeforeTheNetwork) {
   EXPECT_EQ(answer_of(named), by_network);
   named.set_floats("network_trust", {0.4f, 0.4f, 0.4f, 0.4f});
   EXPECT_EQ(answer_of(named), mixed);  // nobody is trusted
+}
+
+// With no descriptor left, it is not known for good that nothing is known.
+TEST_F(ContextWorkerTest, AContextWhoseNamesCannotBeReadIsNewAgainLater) {
+  const auto expected = LifetimeClass::le_10s;
+  TestModel model;
+  const std::string answer(2, static_cast<char>(expected));
+  model.set_table("name", {ContextPath(frame_name_key("f7"), 48).key()}, answer);
+  ContextWorker worker;
+  ASSERT_TRUE(open(&worker, model)) << error_;
+  code_.starved = true;
+  const uint64_t key = work(worker, {7, 8});
+  EXPECT_EQ(cache_->find(key).lifetime, LifetimeClass::mixed);
+  worker.work(placement_, counters_, clock_);
+  EXPECT_TRUE(cache_->find(key).found) << "not at once";
+  clock_.time = clock_.time + ContextWorker::kStarvedPause;
+  worker.work(placement_, counters_, clock_);
+  EXPECT_FALSE(cache_->find(key).found);
+  code_.starved = false;
+  EXPECT_EQ(cache_->find(work(worker, {7, 8})).lifetime, expected);
+}
+
+TEST_F(ContextWorkerTest, OfContextsWithoutNamesSoManyAreNewAgain) {
+  ContextWorker worker;
+  ASSERT_TRUE(open(&worker, TestModel())) << error_;
+  code_.starved = true;
+  std::vector<uint64_t> keys;
+  for (uint32_t i = 0; i < 2 * ContextWorker::kMostStarved; ++i) keys.push_back(work(worker, {i}));
+  clock_.time = clock_.time + ContextWorker::kStarvedPause;
+  worker.work(placement_, counters_, clock_);
+  for (uint32_t i = 0; i < ContextWorker::kMostStarved; ++i)
+    EXPECT_FALSE(cache_->find(keys[i]).found);
+  EXPECT_TRUE(cache_->find(keys.back()).found);
+}
+
+TEST_F(ContextWorkerTest, ARecheckWithoutNamesChangesNothing) {
+  TestModel model;
+  const std::string answer(2, static_cast<char>(LifetimeClass::le_10s));
+  model.set_table("name", {ContextPath(frame_name_key("f7"), 48).key()}, answer);
+  {
+    ContextWorker worker;
+    ASSERT_TRUE(open(&worker, model)) << error_;
+    work(worker, {7, 8});
+  }
+  ContextWorker worker;  // it does not remember the answer
+  ASSERT_TRUE(open(&worker, model)) << error_;
+  code_.starved = true;
+  const uint64_t key = evaluate(worker, 1, true);
+  EXPECT_EQ(cache_->find(key).lifetime, LifetimeClass::le_10s);
 }
 
 TEST_F(ContextWorkerTest, TwoCallersMakeAWrapper) {

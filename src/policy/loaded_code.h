@@ -28,8 +28,9 @@ class LoadedCode {
   // Bytes from the stack pointer at a return address to just above the return address of the
   // function around it; 0: unknown.
   virtual uint32_t frame_bytes(uintptr_t return_address) = 0;
-  // The frame name of contracts/stack_tokens.md, 0-terminated, cut to room bytes.
-  virtual void name_frame(uintptr_t return_address, char* out, size_t room) = 0;
+  // The frame name of contracts/stack_tokens.md, 0-terminated, cut to room bytes. False: for want
+  // of a descriptor or memory it may be another one later.
+  virtual bool name_frame(uintptr_t return_address, char* out, size_t room) = 0;
 
  protected:
   ~LoadedCode() = default;

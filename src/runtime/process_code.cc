@@ -30,8 +30,9 @@ uint32_t ProcessCode::frame_bytes(uintptr_t return_address) {
   return unwind_frame_bytes(return_address);
 }
 
-void ProcessCode::name_frame(uintptr_t return_address, char* out, size_t room) {
+bool ProcessCode::name_frame(uintptr_t return_address, char* out, size_t room) {
   symboliser_->frame_name(return_address, out, room);
+  return !symboliser_->was_starved();
 }
 
 }  // namespace llamalloc

@@ -23,7 +23,7 @@ class ProcessCode final : public LoadedCode {
   bool stayed(uintptr_t return_address) const override;
   void unwind(const StackSnapshot& copy, StackTrace* out) override;
   uint32_t frame_bytes(uintptr_t return_address) override;
-  void name_frame(uintptr_t return_address, char* out, size_t room) override;
+  bool name_frame(uintptr_t return_address, char* out, size_t room) override;
 
  private:
   ModuleWatch modules_;
