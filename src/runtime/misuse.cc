@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "runtime/background_state.h"
+#include "runtime/process_world.h"
 
 namespace llamalloc {
 namespace {
@@ -71,11 +72,13 @@ void add_frames(Line& line, uint32_t stack, Symboliser* names) {
   }
 }
 
-// Names if nobody else works with the symboliser at this moment, else addresses.
+// Names if nobody else works with the symboliser at this moment, else addresses. So, too, where the
+// program filters system calls: it may be killed for reading a file, before anything is said.
 void add_stack(Line& line, const void* start) {
   uint32_t stack = 0;
   if (!process.profiler.stack_of_live(start, &stack)) return;
-  if (!background.work_lock.try_lock()) return add_frames(line, stack, nullptr);
+  if (process_world.program_filters_calls() || !background.work_lock.try_lock())
+    return add_frames(line, stack, nullptr);
   add_frames(line, stack, background.ensure_symboliser());
   background.work_lock.unlock();
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does one thing that a program must not do with memory, and lives on if it is let.
-//   misuse HOW [SIZE]
+//   misuse HOW [SIZE [filtered]]     filtered: whoever opens a file, or reads memory by a system
+//                                    call, is killed
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +34,19 @@ void churn(size_t size) {
   }
 }
 
+bool filter_calls() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  const sock_fprog program{sizeof(code) / sizeof(code[0]), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -35,6 +55,7 @@ int main(int argc, char** argv) {
   char on_stack[64];
   churn(8);  // the first allocation may find that sampling has just begun
   allocate_here(size);
+  if (argc > 3 && !filter_calls()) return fprintf(stderr, "misuse: no filter\n"), 2;
   const auto is = [&](const char* name) { return strcmp(how, name) == 0; };
   if (is("nothing")) {
     memset(object, 1, size);

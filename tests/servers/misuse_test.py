@@ -27,10 +27,10 @@ LINE = re.compile(
 )
 
 
-def misuse(how: str, size: int, conf: str) -> tuple[int, str, list[str]]:
+def misuse(how: str, size: int, conf: str, *more: str) -> tuple[int, str, list[str]]:
     """(exit status, stdout, the library's lines) of one misuse."""
     done = subprocess.run(
-        [compile_program("misuse"), how, str(size)],
+        [compile_program("misuse"), how, str(size), *more],
         env=environment(conf),
         capture_output=True,
         text=True,
@@ -100,6 +100,13 @@ def test_allocation_is_named_when_it_was_sampled():
     """One object in 64 bytes: that of 8,000 bytes is a sample for certain."""
     _, _, lines = misuse("overrun", 8000, "hardened:on,sample_interval:64")
     assert re.search(r"allocated by .*allocate_here.* < main", lines[0]), lines
+
+
+def test_under_a_filter_of_the_program_no_file_is_read_for_names():
+    """The filter would end the process before it says anything."""
+    status, _, lines = misuse("overrun", 8000, "hardened:on,sample_interval:64", "filtered")
+    assert status == -6
+    assert re.search(r"allocated by 0x[0-9a-f]+ < 0x", lines[0]), lines
 
 
 def test_a_wrong_size_is_only_noted_without_hardened_mode():
