@@ -53,6 +53,8 @@ def state(verdict: GateVerdict) -> LearnedState:
 
 def test_troughs_that_pin_much_and_lives_that_separate_are_a_trial():
     assert proof(profile_of()) == GateVerdict.ON_TRIAL
+    little = replace(PINS, blind=replace(PINS.blind, low=180))  # 16 % would be saved
+    assert proof(profile_of(little)) == GateVerdict.ON_TRIAL
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_troughs_that_pin_much_and_lives_that_separate_are_a_trial():
     [
         profile_of(Gate()),
         profile_of(replace(PINS, peak=100)),  # 26 MiB
-        profile_of(replace(PINS, blind=replace(PINS.blind, low=199))),
+        profile_of(replace(PINS, blind=replace(PINS.blind, low=160))),  # 14 % would be saved
         profile_of(replace(PINS, blind=replace(PINS.blind, ratio=1400))),
         profile_of(freed=50),
     ],

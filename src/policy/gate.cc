@@ -39,8 +39,13 @@ bool is_fragmented(const GateFigures& figures) {
   return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
 }
 
-bool separates(const GateFigures& figures) {
-  return figures.short_share >= Gate::kShort && figures.long_share >= Gate::kLong;
+// Of the pinned bytes: what placement would not pin.
+double separable(const GateFigures& figures) {
+  return figures.short_share * figures.long_share;
+}
+
+double savable_of(const GateFigures& figures) {
+  return static_cast<double>(pinned_of(figures)) * separable(figures);
 }
 
 bool predictions_fail(const GateFigures& figures) {
@@ -223,25 +228,23 @@ bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
 }
 
-bool Gate::pins_much(const GateFigures& figures) const {
-  return is_fragmented(figures) &&
-         static_cast<double>(pinned_of(figures)) >= kMuchOfPeak * cycle_.peak();
+bool Gate::pays(const GateFigures& figures) const {
+  return is_fragmented(figures) && savable_of(figures) >= kSaves * cycle_.peak();
 }
 
 // With this trough's first half minute: later on the peak that it is measured by is forgotten.
-bool Gate::pins_much_on_average() const {
+bool Gate::pays_on_average(const GateFigures& figures) const {
   GateWaste blind = kept_.blind;
   if (round_.low.count != 0) take_in(&blind, waste_of_round());
-  return blind.low >= kMuchOfPeak * kMille;
+  return blind.low * separable(figures) >= kSaves * kMille;
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
-  if (phase == LoadPhase::trough)
-    proofs_ = pins_much(figures) && separates(figures) ? proofs_ + 1 : 0;
+  if (phase == LoadPhase::trough) proofs_ = pays(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pins_much_on_average();
+  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pays_on_average(figures);
   if (may && measured && (known || (proven && came_back_ && pins_enough(1)))) return engage();
   if (may && measured && proven && !armed_) return arm();
   if (!round_is_over()) return;
@@ -363,14 +366,17 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
     what = "on trial";
   } else {
     const size_t pinned = pinned_of(trough_);
-    const char* why = trough_.held == 0     ? "no trough of the load was seen"
-                      : !pins_much(trough_) ? "troughs pin little"
-                      : !separates(trough_) ? "lifetimes do not separate"
-                                            : "it has just begun to pay";
+    const bool much =
+        is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
+    const char* why = trough_.held == 0 ? "no trough of the load was seen"
+                      : !much           ? "troughs pin little"
+                      : !pays(trough_)  ? "lifetimes do not separate"
+                                        : "it has just begun to pay";
     snprintf(out, room,
-             "off: %s (pinned in the last trough %lld MiB, held/live %u.%02u; short-lived %u %% of "
-             "bytes allocated, long-lived %u %% of bytes alive)",
-             why, mib(static_cast<int64_t>(pinned)),
+             "off: %s (pinned in the last trough %lld MiB, of which it would save %lld MiB; "
+             "held/live %u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes "
+             "alive)",
+             why, mib(static_cast<int64_t>(pinned)), mib(static_cast<int64_t>(savable_of(trough_))),
              mille(ratio_of(trough_.held, trough_.live)) / kMille,
              mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
              mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);

@@ -285,8 +285,9 @@ void Learner::fill(ContextTree& tree) const {
   tree.publish();
 }
 
-// What is alive and would not lie in the pages of those that die soon. A context that is not
-// decided does not, either.
+// What is alive, and known to live longer than what dies soon. Of a context that is not decided
+// this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
+// pages.
 void Learner::sum_shares(const Rows& rows) {
   double allocated = 0, alive = 0;
   double soon[kPageGroups] = {}, kept[kPageGroups] = {};
@@ -298,7 +299,7 @@ void Learner::sum_shares(const Rows& rows) {
     alive += row.live;
     const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
     const bool decided = shown < kDeeper;
-    const auto lifetime = decided ? static_cast<LifetimeClass>(shown) : LifetimeClass::never;
+    const auto lifetime = decided ? static_cast<LifetimeClass>(shown) : LifetimeClass::mixed;
     const auto group = static_cast<size_t>(group_of(lifetime));
     if (decided && dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;

@@ -332,6 +332,17 @@ TEST_F(LearnerTest, SharesOfWhatWasSampled) {
   EXPECT_NEAR(learner_.shares().long_lived, 1.0, 0.01);  // all that is alive
 }
 
+// They lie among those of unknown lifetimes, and pin those pages with or without placement.
+TEST_F(LearnerTest, WhatIsNotDecidedCountsAsNeitherShortNorLong) {
+  stay({2}, 100);
+  pass(Nanos::seconds(10));
+  stay({3}, 100);
+  round();
+  EXPECT_FALSE(ask({3}).known);
+  EXPECT_EQ(learner_.shares().short_lived, 0);
+  EXPECT_NEAR(learner_.shares().long_lived, 0.5, 0.01);
+}
+
 TEST_F(LearnerTest, ContextsWithoutEndStayBounded) {
   for (uintptr_t caller = 1; caller < 30000; ++caller) stay({caller, caller + 1}, 4);
   pass(Nanos::seconds(10));

@@ -14,10 +14,8 @@ from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
 
-SHORT_SHARE = 0.5  # of the bytes allocated
-LONG_SHARE = 0.25  # of the bytes alive
 _PINNED_MIB = 32
-_PINNED_PERMILLE = 200  # of the peak
+_SAVED_PERMILLE = 150  # of the peak
 _SPARSE_PERMILLE = 1450  # held by live
 _BRIEF = 2  # groups up to `brief` die soon
 
@@ -38,10 +36,10 @@ def proof(
     if any(gate.verdict == GateVerdict.FAILS for gate in gates):
         return Gate()
     measured = [g for g in gates if g.blind.rounds and g.verdict != GateVerdict.MISTAKEN]
-    if not measured or not _separates(profiles, seen, rule):
+    if not measured:
         return Gate()
     largest = max(measured, key=_peak)
-    if not _pins_much(largest):
+    if not _pays(largest, (short_share(seen, rule) or 0.0) * _long_share(profiles, seen, rule)):
         return Gate()
     return Gate(GateVerdict.ON_TRIAL, blind=largest.blind, peak=largest.peak)
 
@@ -70,15 +68,11 @@ def _long_share(profiles: Sequence[Profile], seen: Sequence[Seen], rule: Rule) -
     return long / alive if alive else 0.0
 
 
-def _separates(profiles: Sequence[Profile], seen: Sequence[Seen], rule: Rule) -> bool:
-    short = short_share(seen, rule) or 0.0
-    return short >= SHORT_SHARE and _long_share(profiles, seen, rule) >= LONG_SHARE
-
-
-def _pins_much(gate: Gate) -> bool:
+def _pays(gate: Gate, separable: float) -> bool:
+    """`separable`: the share of the pinned bytes that placement would not pin."""
     blind = gate.blind
-    much = blind.low * gate.peak >= _PINNED_MIB * 1000
-    return much and blind.low >= _PINNED_PERMILLE and blind.ratio >= _SPARSE_PERMILLE
+    is_fragmented = blind.low * gate.peak >= _PINNED_MIB * 1000 and blind.ratio >= _SPARSE_PERMILLE
+    return is_fragmented and blind.low * separable >= _SAVED_PERMILLE
 
 
 def _peak(gate: Gate) -> int:

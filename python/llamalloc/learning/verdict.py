@@ -20,11 +20,12 @@ from llamalloc.formats.profile import Profile
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.evidence import ENOUGH_SHORT
-from llamalloc.learning.placement import SHORT_SHARE, dies_soon, short_share
+from llamalloc.learning.placement import dies_soon, short_share
 from llamalloc.learning.trial import Trial
 
 GOOD = 0.9
 MOST_PINS = 0.02
+SHORT_SHARE = 0.5  # of the bytes allocated: below, lives do not separate
 WANTED = 0.98  # of the allocations should belong to contexts with enough samples
 _MIB = 1 << 20
 _ONE_RUN = "It was not measured on another run: add a profile or a state file of a second one."
