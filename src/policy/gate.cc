@@ -127,7 +127,7 @@ bool Gate::step(Nanos now, const GateFigures& figures) {
   cycle_.see(figures.live);
   if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
-  if (started_ && now - last_ < kLeastStep) return on_;
+  if (started_ && now - last_ < kLeastStep && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
     round_start_ = now;
     if (kept_.was_given_up()) rest_from(now);

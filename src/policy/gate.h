@@ -17,8 +17,8 @@
 // troughs with 32 MiB and a fifth of the peak pinned. A trial costs clang, which pins a sixth, up
 // to a seventh of its memory.
 //
-// No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, but
-// sees the peaks between.
+// No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
+// when the load rises from a trough: a wave may be over within a second.
 #pragma once
 
 #include <cstddef>
@@ -91,7 +91,7 @@ class Gate {
   static constexpr uint32_t kPoints = 4;
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
   static constexpr uint8_t kMostReversals = 5;
-  static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for peaks
+  static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
   static constexpr Nanos kBackoff = Nanos::seconds(300);   // after a reversal, doubled for each
   static constexpr size_t kSentence = 240;

@@ -221,6 +221,16 @@ TEST(GateTest, GivesUpAfterTwoRoundsThatCostMore) {
   EXPECT_NE(server.sentence().find("given up 1 time"), std::string::npos) << server.sentence();
 }
 
+// The worker looks at such a wave between two steps only.
+TEST(GateTest, WavesShorterThanAStepAreJudged) {
+  Server server = next_run(useless());
+  for (int wave = 0; wave < 4; ++wave) {
+    server.run({.high = 0, .placed = {0.2, 1.2}}, 5);
+    server.gate.step(server.now + Nanos::millis(400), {1080 * kMiB, 1024 * kMiB, 0.95, 0.9});
+  }
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
 TEST(GateTest, GivesUpLaterWithoutAGain) {
   Server server = next_run(without_gain());
   server.run(without_gain(), 50);
