@@ -274,7 +274,8 @@ void Gate::verify(Nanos now) {
     return start_round(cycle_.is_low());
   }
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
-  if (!round_is_over() && !waited) return;
+  const bool seen = is_on_trial() && !round_.closed && round_.low.count >= kProofs;
+  if (!round_is_over() && !waited && !seen) return;
   GateWaste placed = waste_of_round();
   if (round_.low.count < kProofs) placed.depth = kNoFigure;
   note_load();
@@ -303,7 +304,7 @@ void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
-  if (points_ >= kPoints) give_up(now, GateVerdict::fails);
+  if (points_ >= (is_on_trial() ? 1 : kPoints)) give_up(now, GateVerdict::fails);
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {

@@ -4,8 +4,9 @@
 //   blind --(three troughs' seconds with much pinned, and contexts that separate)--> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
-//     |--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
-//     |   the same, 0 and all forgiven if less: then placement helps)                   |
+//     |--(a trial: a trough in which it does not save) ---------------------------------+
+//     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
+//     |   1 if the same, 0 and all forgiven if less)                                    |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
@@ -134,6 +135,9 @@ class Gate {
 
   void collect(LoadPhase phase, const GateFigures& figures);
   bool round_is_over() const;
+  // Nothing has shown yet that placement helps. What a trial costs, it costs when the load comes
+  // back. So it is judged in the first trough, by the same seconds as those that put it on trial.
+  bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
   GateWaste waste_of_round() const;
   bool is_alike() const;
   void note_load();

@@ -208,22 +208,40 @@ TEST(GateTest, StaysOnWhereItSaves) {
   EXPECT_NE(server.sentence().find("saves"), std::string::npos) << server.sentence();
 }
 
-TEST(GateTest, GivesUpAfterTwoRoundsThatCostMore) {
-  Server server = next_run(useless());
+TEST(GateTest, ATrialThatSavesNothingEndsBeforeTheLoadComesBack) {
+  for (const Load& load : {useless(), without_gain()}) {
+    Server server = next_run(load);
+    server.run({.low = 0}, 10);
+    EXPECT_TRUE(server.gate.is_on()) << "no trough yet";
+    server.run({.high = 0, .placed = load.placed}, 5);
+    EXPECT_FALSE(server.gate.is_on());
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+    EXPECT_EQ(server.gate.kept().reversals, 1);
+    EXPECT_NE(server.sentence().find("given up 1 time"), std::string::npos) << server.sentence();
+  }
+}
+
+TEST(GateTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
+  Server server = next_run({});
+  server.run({}, 15);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateTest, WhatHelpedGivesUpAfterTwoRoundsThatCostMore) {
+  Server server = next_run({});
+  server.run({}, 40);
   server.run(useless(), 21);
   EXPECT_TRUE(server.gate.is_on()) << "one bad round";
-  server.run({.high = 19, .low = 0}, 19);
-  server.run({.high = 0, .placed = {0.2, 1.2}}, 10);
-  server.run({}, 2);
+  server.run(useless(), 40);
   EXPECT_FALSE(server.gate.is_on());
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
-  EXPECT_EQ(server.gate.kept().reversals, 1);
-  EXPECT_NE(server.sentence().find("given up 1 time"), std::string::npos) << server.sentence();
 }
 
 // The worker looks at such a wave between two steps only.
 TEST(GateTest, WavesShorterThanAStepAreJudged) {
-  Server server = next_run(useless());
+  Server server = next_run({});
+  server.run({}, 20);
   for (int wave = 0; wave < 4; ++wave) {
     server.run({.high = 0, .placed = {0.2, 1.2}}, 5);
     server.gate.step(server.now + Nanos::millis(400), {1080 * kMiB, 1024 * kMiB, 0.95, 0.9});
@@ -231,8 +249,9 @@ TEST(GateTest, WavesShorterThanAStepAreJudged) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
 }
 
-TEST(GateTest, GivesUpLaterWithoutAGain) {
-  Server server = next_run(without_gain());
+TEST(GateTest, WhatHelpedGivesUpLaterWithoutAGain) {
+  Server server = next_run({});
+  server.run({}, 40);
   server.run(without_gain(), 50);
   EXPECT_TRUE(server.gate.is_on());
   server.run(without_gain(), 60);
