@@ -104,9 +104,9 @@ class Gate {
   bool step(Nanos now, const GateFigures& figures);
   bool is_on() const { return on_; }
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
-  // the holes have to be used again, or the heap grows: what dies soon stays among the blind pages,
-  // and only what lives longer goes to pages of its own. Such a run may show that this costs or
-  // saves; that it does neither means nothing. The next run is the trial.
+  // the holes have to be used again, or the heap grows: what will be freed stays among the blind
+  // pages, and only what stays for good goes to pages of its own. Such a run may show that this
+  // costs or saves; that it does neither means nothing. The next run is the trial.
   bool is_late() const { return on_ && late_; }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
