@@ -134,7 +134,7 @@ def test_a_heap_that_grows_at_full_speed_is_sampled_from_64_mib_on(load, tmp_pat
 
 
 def test_a_small_process_has_no_second_thread(tmp_path):
-    """setpriv aborts if it has one: glibc changes the user in each thread, and rights differ then."""
+    """setpriv aborts if it has one: glibc changes the user in each thread, with other rights."""
     command = ["grep", "Threads", "/proc/self/status"]
     done = run(command, seconds=SECONDS, conf=f"learn:{tmp_path}")
     assert done.stdout.split() == ["Threads:", "1"]
