@@ -37,7 +37,7 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
 
 void Engine::place_by_lifetime(bool on, bool is_late) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
-  placement.keep_short_blind(on && is_late);
+  placement.part_only_what_stays(on && is_late);
   heap.pages().fill_unknown_pages(!(on && is_late));
   heap.fill_left_over(!on);
   fills_until_ = system.now() + kFillsLeftOver;

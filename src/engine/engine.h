@@ -119,7 +119,7 @@ class Engine {
 
   // What sampled objects say of predictions. About once a second, by one thread.
   Trust::Figures look_at_trust(Nanos now);
-  // From now on. late: what dies soon stays where it lies without prediction (Gate::is_late).
+  // From now on. late: only what stays leaves the pages of unknown objects (Gate::is_late).
   void place_by_lifetime(bool on, bool late);
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
   // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.

@@ -132,7 +132,7 @@ bool Gate::step(Nanos now, const GateFigures& figures) {
   cycle_.see(figures.live);
   if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
-  if (started_ && now - last_ < kLeastStep) return on_;
+  if (started_ && now - last_ < kLeastStep && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
     round_start_ = now;
     if (kept_.was_given_up()) rest_from(now);
@@ -277,7 +277,8 @@ void Gate::verify(Nanos now) {
     return start_round(cycle_.is_low());
   }
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
-  if (!round_is_over() && !waited) return;
+  const bool seen = is_on_trial() && !round_.closed && round_.low.count >= kProofs;
+  if (!round_is_over() && !waited && !seen) return;
   GateWaste placed = waste_of_round();
   if (round_.low.count < kProofs) placed.depth = kNoFigure;
   note_load();
@@ -306,7 +307,7 @@ void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
-  if (points_ >= kPoints) give_up(now, GateVerdict::fails);
+  if (points_ >= (is_on_trial() ? 1 : kPoints)) give_up(now, GateVerdict::fails);
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {

@@ -4,8 +4,9 @@
 //   blind --(three troughs' seconds in which placement would save much)-------------> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
-//     |--(4 points, a round in a trough: 2 if it costs more than blind did, 1 if -------+
-//     |   the same, 0 and all forgiven if less: then placement helps)                   |
+//     |--(a trial: a trough in which it does not save) ---------------------------------+
+//     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
+//     |   1 if the same, 0 and all forgiven if less)                                    |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
@@ -25,8 +26,8 @@
 // others 0.07 at most (clang) in a first run; over six runs loads that it does not help come to
 // 0.13. A trial costs these up to a quarter of their memory (docs/heap_policy.md).
 //
-// No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, but
-// sees the peaks between.
+// No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
+// when the load rises from a trough: a wave may be over within a second.
 #pragma once
 
 #include <cstddef>
@@ -97,7 +98,7 @@ class Gate {
   static constexpr uint32_t kPoints = 4;
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
   static constexpr uint8_t kMostReversals = 5;
-  static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for peaks
+  static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
   static constexpr Nanos kBackoff = Nanos::seconds(300);   // after a reversal, doubled for each
   static constexpr size_t kSentence = 240;
@@ -109,9 +110,9 @@ class Gate {
   bool step(Nanos now, const GateFigures& figures);
   bool is_on() const { return on_; }
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
-  // the holes have to be used again, or the heap grows: what dies soon stays among the blind pages,
-  // and only what lives longer goes to pages of its own. Such a run may show that this costs or
-  // saves; that it does neither means nothing. The next run is the trial.
+  // the holes have to be used again, or the heap grows: what will be freed stays among the blind
+  // pages, and only what stays for good goes to pages of its own. Such a run may show that this
+  // costs or saves; that it does neither means nothing. The next run is the trial.
   bool is_late() const { return on_ && late_; }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
@@ -140,6 +141,9 @@ class Gate {
 
   void collect(LoadPhase phase, const GateFigures& figures);
   bool round_is_over() const;
+  // Nothing has shown yet that placement helps. What a trial costs, it costs when the load comes
+  // back. So it is judged in the first trough, by the same seconds as those that put it on trial.
+  bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
   GateWaste waste_of_round() const;
   bool is_alike() const;
   void note_load();

@@ -27,6 +27,9 @@ class LoadCycle {
   void see(size_t live) {
     if (static_cast<double>(live) > peak_) peak_ = static_cast<double>(live);
   }
+  // Whether live is high again, and the last step did not see it: that one is due at once. A short
+  // peak may fit between two steps.
+  bool rises(size_t live) const { return low_ && static_cast<double>(live) >= kHigh * peak_; }
   // since: the last step.
   LoadPhase step(Nanos since, size_t live);
   // Bytes; above 0 once something lived.

@@ -99,8 +99,8 @@ class Placement {
     cache_.publish(key, lifetime, kUnknownModule);
     return lifetime;
   }
-  // From now on what dies soon is published as `mixed` (Gate::is_late).
-  void keep_short_blind(bool yes) { short_blind_.store(yes, std::memory_order_relaxed); }
+  // From now on what does not stay is published as `mixed` (Gate::is_late).
+  void part_only_what_stays(bool yes) { only_staying_.store(yes, std::memory_order_relaxed); }
   // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 
@@ -109,13 +109,14 @@ class Placement {
  private:
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
   LifetimeClass unless_blind(LifetimeClass lifetime) const {
-    const bool blind = short_blind_.load(std::memory_order_relaxed) && dies_soon(lifetime);
+    const bool blind =
+        only_staying_.load(std::memory_order_relaxed) && group_of(lifetime) != PageGroup::permanent;
     return blind ? LifetimeClass::mixed : lifetime;
   }
 
   PredictionCache& cache_;
   Counters& counters_;
-  std::atomic<bool> short_blind_{false};
+  std::atomic<bool> only_staying_{false};
 };
 
 // The longer-lived of two classes; `mixed` beats all.

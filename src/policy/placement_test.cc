@@ -52,6 +52,17 @@ TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
   EXPECT_EQ(counters_.get(Stat::predict_disagreements), 2u);
 }
 
+// Sessions, too, would leave the holes of a heap that was filled blind.
+TEST_F(PlacementTest, WhereOnlyWhatStaysIsPartedAllOthersAreMixed) {
+  placement_.part_only_what_stays(true);
+  const auto session = placement_.choose(kSite, kStack, 3);
+  placement_.publish(session.key, 0, LifetimeClass::le_100s, false);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::mixed);
+  const auto staying = placement_.choose(kSite, kStack, 4);
+  placement_.publish(staying.key, 0, LifetimeClass::never, false);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 4).group, PageGroup::permanent);
+}
+
 TEST_F(PlacementTest, OutliversLengthenTheClassAndThenCostTheTrust) {
   const auto choice = placement_.choose(kSite, kStack, 3);
   placement_.publish(choice.key, 0, LifetimeClass::le_10ms, false);

@@ -2,10 +2,11 @@
 // The background thread, called the worker: returns memory to the system, asks threads to return
 // their caches, promotes expired pages, evaluates new contexts, writes profiles.
 //
-// It starts with the library if a model or a profile is configured. Otherwise it starts when there
-// is memory to return, and then only at a safe point: a call of malloc or free that does not come
-// from the C library or the loader. Those might hold locks that pthread_create takes. A forked
-// child starts its own worker in the same way.
+// It starts with the library if a model, a profile or statistics are configured, or if objects are
+// placed by lifetime from the start. Otherwise it starts when there is memory to return, or enough
+// to learn from, and then only at a safe point: a call of malloc or free that does not come from
+// the C library or the loader. Those might hold locks that pthread_create takes. A forked child
+// starts its own worker in the same way.
 #pragma once
 
 #include <atomic>

@@ -98,8 +98,11 @@ void start_hardening() {
   }
   sample_for_learning(sample);
   const bool stats = writes_stats_while_running();
-  if (!predict && !profile && !learn && !stats) return;
   const bool place = places_by_lifetime();
+  // Learning waits for the heap to grow (Engine::look_at_growth), and so does the worker: a
+  // launcher that changes its user step by step, such as setpriv, must not have a second thread.
+  const bool learns_now = learn && (place || process.profiler.on());
+  if (!predict && !profile && !learns_now && !stats) return;
   const bool working = start_worker();
   if (predict && !working) {
     process.model_state = "refused: no background thread";

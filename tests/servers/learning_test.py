@@ -133,6 +133,13 @@ def test_a_heap_that_grows_at_full_speed_is_sampled_from_64_mib_on(load, tmp_pat
 # ----- What is kept -----
 
 
+def test_a_small_process_has_no_second_thread(tmp_path):
+    """setpriv aborts if it has one: glibc changes the user in each thread, with other rights."""
+    command = ["grep", "Threads", "/proc/self/status"]
+    done = run(command, seconds=SECONDS, conf=f"learn:{tmp_path}")
+    assert done.stdout.split() == ["Threads:", "1"]
+
+
 def test_the_file_is_the_users_alone_and_counts_runs(load, state):
     before = learned_state.read(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o600

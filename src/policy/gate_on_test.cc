@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the gate judges placement while it is on.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/test_gate.h"
+
+namespace llamalloc {
+namespace {
+
+// ----- On -----
+
+TEST(GateOnTest, StaysOnWhereItSaves) {
+  Server server = next_run({});
+  server.run({}, kDay);
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+  EXPECT_GT(server.gate.saved(), static_cast<int64_t>(700 * kMiB));
+  EXPECT_NE(server.sentence().find("saves"), std::string::npos) << server.sentence();
+}
+
+TEST(GateOnTest, ATrialThatSavesNothingEndsBeforeTheLoadComesBack) {
+  for (const Load& load : {useless(), without_gain()}) {
+    Server server = next_run(load);
+    server.run({.low = 0}, 10);
+    EXPECT_TRUE(server.gate.is_on()) << "no trough yet";
+    server.run({.high = 0, .placed = load.placed}, 5);
+    EXPECT_FALSE(server.gate.is_on());
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+    EXPECT_EQ(server.gate.kept().reversals, 1);
+    EXPECT_NE(server.sentence().find("given up 1 time"), std::string::npos) << server.sentence();
+  }
+}
+
+TEST(GateOnTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
+  Server server = next_run({});
+  server.run({}, 15);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateOnTest, WhatHelpedGivesUpAfterTwoRoundsThatCostMore) {
+  Server server = next_run({});
+  server.run({}, 40);
+  server.run(useless(), 21);
+  EXPECT_TRUE(server.gate.is_on()) << "one bad round";
+  server.run(useless(), 40);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+// The worker looks at such a wave between two steps only.
+TEST(GateOnTest, WavesShorterThanAStepAreJudged) {
+  Server server = next_run({});
+  server.run({}, 20);
+  for (int wave = 0; wave < 4; ++wave) {
+    server.run({.high = 0, .placed = {0.2, 1.2}}, 5);
+    server.gate.step(server.now + Nanos::millis(400), {1080 * kMiB, 1024 * kMiB, 0.95, 0.9});
+  }
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+TEST(GateOnTest, WhatHelpedGivesUpLaterWithoutAGain) {
+  Server server = next_run({});
+  server.run({}, 40);
+  server.run(without_gain(), 50);
+  EXPECT_TRUE(server.gate.is_on());
+  server.run(without_gain(), 60);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+TEST(GateOnTest, OneGoodRoundForgives) {
+  Server server = next_run({});
+  server.run({}, 100);
+  for (int i = 0; i < 20; ++i) {
+    server.run(useless(), 20);
+    server.run({}, 40);
+  }
+  EXPECT_EQ(server.switches, 0);
+}
+
+TEST(GateOnTest, WhatItCostsAtHighLoadCounts) {
+  Server server = next_run({});
+  server.run({.placed = {1.2, 0.1}}, 100);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+TEST(GateOnTest, GivesUpWithoutTroughsIfItCostsAtHighLoad) {
+  Server server(kept(GateVerdict::helps));
+  server.run({.low = 0, .placed = {0.3, 0}}, kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+  Server cheap(kept(GateVerdict::helps));
+  cheap.run({.low = 0}, kHour);
+  EXPECT_TRUE(cheap.gate.is_on());
+}
+
+TEST(GateOnTest, TroughsOfAnotherDepthAreNotCompared) {
+  Server server;
+  server.run({}, 20);
+  server.run({.depth = 0.6, .placed = {0.06, 1.2}}, kHour);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+// A server before its users come pins as much of a small peak. Seen with Redis, whose 5,000 clients
+// connect first.
+TEST(GateOnTest, MuchLowerLoadsAreNotCompared) {
+  Server server = next_run({});
+  const uint32_t rounds = server.gate.kept().blind.rounds;
+  Load small = useless();
+  small.peak = 256 * kMiB;
+  server.run(small, 100);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  EXPECT_EQ(server.gate.kept().blind.rounds, rounds);
+  server.run({}, 40);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateOnTest, WhatALowLoadLeftIsForgottenWhenItGrows) {
+  Server server;
+  Load small;
+  small.peak = 64 * kMiB;
+  small.blind = {0.3, 0.4};
+  server.run(small, 60);
+  EXPECT_EQ(server.gate.kept().peak, 64);
+  Load large;
+  large.blind = {0.05, 0.2};
+  large.short_share = 0.1;
+  server.run(large, 120);
+  EXPECT_EQ(server.gate.kept().peak, 1024);
+  EXPECT_NEAR(server.gate.kept().blind.low, 200, 20) << "400 of the low load";
+}
+
+TEST(GateOnTest, WhatALargestLoadLeftIsForgottenAfterManyOthers) {
+  Load once;
+  once.peak = 10 * 1024 * kMiB;
+  Load usual = useless();
+  usual.peak = 5 * 1024 * kMiB;
+  Server server = next_run(once);
+  const int peak = server.gate.kept().peak;
+  ASSERT_NEAR(peak, 10 * 1024, 200);
+  server.run(usual, (Gate::kOtherRounds - 1) * 20);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().peak, peak) << "it may come back";
+  server.run(usual, 60);
+  EXPECT_NEAR(server.gate.kept().peak, 5 * 1024, 200);
+  EXPECT_TRUE(server.gate.kept().is_valid());
+  Server next(server.gate.kept());
+  next.run(usual, 60);
+  EXPECT_EQ(next.gate.kept().verdict, GateVerdict::fails) << "judged again";
+}
+
+TEST(GateOnTest, OtherLoadsBetweenDoNotMakeItForget) {
+  Load small;
+  small.peak = 256 * kMiB;
+  Server server = next_run({});
+  for (int i = 0; i < 5; ++i) {
+    server.run(small, (Gate::kOtherRounds - 2) * 20);
+    server.run({}, 40);
+  }
+  EXPECT_NEAR(server.gate.kept().peak, 1024, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+TEST(GateOnTest, ForgetsWhileOffToo) {
+  GateKept state = kept(GateVerdict::fails, Gate::kMostReversals);
+  state.peak = 10 * 1024;
+  Server server(state);
+  server.run({.blind = {0.05, 0.2}}, (Gate::kOtherRounds + 2) * 20);
+  EXPECT_EQ(server.gate.kept().peak, 1024);
+  EXPECT_NEAR(server.gate.kept().blind.low, 200, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+// More than the kept peak can say.
+TEST(GateOnTest, TheLargestLoadsAreRememberedToo) {
+  Load huge;
+  huge.peak = 200 * 1024 * kMiB;
+  huge.short_share = 0.1;
+  Server server;
+  server.run(huge, 100);
+  EXPECT_EQ(server.gate.kept().peak, UINT16_MAX);
+  EXPECT_GE(server.gate.kept().blind.rounds, 4u);
+}
+
+TEST(GateOnTest, GoesOffWithTheLoadAndComesBackWithIt) {
+  Server server;
+  server.run({}, kHour);
+  server.run({.peak = 20 * kMiB}, 2 * kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().reversals, 0) << "nothing spoke against it";
+  server.run({.low = 0}, 5);
+  EXPECT_TRUE(server.gate.is_on()) << "known to help";
+}
+
+// ----- Hysteresis -----
+
+TEST(GateOnTest, NoiseDoesNotMakeItFlap) {
+  for (double pins : {0.02, 0.03, 0.032, 0.035, 0.05}) {
+    Server helped, not_helped;
+    helped.run({.blind = {0.01, pins}, .placed = {0.01, pins / 3}, .noise = 0.3}, kDay);
+    EXPECT_LE(helped.switches, 3) << pins;  // off once in a day, when the peak was low for long
+    not_helped.run({.blind = {0.05, pins}, .placed = {0.06, pins}, .noise = 0.3}, kDay);
+    EXPECT_LE(not_helped.switches, 2 * Gate::kMostReversals) << pins;
+  }
+}
+
+TEST(GateOnTest, FiveReversalsAreTheLast) {
+  GateKept state = kept(GateVerdict::on_trial);
+  for (int run = 0; run < 2 * Gate::kMostReversals; ++run) {
+    Server server(state);
+    server.run(useless(), kDay);
+    state = server.gate.kept();
+  }
+  EXPECT_EQ(state.reversals, Gate::kMostReversals);
+  Server server(state);
+  EXPECT_NE(server.sentence().find("off for good"), std::string::npos) << server.sentence();
+  const int switches = server.switches;
+  server.run(useless(), kDay);
+  EXPECT_EQ(server.switches, switches);
+}
+
+TEST(GateOnTest, EachPauseIsLonger) {
+  Server server;
+  Nanos pause{};
+  for (int reversal = 1; reversal < 4; ++reversal) {
+    for (int i = 0; i < 1000 && server.gate.kept().reversals < reversal; ++i)
+      server.run(useless(), 20);
+    const Nanos before = server.now;
+    for (int i = 0; i < 1000 && !server.gate.is_on(); ++i) server.run(useless(), 20);
+    EXPECT_GT(server.now - before, pause + Nanos::seconds(240)) << reversal;
+    pause = server.now - before;
+  }
+}
+
+}  // namespace
+}  // namespace llamalloc
