@@ -18,6 +18,7 @@ class FakeWorld : public World {
   bool may_adopt() override { return adopts; }
   void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = ++threads; }
   bool will_tell_end() override { return tells_end; }
+  bool thread_exists(uint32_t id) override { return id != vanished; }
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return barrier; }
   void want_worker() override { ++wanted; }
@@ -32,6 +33,7 @@ class FakeWorld : public World {
   bool adopts = true;
   bool tells_end = true;
   uint32_t threads = 0;
+  uint32_t vanished = 0;
   int misuses = 0;
   int wanted = 0;
   int wanted_for_idle = 0;

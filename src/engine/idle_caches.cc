@@ -36,7 +36,7 @@ bool Engine::empty_idle_caches(Nanos now) {
   if (delay < kHousekeeping) threads.request_housekeeping(now);
   ThreadCache* claimed[kClaimsARound];
   bool more = false;
-  const size_t count = threads.claim_idle(now - delay, now, claimed, kClaimsARound, &more);
+  const size_t count = threads.claim_idle(world, now - delay, now, claimed, kClaimsARound, &more);
   if (count == 0) return more;
   const bool fenced = world.issue_barrier();
   for (size_t i = 0; i < count; ++i) {

@@ -21,8 +21,8 @@ class OwnCacheTest : public testing::Test {
     engine_.collect_caches(made_.pages.time);
     bool more = false;
     ThreadCache* claimed = nullptr;
-    ASSERT_EQ(engine_.threads.claim_idle(made_.pages.time, made_.pages.time, &claimed, 1, &more),
-              1u);
+    const Nanos now = made_.pages.time;
+    ASSERT_EQ(engine_.threads.claim_idle(made_.world, now, now, &claimed, 1, &more), 1u);
     ASSERT_TRUE(engine_.threads.confirm_claim(claimed, true));
   }
 

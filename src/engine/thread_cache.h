@@ -49,8 +49,9 @@ struct alignas(kSmallPage) ThreadCache {
   StackBounds own_stack;
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
-  // Where the thread finds this cache; the worker writes to it. Null: the thread is ending, or we
-  // would not be told of its end. This and the next two are guarded by the registry's lock.
+  // Where the thread finds this cache; the worker writes to it. Null: the thread is ending or
+  // vanished, or we would not be told of its end. This and the next two are guarded by the
+  // registry's lock.
   CacheSlot* slot;
   bool abandoned;       // the thread ended while the cache was claimed: the worker retires it
   Nanos asked;          // when housekeeping became due

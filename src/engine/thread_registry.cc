@@ -82,8 +82,8 @@ bool ThreadRegistry::close_slot(ThreadCache* cache) {
   return true;
 }
 
-size_t ThreadRegistry::claim_idle(Nanos before, Nanos now, ThreadCache** out, size_t room,
-                                  bool* more) {
+size_t ThreadRegistry::claim_idle(World& world, Nanos before, Nanos now, ThreadCache** out,
+                                  size_t room, bool* more) {
   LockGuard guard(lock_);
   size_t n = 0;
   *more = false;
@@ -91,10 +91,12 @@ size_t ThreadRegistry::claim_idle(Nanos before, Nanos now, ThreadCache** out, si
   ThreadCache* const first = cache;
   while (cache != nullptr && n < room) {
     const bool waits = waits_for_its_thread(cache);
-    if (waits && cache->asked <= before && cache->next_claim <= now)
+    if (!waits || cache->asked > before || cache->next_claim > now)
+      *more |= waits;
+    else if (world.thread_exists(cache->thread_id))
       claim(out[n++] = cache, &empty_);
     else
-      *more |= waits;
+      cache->slot = nullptr;
     cache = cache->next ? cache->next : all_;
     if (cache == first) break;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/cache_slot.h"
+#include "engine/world.h"
 #include "os/arena.h"
 #include "os/lock.h"
 
@@ -31,8 +32,10 @@ class ThreadRegistry {
   //
   // Claims caches that are due for a claim and whose threads were asked for housekeeping before
   // `before` and have not answered. Claims at most `room`, and continues there in the next call.
+  // Closes the slot of a thread that does not exist any more: its cache stays as it is.
   // *more: other caches are due too.
-  size_t claim_idle(Nanos before, Nanos now, ThreadCache** out, size_t room, bool* more);
+  size_t claim_idle(World& world, Nanos before, Nanos now, ThreadCache** out, size_t room,
+                    bool* more);
   // After a barrier on all threads (fenced: there was one). True: the cache is the worker's. False:
   // its thread uses it, and the claim is over.
   bool confirm_claim(ThreadCache* cache, bool fenced);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/fake_world.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
@@ -66,7 +67,8 @@ class Idle : public testing::Test {
     return cache;
   }
   size_t claim(int before, int now) {
-    return registry_.claim_idle(Nanos::seconds(before), Nanos::seconds(now), claimed_, 2, &more_);
+    return registry_.claim_idle(world_, Nanos::seconds(before), Nanos::seconds(now), claimed_, 2,
+                                &more_);
   }
   ThreadCache* claimed_one() {
     ThreadCache* one = adopt(1);
@@ -76,6 +78,7 @@ class Idle : public testing::Test {
   }
 
   FakePages system_;
+  FakeWorld world_;
   MetadataArena arena_{system_};
   ThreadRegistry registry_{empty_cache};
   CacheSlot slots_[6]{CacheSlot(&empty_cache), CacheSlot(&empty_cache), CacheSlot(&empty_cache),
@@ -104,6 +107,18 @@ TEST_F(Idle, AreNotThoseWhoAnsweredMeanwhile) {
   one->housekeeping_due = false;
   EXPECT_EQ(claim(5, 6), 0u);
   EXPECT_FALSE(more_);
+}
+
+TEST_F(Idle, AreNotThoseThatVanished) {
+  ThreadCache* one = adopt(1);
+  ThreadCache* two = adopt(2);
+  registry_.request_housekeeping(Nanos::seconds(1));
+  world_.vanished = 1;
+  ASSERT_EQ(claim(1, 2), 1u);
+  EXPECT_EQ(claimed_[0], two);
+  EXPECT_EQ(slots_[1].cache.load(), one) << "not written to";
+  EXPECT_EQ(one->slot, nullptr) << "nor ever asked about again";
+  EXPECT_EQ(one->custody.load(), Custody::own);
 }
 
 TEST_F(Idle, AreFoundInTurn) {

@@ -30,6 +30,10 @@ class World {
   // not write to its slot.
   virtual bool will_tell_end() { return true; }
 
+  // False: that thread ended without telling us (by the system call exit), and the stack that its
+  // slot lay in may be gone.
+  virtual bool thread_exists(uint32_t thread_id) = 0;
+
   // A memory barrier on all threads (os/thread_barrier.h); false: not available.
   virtual bool may_issue_barrier() = 0;
   virtual bool issue_barrier() = 0;

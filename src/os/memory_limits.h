@@ -2,11 +2,14 @@
 // How much memory the system still lets the process take: limits of its control group and of every
 // group above it, and the system's own account of pressure.
 //
-//   /proc/self/cgroup      which group, of version 2 (0::PATH) and 1 (N:memory:PATH)
-//   /proc/self/mountinfo   where groups are mounted, and from which group on
-//   MOUNT/PATH/..          version 2: memory.max, memory.high, memory.current
-//                          version 1: memory.limit_in_bytes, memory.usage_in_bytes
-//   memory.pressure        of the group, or else /proc/pressure/memory
+//   /proc/thread-self/cgroup     which group, of version 2 (0::PATH) and 1 (N:memory:PATH)
+//   /proc/thread-self/mountinfo  where groups are mounted, and from which group on
+//   MOUNT/PATH/..                version 2: memory.max, memory.high, memory.current
+//                                version 1: memory.limit_in_bytes, memory.usage_in_bytes
+//   memory.pressure              of the group, or else /proc/pressure/memory
+//
+// thread-self, as /proc/self is the main thread, which may have ended: then mountinfo is
+// unreadable.
 //
 // Memory of files that the kernel can drop (inactive_file) does not count as used. No descriptor
 // stays open. errno stays as it was.

@@ -5,6 +5,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "base/errno_keeper.h"
 #include "os/own_stack.h"
 #include "os/thread_barrier.h"
 #include "os/unwind.h"
@@ -78,6 +81,13 @@ void ProcessWorld::introduce_thread(ThreadCache& cache) {
 
 bool ProcessWorld::will_tell_end() {
   return call_at_thread_exit();
+}
+
+// A filter of the program's own need not allow the question (option sleepers_despite_seccomp).
+bool ProcessWorld::thread_exists(uint32_t thread_id) {
+  if (process.options.sleepers_despite_seccomp) return true;
+  const ErrnoKeeper keep;
+  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
 }
 
 bool ProcessWorld::may_issue_barrier() {

@@ -33,6 +33,7 @@ class ProcessWorld final : public World {
   bool may_adopt() override;
   void introduce_thread(ThreadCache& cache) override;
   bool will_tell_end() override;
+  bool thread_exists(uint32_t thread_id) override;
   bool may_issue_barrier() override;
   bool issue_barrier() override;
   void want_worker() override;

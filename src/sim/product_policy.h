@@ -40,6 +40,7 @@ class SimWorld final : public World {
   }
   uint32_t processor() override { return 0; }
   void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = thread + 1; }
+  bool thread_exists(uint32_t) override { return true; }
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return true; }
   void want_worker() override { wanted = true; }

@@ -41,6 +41,16 @@ def test_samples_that_the_system_moved_die_where_they_are_freed(tmp_path):
     assert [c for c in contexts if c.censored_objects != 0] == []
 
 
+def test_frames_have_names_after_the_main_thread_has_ended(tmp_path):
+    path = tmp_path / "p.pb.gz"
+    conf = f"profile:{path},sample_interval:4KiB"
+    run([compile_program("main_ends")], seconds=60, conf=conf)
+    written = profile.read(path)
+    frames = {frame for context in written.contexts for frame in context.frames}
+    assert any("allocate_without_main" in frame for frame in frames), frames
+    assert not any(frame.startswith("?main_ends") for frame in frames), frames
+
+
 @pytest.mark.parametrize("more", ["", ",hardened:on"])
 def test_large_alignments_are_sampled(tmp_path, more):
     """With the size asked for; those that were freed have died, the others live.

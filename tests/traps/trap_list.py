@@ -147,6 +147,12 @@ TRAPS = (
     ),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
+    Trap(
+        "vanished threads",
+        "they end by the system call exit, their stacks are unmapped",
+        "raw_exit",
+        environment={"LLAMALLOC_CONF": "sleeper_delay:10ms"},
+    ),
     Trap("signal handlers", "a handler allocates", "signal_storm outside", 20),
     Trap("… inside malloc", "… interrupts malloc and free", "signal_storm inside", 20, slow=True),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),

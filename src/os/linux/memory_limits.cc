@@ -98,7 +98,7 @@ bool has_word(const char* list, const char* end, const char* word) {
 // 12:memory:/a/b, or 0::/a/b
 bool find_group(const char* root, bool second, Path* out) {
   Path file;
-  if (!file.set(root, "/proc/self/cgroup")) return false;
+  if (!file.set(root, "/proc/thread-self/cgroup")) return false;
   return find_line(file.text, [&](const char* line) {
     const char* names = strchr(line, ':');
     const char* path = names ? strchr(names + 1, ':') : nullptr;
@@ -122,7 +122,7 @@ size_t word_length(const char* word) {
 // 30 23 0:26 ROOT MOUNT options [tags] - TYPE source options
 bool find_mount(const char* root, bool second, Path* group, Path* mount) {
   Path file;
-  if (!file.set(root, "/proc/self/mountinfo")) return false;
+  if (!file.set(root, "/proc/thread-self/mountinfo")) return false;
   return find_line(file.text, [&](const char* line) {
     const char* from = field(line, 3);
     const char* at = field(line, 4);

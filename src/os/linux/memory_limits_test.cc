@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace llamalloc {
 namespace {
@@ -27,15 +30,15 @@ class MemoryLimitsTest : public testing::Test {
     std::ofstream(root_ + path) << text;
   }
   void second(const std::string& group = "/a/b", const std::string& mounted = "/") {
-    write("/proc/self/cgroup", "0::" + group + "\n");
-    write("/proc/self/mountinfo",
+    write("/proc/thread-self/cgroup", "0::" + group + "\n");
+    write("/proc/thread-self/mountinfo",
           "21 1 0:20 / /proc rw - proc proc rw\n"
           "30 23 0:26 " +
               mounted + " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
   }
   void first(const std::string& group = "/a/b", const std::string& mounted = "/") {
-    write("/proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:" + group + "\n0::/\n");
-    write("/proc/self/mountinfo",
+    write("/proc/thread-self/cgroup", "4:cpu,cpuacct:/x\n3:memory:" + group + "\n0::/\n");
+    write("/proc/thread-self/mountinfo",
           "31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
           "32 23 0:28 " +
               mounted + " /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
@@ -151,7 +154,8 @@ TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {
   EXPECT_EQ(read().room, SIZE_MAX);
   second();
   const std::string text(5000, 'y');
-  write("/proc/self/mountinfo", text + "\n30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write("/proc/thread-self/mountinfo",
+        text + "\n30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
   EXPECT_EQ(read().room, 1 * kMiB) << "the line after it counts";
 }
 
@@ -171,6 +175,20 @@ TEST(MemoryLimits, OfThisSystemCanBeRead) {
   const MemoryLimits limits = read_memory_limits();
   EXPECT_EQ(errno, 77);
   EXPECT_EQ(limits.room == SIZE_MAX, limits.limit == SIZE_MAX);
+}
+
+// In a process of its own, whose files in /proc/self are empty once its main thread has ended.
+TEST(MemoryLimitsDeathTest, AreReadAfterTheMainThreadHasEnded) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto body = [] {
+    const bool known = read_memory_charge() != SIZE_MAX;
+    std::thread([known] {
+      while (std::ifstream("/proc/self/maps").get() != EOF) usleep(1000);
+      _exit((read_memory_charge() != SIZE_MAX) == known ? 0 : 1);
+    }).detach();
+    syscall(SYS_exit, 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(MemoryLimitsTest, TheChargeOfTheOwnGroupIsUsageWithoutPageCache) {

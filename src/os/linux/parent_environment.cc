@@ -48,7 +48,7 @@ bool parent_has_variable(const char* name, const char* value) {
 bool parent_runs_this_program() {
   char path[32];
   snprintf(path, sizeof(path), "/proc/%d/exe", getppid());
-  return is_same_file(path, "/proc/self/exe");
+  return is_same_file(path, "/proc/thread-self/exe");
 }
 
 }  // namespace llamalloc

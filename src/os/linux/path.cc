@@ -31,7 +31,7 @@ void program_path(char* out, size_t room) {
   static constexpr char kDeleted[] = " (deleted)";
   constexpr size_t kSuffix = sizeof(kDeleted) - 1;
   const ErrnoKeeper keep;
-  const ssize_t n = readlink("/proc/self/exe", out, room - 1);
+  const ssize_t n = readlink("/proc/thread-self/exe", out, room - 1);
   size_t length = n > 0 ? static_cast<size_t>(n) : 0;
   if (length > kSuffix && memcmp(out + length - kSuffix, kDeleted, kSuffix) == 0) length -= kSuffix;
   out[length] = 0;
@@ -43,9 +43,10 @@ bool called_path(char* out, size_t room) {
   // A program that executes itself again has such a name, which means another file to others.
   const bool is_name =
       called != nullptr && strncmp(called, "/proc/", 6) != 0 && strncmp(called, "/dev/", 5) != 0;
-  if (!is_name || !is_same_file(called, "/proc/self/exe")) return false;
+  if (!is_name || !is_same_file(called, "/proc/thread-self/exe")) return false;
   char folder[4096] = "";
-  const ssize_t n = called[0] == '/' ? 0 : readlink("/proc/self/cwd", folder, sizeof(folder) - 2);
+  const ssize_t n =
+      called[0] == '/' ? 0 : readlink("/proc/thread-self/cwd", folder, sizeof(folder) - 2);
   if (n < 0) return false;
   if (n > 0) folder[n] = '/';
   if (strncmp(called, "./", 2) == 0) called += 2;
