@@ -12,6 +12,8 @@ constexpr double kMiB = 1 << 20;
 constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
 constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
+constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
+constexpr uint32_t kLeastGain = 50;        // of a trial, by the peak
 constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
 constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
@@ -277,8 +279,7 @@ void Gate::verify(Nanos now) {
     return start_round(cycle_.is_low());
   }
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
-  const bool seen = is_on_trial() && !round_.closed && round_.low.count >= kProofs;
-  if (!round_is_over() && !waited && !seen) return;
+  if (!round_is_over() && !waited && !trial_is_seen()) return;
   GateWaste placed = waste_of_round();
   if (round_.low.count < kProofs) placed.depth = kNoFigure;
   note_load();
@@ -289,7 +290,13 @@ void Gate::verify(Nanos now) {
   start_round(cycle_.is_low());
 }
 
-// 0: better than blind, or nothing to compare with.
+// Before its trough is over: what a trial costs, it costs when the load comes back.
+bool Gate::trial_is_seen() const {
+  return is_on_trial() && !late_ && !round_.closed && round_.low.count >= kProofs &&
+         distance(mille(round_.depth.mean()), kept_.blind.depth) <= kSameDepth;
+}
+
+// 0: better than blind. kNoFigure: nothing to compare with.
 uint32_t Gate::points_of(const GateWaste& placed) const {
   const GateWaste& blind = kept_.blind;
   const bool highs = placed.high != kNoFigure && blind.high != kNoFigure;
@@ -299,15 +306,20 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t without = blind.low + (highs ? blind.high : 0);
   const uint32_t share = without / kClearly;
   const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
-  if (distance(with, without) <= tolerance) return 1;
-  return with < without ? 0 : 2;
+  const uint32_t gain = is_on_trial() && tolerance < kLeastGain ? kLeastGain : tolerance;
+  if (with + gain < without) return 0;
+  return with > without + tolerance ? 2 : 1;
 }
 
+// What helped is in doubt after a round that cost more: the next one, maybe of another run,
+// decides.
 void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
+  const uint32_t enough = is_on_trial() && !late_ ? 1 : kPoints;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
-  if (points_ >= (is_on_trial() ? 1 : kPoints)) give_up(now, GateVerdict::fails);
+  if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
+  if (points_ >= enough) give_up(now, GateVerdict::fails);
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {

@@ -4,9 +4,9 @@
 //   blind --(three troughs' seconds in which placement would save much)-------------> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
-//     |--(a trial: a trough in which it does not save) ---------------------------------+
+//     |--(a trial: a trough in which it does not save a 20th of the peak) --------------+
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
-//     |   1 if the same, 0 and all forgiven if less)                                    |
+//     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
@@ -23,8 +23,8 @@
 //
 // Contexts that are mixed or not decided count for neither: they lie together with or without
 // placement. Recorded programs that placement helps reach 0.32 to 0.53 of the peak (redis), the
-// others 0.07 at most (clang) in a first run; over six runs loads that it does not help come to
-// 0.13. A trial costs these up to a quarter of their memory (docs/heap_policy.md).
+// others 0.07 at most (clang) in a first run; over six runs most loads that it does not help stay
+// below 0.13. A trial costs these up to 27 % of their memory (docs/heap_policy.md).
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
 // when the load rises from a trough: a wave may be over within a second.
@@ -141,9 +141,9 @@ class Gate {
 
   void collect(LoadPhase phase, const GateFigures& figures);
   bool round_is_over() const;
-  // Nothing has shown yet that placement helps. What a trial costs, it costs when the load comes
-  // back. So it is judged in the first trough, by the same seconds as those that put it on trial.
+  // Nothing has shown yet that placement helps, or the last round was against it.
   bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
+  bool trial_is_seen() const;
   GateWaste waste_of_round() const;
   bool is_alike() const;
   void note_load();

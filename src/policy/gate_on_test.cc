@@ -40,6 +40,54 @@ TEST(GateOnTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
 }
 
+// Its contexts are known from the third wave on. The first seconds of a fall pin less than the
+// whole troughs that were measured without placement.
+TEST(GateOnTest, ATrialOfALoadThatDrainsIsJudgedByWholeTroughs) {
+  for (const double depth : {0.1, 0.3}) {
+    Load load{.depth = depth, .low = 30, .fall = 14, .blind = {0.05, 0.6}};
+    load.placed = load.blind;
+    Load unknown = load;
+    unknown.short_share = 0;
+    Server first;
+    first.run(unknown, 80);
+    first.run(load, 40);
+    ASSERT_EQ(first.gate.kept().verdict, GateVerdict::on_trial);
+    Server server(first.gate.kept());
+    server.run(load, 81);
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails) << depth;
+  }
+}
+
+TEST(GateOnTest, ATrialThatSavesNextToNothingEnds) {
+  const Load load{.blind = {0.05, 0.3}, .placed = {0.05, 0.27}};
+  Server server = next_run(load);
+  server.run(load, 30);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
+// A compiler has one trough in a run.
+TEST(GateOnTest, WhatHelpedAndCostsEndsInTheSecondShortRun) {
+  Server good = next_run({});
+  good.run({}, 20);
+  ASSERT_EQ(good.gate.kept().verdict, GateVerdict::helps);
+  Server bad(good.gate.kept());
+  bad.run(useless(), 21);
+  EXPECT_EQ(bad.gate.kept().verdict, GateVerdict::on_trial) << "in doubt";
+  Server worse(bad.gate.kept());
+  worse.run(useless(), 21);
+  EXPECT_EQ(worse.gate.kept().verdict, GateVerdict::fails);
+}
+
+// Its pages lie beside blind ones: this says little of the next run.
+TEST(GateOnTest, OneBadTroughDoesNotEndWhatBeganLate) {
+  Server server;
+  server.run(useless(), 35);
+  ASSERT_TRUE(server.gate.is_late());
+  server.run(useless(), 21);
+  EXPECT_TRUE(server.gate.is_late());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+}
+
 TEST(GateOnTest, WhatHelpedGivesUpAfterTwoRoundsThatCostMore) {
   Server server = next_run({});
   server.run({}, 40);

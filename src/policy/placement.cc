@@ -40,8 +40,11 @@ bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, b
   // What was allocated before the class was corrected says nothing about the correction.
   if (group_of(longer(now.lifetime, seen)) == group_of(now.lifetime)) return true;
   const bool second = !again && group_of(now.lifetime) != group_of(predicted);
+  // One object that stays does not make a permanent context of one whose objects die.
+  const bool stays = group_of(seen) == PageGroup::permanent;
   counters_.add(Stat::demotions);
-  cache_.publish(key, second ? LifetimeClass::mixed : longer(now.lifetime, seen), now.marks);
+  cache_.publish(key, second || stays ? LifetimeClass::mixed : longer(now.lifetime, seen),
+                 now.marks);
   return true;
 }
 

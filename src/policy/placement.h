@@ -6,8 +6,9 @@
 //   miss     the prior of the site (the class last published for the same return address and size)
 //            until the worker publishes the context's own class
 //   outliver a sampled object that lived longer than its class allows, and belongs to another page
-//            group: the context's class becomes the observed one. If an object outlives that, too,
-//            the context is no longer trusted and becomes `mixed`
+//            group: the context's class becomes the observed one. If another one that was
+//            allocated before outlives that, too, or one stays, the context is no longer trusted
+//            and becomes `mixed`
 //
 // A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 #pragma once

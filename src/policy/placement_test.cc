@@ -84,6 +84,14 @@ TEST_F(PlacementTest, OutliversLengthenTheClassAndThenCostTheTrust) {
   EXPECT_EQ(counters_.get(Stat::demotions), 2u);
 }
 
+TEST_F(PlacementTest, OneObjectThatStaysMakesTheContextMixed) {
+  const auto choice = placement_.choose(kSite, kStack, 3);
+  placement_.publish(choice.key, 0, LifetimeClass::le_10ms, false);
+  for (const int age : {5, 50, 500, 5000})
+    placement_.observe(choice.key, LifetimeClass::le_10ms, Nanos::seconds(age), age > 5);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::mixed);
+}
+
 TEST_F(PlacementTest, WhatHasNoBoundHasNoOutlivers) {
   EXPECT_FALSE(placement_.observe(1, LifetimeClass::never, Nanos::seconds(100000)));
   EXPECT_FALSE(placement_.observe(1, LifetimeClass::mixed, Nanos::seconds(100000)));

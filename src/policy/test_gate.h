@@ -25,6 +25,7 @@ struct Load {
   size_t peak = 1024 * kMiB;
   double depth = 0.005;     // live in a trough, by the peak
   int high = 10, low = 10;  // seconds
+  int fall = 0;             // of the low ones: until the trough is reached
   Pins blind{0.05, 0.9};
   Pins placed{0.06, 0.1};
   double short_share = 0.95;
@@ -39,11 +40,13 @@ class Server {
 
   void run(const Load& load, int seconds) {
     for (int i = 0; i < seconds; ++i) {
-      const bool in_trough = i % (load.high + load.low) >= load.high;
+      const int fallen = i % (load.high + load.low) - load.high + 1;
+      const double low = fallen <= 0 ? 0 : fallen >= load.fall ? 1 : double(fallen) / load.fall;
       const double shake = 1 + load.noise * (2 * uniform_(random_) - 1);
       const Pins& pins = gate.is_on() ? load.placed : load.blind;
-      const double live = (in_trough ? load.depth : 1) * static_cast<double>(load.peak) * shake;
-      const double pinned = (in_trough ? pins.low : pins.high) * static_cast<double>(load.peak);
+      const auto peak = static_cast<double>(load.peak);
+      const double live = (1 + low * (load.depth - 1)) * peak * shake;
+      const double pinned = (pins.high + low * (pins.low - pins.high)) * peak;
       const double held = live + pinned * shake;
       feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share,
             load.long_share});

@@ -27,13 +27,14 @@ void allocate() {
   free(p);
 }
 
-std::atomic<int> begun;
+std::atomic<int> taken, begun;
 pid_t ids[kThreads];
 std::atomic<bool> may_end;
 
 // All are there at once, so that each has a stack of its own.
 void* wait_for_all(void*) {
-  ids[begun++] = gettid();
+  ids[taken++] = gettid();
+  ++begun;
   while (!may_end) usleep(1000);
   return nullptr;
 }
@@ -49,7 +50,7 @@ void* set_all_keys(void*) {
 }
 
 void run_and_end(const pthread_attr_t& attributes, void* (*kind)(void*)) {
-  begun = 0;
+  taken = begun = 0;
   may_end = false;
   for (int i = 0; i < kThreads; ++i) {
     pthread_t thread;
