@@ -72,7 +72,7 @@ class ContextWorker {
   LoadedCode* code_ = nullptr;
   Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
   char (*names_)[kNameRoom] = nullptr;
-  bool starved_ = false;  // the last answer lacks names
+  bool starved_ = false;        // the last answer lacks names
   uint32_t starved_count_ = 0;  // the keys of the first kMostStarved are kept
   uint64_t starved_keys_[kMostStarved] = {};
   Nanos starved_since_{};  // the first of them
