@@ -226,6 +226,14 @@ def test_headers_that_are_refused(tmp_path, old, new, cause):
     assert str(caught.value).endswith(cause)
 
 
+@pytest.mark.parametrize("length", [1 << 62, 1 << 63, (1 << 64) - 1])
+def test_a_shape_that_no_array_has(tmp_path, length):
+    new = f'[716,716],"dtype":"F32","shape":[0,{length}]'
+    with pytest.raises(ModelError) as caught:
+        read_with(tmp_path, '[716,1996],"dtype":"F32","shape":[40,8]', new)
+    assert str(caught.value).endswith("tensor `embedding`: its shape is too large")
+
+
 def test_foreign_metadata_is_no_fault(tmp_path):
     assert equal(
         read_with(tmp_path, '"rule"', '"notes":"' + "n" * 100_000 + '","rule"'),

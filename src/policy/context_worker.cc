@@ -88,12 +88,15 @@ void ContextWorker::forget_unloaded(Placement& placement, Counters& counters) {
 
 void ContextWorker::note_starved(uint64_t key, Nanos now) {
   if (starved_count_ == 0) starved_since_ = now;
-  if (starved_count_ < kMostStarved) starved_keys_[starved_count_++] = key;
+  if (starved_count_ < kMostStarved) starved_keys_[starved_count_] = key;
+  ++starved_count_;
 }
 
 void ContextWorker::forget_starved(Placement& placement, PageSource& clock) {
   if (starved_count_ == 0 || clock.now() - starved_since_ < kStarvedPause) return;
-  for (uint32_t i = 0; i < starved_count_; ++i) placement.abandon(starved_keys_[i]);
+  if (starved_count_ > kMostStarved) placement.cache().clear();
+  for (uint32_t i = 0; i < starved_count_ && i < kMostStarved; ++i)
+    placement.abandon(starved_keys_[i]);
   starved_count_ = 0;
 }
 

@@ -35,7 +35,7 @@ class ContextWorker {
 
   MissQueue& queue() { return queue_; }
   // Contexts whose names could not be read for want of a descriptor or memory have no class, and
-  // are new again after that pause. More than so many at a time stay without.
+  // are new again after that pause. With more than so many at a time all contexts are.
   static constexpr Nanos kStarvedPause = Nanos::seconds(10);
   static constexpr uint32_t kMostStarved = 256;
   // Evaluates what is waiting; returns how many contexts.
@@ -72,8 +72,8 @@ class ContextWorker {
   LoadedCode* code_ = nullptr;
   Caller* callers_ = nullptr;  // direct-mapped: the first caller seen of each site
   char (*names_)[kNameRoom] = nullptr;
-  bool starved_ = false;  // the last answer lacks names
-  uint32_t starved_count_ = 0;
+  bool starved_ = false;        // the last answer lacks names
+  uint32_t starved_count_ = 0;  // the keys of the first kMostStarved are kept
   uint64_t starved_keys_[kMostStarved] = {};
   Nanos starved_since_{};  // the first of them
 };

@@ -14,8 +14,8 @@
 
 namespace llamalloc {
 
-// Of a frame name (contracts/stack_tokens.md), for its number as for its tokens. A longer name may
-// come from a profile or a trace.
+// So many bytes of a frame name (contracts/stack_tokens.md) count, for its number and its tokens. A
+// longer name may come from a profile or a trace.
 inline constexpr size_t kMaxNameBytes = 511;
 
 inline size_t name_length(const char* name) {

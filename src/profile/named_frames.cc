@@ -17,18 +17,19 @@ void make_printable(char* text, size_t length) {
 bool NamedFrames::update(const StackTable& stacks, FrameNames& names) {
   const uint32_t known = frames_.size();
   const uint64_t changes = names.changes();
-  if ((changes != changes_ || is_time_again()) && !ask_again(known, stacks, names)) return false;
+  const bool changed = changes != changes_;
+  if ((changed || is_time_again()) && !ask_again(known, changed, stacks, names)) return false;
   changes_ = changes;
   for (uint32_t i = known; i < stacks.frames(); ++i)
     if (!frames_.push(arena_, {}) || !name_frame(stacks, i, names)) return false;
   return true;
 }
 
-// What one name lacks, the next one does.
-bool NamedFrames::ask_again(uint32_t known, const StackTable& stacks, FrameNames& names) {
+// What one name lacks, the next one does: unless `all`, it stops there.
+bool NamedFrames::ask_again(uint32_t known, bool all, const StackTable& stacks, FrameNames& names) {
   starved_ = false;
   waited_ = 0;
-  for (uint32_t i = 0; i < known && !starved_; ++i)
+  for (uint32_t i = 0; i < known && (all || !starved_); ++i)
     if (!frames_[i].settled && !name_frame(stacks, i, names)) return false;
   pause_ = !starved_ ? 1 : pause_ < kLongestPause ? 2 * pause_ : kLongestPause;
   return true;

@@ -47,7 +47,7 @@ class NamedFrames {
   // Updates until starved names are asked for again, at most.
   static constexpr uint32_t kLongestPause = 1024;
 
-  bool ask_again(uint32_t known, const StackTable& stacks, FrameNames& names);
+  bool ask_again(uint32_t known, bool all, const StackTable& stacks, FrameNames& names);
   bool is_time_again() { return starved_ && ++waited_ >= pause_; }
   bool name_frame(const StackTable& stacks, uint32_t i, FrameNames& names);
   uint32_t ask_name(uintptr_t address, uint64_t image, FrameNames& names);

@@ -21,10 +21,11 @@ class Place final : public FrameNames {
 
   size_t frame_name(uintptr_t, char* out, size_t room, uint64_t image) override {
     ++asked;
-    const char* const name = !is_it(image) ? "?" : starved ? "?module" : function_.c_str();
+    was_starved_ = (starved && is_it(image)) || (image != 0 && image == unread);
+    const char* const name = was_starved_ ? "?module" : is_it(image) ? function_.c_str() : "?";
     return static_cast<size_t>(snprintf(out, room, "%s", name));
   }
-  bool was_starved() const override { return starved; }
+  bool was_starved() const override { return was_starved_; }
   bool module_of(uintptr_t, ModuleInfo* out, uint64_t image) override {
     if (!is_it(image)) return false;
     *out = {};
@@ -35,11 +36,13 @@ class Place final : public FrameNames {
 
   int asked = 0;
   bool starved = false;
+  uint64_t unread = 0;  // an image beside it whose file cannot be read
 
  private:
   bool is_it(uint64_t image) const { return image_ != 0 && (image == 0 || image == image_); }
 
   uint64_t image_ = 0;
+  bool was_starved_ = false;
   std::string function_;
   uint64_t changes_ = 1;
 };
@@ -164,6 +167,16 @@ TEST_F(NamedFramesTest, WantOfADescriptorStopsAtTheFirst) {
   const int asked = place_.asked;
   look();
   EXPECT_EQ(place_.asked, asked + 1);
+}
+
+TEST_F(NamedFramesTest, WantOfADescriptorDoesNotHideAModuleThatCame) {
+  place_.unread = 1;
+  EXPECT_EQ(name(sample(1)), "?module");
+  const uint32_t frame = sample(2);
+  EXPECT_EQ(name(frame), "?");
+  place_.load(2, "berry");
+  look();
+  EXPECT_EQ(name(frame), "berry");
 }
 
 // What it had stays, and is no other name of a shared frame.

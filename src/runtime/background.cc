@@ -30,8 +30,8 @@ bool has_standing_work() {
          writes_stats_while_running();
 }
 
-// filtered: the program filters system calls. It may be killed for the reading of a name, which
-// opens a file.
+// filtered: the program filters system calls. Reading a name opens a file, and the filter may end
+// the process for that.
 void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   if (!filtered && background.contexts.loaded() &&
       background.code.name_by(background.ensure_symboliser()))

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -135,7 +136,11 @@ void keep_alive(Target* target) {
   for (bool joined = true; !stop; joined = !joined) {
     pthread_t thread;
     target->ended = false;
-    if (pthread_create(&thread, &attributes, live, target) != 0) abort();
+    const int refused = pthread_create(&thread, &attributes, live, target);
+    if (refused != 0) {
+      fprintf(stderr, "pthread_create: %s\n", strerror(refused));
+      abort();
+    }
     if (joined)
       pthread_join(thread, nullptr);
     else

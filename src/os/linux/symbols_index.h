@@ -10,8 +10,8 @@ namespace llamalloc {
 
 class SymbolIndex {
  public:
-  // False: no memory, or bytes that cannot be read; the index is then empty. Functions that begin
-  // 4 GiB above the first one are left out.
+  // False: no memory. The index is then empty, and so it is where bytes cannot be read. Functions
+  // that begin 4 GiB above the first one are left out.
   bool build(const ByteSource& bytes, const SymbolExtents& table, PageSource& system);
   // Gives the memory back.
   void clear(PageSource& system);
