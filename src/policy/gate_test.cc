@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
 #include <string>
 
 #include "policy/test_gate.h"

@@ -2,14 +2,10 @@
 // The gate's record as text, in profiles and model files.
 #include <gtest/gtest.h>
 
-#include "policy/gate.h"
+#include "policy/test_gate.h"
 
 namespace llamalloc {
 namespace {
-
-GateKept kept(GateVerdict verdict, uint8_t reversals = 0) {
-  return {verdict, reversals, {3, 50, 900, 5, 100000}, {3, 60, 100, 5, 20000}};
-}
 
 TEST(GateTextTest, AsTextItIsTheSame) {
   char text[GateKept::kText];
