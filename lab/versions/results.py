@@ -13,7 +13,7 @@ from lab.versions.cases import OTHER_RUN, OTHER_RUNS, RELATIONS, STRIPPED, Case
 from lab.versions.measure import Result
 from lab.versions.scores import Right, Scored, mean
 
-HEADS = ("exact class", "within one", "page group", "group, chance allowed")
+HEADS = ("exact class", "within one", "page group", "group, or harmless")
 GOALS = dict.fromkeys((OTHER_RUN, OTHER_RUNS, STRIPPED), 0.98)
 OTHER_GOAL = 0.90
 _PARTS = {
@@ -50,7 +50,7 @@ class Results:
                 word = "reached" if score.weighted.group >= goal else "MISSED"
                 right = f"right page group {_percent(score.weighted.group)}"
                 yield (f"{program}, {relation}: {right}, worst {_percent(worst)}, "
-                       f"with chance {fair}; goal {_percent(goal)} {word}")  # fmt: skip
+                       f"or harmless {fair}; goal {_percent(goal)} {word}")  # fmt: skip
 
     def _of(self, program: str, relation: str) -> list[Result]:
         asked = (program, relation)

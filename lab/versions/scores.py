@@ -21,8 +21,7 @@ class Right:
     """Shares from 0 to 1; silence counts as wrong.
 
     `known`: where there was an answer; `exact`, `near` and `group`: its class, that or the class
-    next to it, its page group; `fair`: its group, or a shorter one that the samples of the run
-    under test do not contradict (as `train` judges).
+    next to it, its page group; `fair`: its group, or one that costs nothing (as `train` judges).
     """
 
     known: float
@@ -50,17 +49,15 @@ def scored(data: Dataset, predicted: np.ndarray) -> Scored:
     known = predicted != SILENT
     near = known & metrics.is_close(data.classes, predicted)
     group = known & (_GROUPS[data.classes] == _GROUPS[predicted])
-    marks = (known, data.classes == predicted, near, group, group | _by_chance(data, predicted))
+    marks = (known, data.classes == predicted, near, group, _is_right(data, predicted))
     ones = np.ones(len(data))
     return Scored(len(data), _right(marks, data.weights), _right(marks, ones))
 
 
-def _by_chance(data: Dataset, predicted: np.ndarray) -> np.ndarray:
-    """Where the class is shorter than the samples', and so few outlivers may be chance."""
-    shorter = (predicted != SILENT) & (predicted < data.classes)
+def _is_right(data: Dataset, predicted: np.ndarray) -> np.ndarray:
+    rows = zip(data.lives, data.classes, predicted, strict=True)
     return np.array([
-        bool(is_shorter) and trial.is_consistent(lives, int(chosen))
-        for is_shorter, lives, chosen in zip(shorter, data.lives, predicted, strict=True)
+        chosen != SILENT and trial.is_right(lives, truth, chosen) for lives, truth, chosen in rows
     ])  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from llamalloc.formats.learned_state import (
     hash_build_id,
     key_of,
 )
+from llamalloc.formats.histogram import bucket_of
 from llamalloc.formats.model_file import DEEPER, OPEN
 from llamalloc.formats.profile import ProfileError
 from llamalloc.learning import context_tree, contexts, labels, tables, trial, verdict
@@ -258,6 +259,29 @@ def test_an_outlier_can_be_chance():
     lives = Lives({60: 2000}, {135: 1})
     assert trial.is_consistent(lives, CLASS["le_10ms"])
     assert not trial.is_consistent(Lives({60: 2000}, {135: 9}), CLASS["le_10ms"])
+
+
+def test_outlivers_of_the_class_may_still_meet_the_deadline_of_its_page():
+    in_1200_ms = Lives({60: 1000, bucket_of(1.2e9): 1000}, {})
+    assert trial.is_consistent(in_1200_ms, CLASS["le_1s"])
+    assert not trial.is_consistent(Lives({60: 1000, bucket_of(3e9): 1000}, {}), CLASS["le_1s"])
+
+
+@pytest.mark.parametrize(
+    ("learned", "lived", "right", "pins"),
+    [
+        (0.9e9, 1.2e9, 1, 0),  # beside the border of two groups
+        (1.2e9, 0.9e9, 1, 0),
+        (5e9, 1e6, 1, 0),  # too long, but not by much
+        (0.9e9, 5e9, 0, 1),
+        (50e9, 1e6, 0, 0),
+    ],
+)
+def test_two_runs_may_disagree_where_it_costs_nothing(learned, lived, right, pins):
+    first, second = (seen(("f", "main"), Lives({bucket_of(t): 100}, {})) for t in (learned, lived))
+    evidence = tables.build((first,), Kept(), Rule())
+    found = trial.run(evidence, (second,), None, Rule())
+    assert (found.total.right_bytes, found.pins) == (right, pins)
 
 
 def test_a_bad_state_file_is_one_line(tmp_path, capsys):

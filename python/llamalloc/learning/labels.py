@@ -41,6 +41,7 @@ GROUP_OF_CLASS = tuple(
     [group.name for group in page_groups()].index(row.page_group) for row in lifetime_classes()
 )
 _BOUNDS = [row.upper_bound_ns for row in lifetime_classes()]
+_BRIEF = [group.name for group in page_groups()].index("brief")
 
 
 class Rule(StrEnum):
@@ -54,6 +55,16 @@ def class_of_bucket(bucket: int) -> int:
     """The class that holds the geometric middle of a histogram bucket; a straddling one by that."""
     middle = histogram.middle_ns(bucket)
     return next((i for i, bound in enumerate(_BOUNDS) if bound and middle <= bound), BOUNDLESS)
+
+
+def deadline_ns(label: int) -> int:
+    """How long objects of the class may live before their page counts as wrong; 0: for ever."""
+    return page_groups()[GROUP_OF_CLASS[label]].deadline_ns
+
+
+def dies_soon(label: int) -> bool:
+    """Whether objects of the class live some seconds at most."""
+    return label != MIXED and GROUP_OF_CLASS[label] <= _BRIEF
 
 
 def is_elder(bucket: int, duration_ns: int) -> bool:

@@ -12,12 +12,11 @@ from llamalloc.formats.learned_state import Gate, GateVerdict, LearnedState
 from llamalloc.formats.profile import Profile
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
-from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
+from llamalloc.learning.labels import MIXED, dies_soon
 
 _PINNED_MIB = 32
 _SAVED_PERMILLE = 150  # of the peak
 _SPARSE_PERMILLE = 1450  # held by live
-_BRIEF = 2  # groups up to `brief` die soon
 
 
 def proof(
@@ -42,11 +41,6 @@ def proof(
     if not _pays(largest, (short_share(seen, rule) or 0.0) * _long_share(profiles, seen, rule)):
         return Gate()
     return Gate(GateVerdict.ON_TRIAL, blind=largest.blind, peak=largest.peak)
-
-
-def dies_soon(label: int) -> bool:
-    """Whether objects of the class live some seconds at most."""
-    return label != MIXED and GROUP_OF_CLASS[label] <= _BRIEF
 
 
 def short_share(seen: Sequence[Seen], rule: Rule) -> float | None:

@@ -5,9 +5,12 @@
     prior, network  the same, without a tenth of the call sites and a tenth of the contexts: what
                     they are asked for is what no table knows
 
-A context is *right* if it leads to the page group of its own samples. A class that is too short
-also counts if the samples do not contradict it: chance alone gives so many outlivers once in
-twenty times or more, if 1 in 10,000 outlive.
+A context is *right* if it leads to the page group of its own samples, or costs nothing elsewhere:
+  too short  so few samples outlive the deadline of the group that chance alone gives as many once
+             in twenty times or more, if 1 in 10,000 outlive
+  too long   both die within some seconds, so the page is free some seconds later
+Two recordings of one load often disagree so: the longest of 100,000 replies took 0.9 s in one, and
+1.2 s in the other, on both sides of the border between two groups.
 """
 
 import hashlib
@@ -17,11 +20,12 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from llamalloc.formats import histogram
 from llamalloc.formats.model_file import NEARNESSES, NOT_MEASURED, Evidence
 from llamalloc.learning import labels
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
-from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED
+from llamalloc.learning.labels import GROUP_OF_CLASS, MIXED, dies_soon
 from llamalloc.learning.lookup import KINDS, TRUSTED, Found, Lookup
 from llamalloc.learning.survival import Lives, survival
 
@@ -124,13 +128,19 @@ def choose(probabilities: np.ndarray) -> np.ndarray:
     return np.where(sums.max(axis=1) < TRUSTED, MIXED, within.argmax(axis=1))
 
 
+def is_right(lives: Lives, truth: int, chosen: int) -> bool:
+    """Whether the class leads to the page group of `truth`, the samples' own, or costs nothing."""
+    if GROUP_OF_CLASS[truth] == GROUP_OF_CLASS[chosen]:
+        return True
+    if chosen < truth:
+        return is_consistent(lives, chosen)
+    return dies_soon(truth) and dies_soon(chosen)
+
+
 def is_consistent(lives: Lives, chosen: int) -> bool:
-    """Whether so many outlivers of the class can be chance."""
-    curve = survival(lives)
-    bucket = next(
-        (b for b in range(len(curve.after) - 1, -1, -1) if labels.class_of_bucket(b) <= chosen), 0
-    )
-    outliving = round(float(curve.after[bucket]) * lives.total)
+    """Whether so many outlivers of the class's page group can be chance."""
+    deadline = histogram.bucket_of(labels.deadline_ns(chosen))
+    outliving = round(float(survival(lives).after[deadline]) * lives.total)
     return _chance_of(outliving, labels.DEFAULT_TAIL * lives.total) >= _CHANCE
 
 
@@ -147,9 +157,9 @@ def _judged(one: Seen, answer: Found, rule: Rule) -> tuple:
     """Kind, allocations, bytes, right, of the same group, too short."""
     truth = rule.label(one.lives)
     same = GROUP_OF_CLASS[truth] == GROUP_OF_CLASS[answer.lifetime]
-    shorter = answer.lifetime < truth and not same and answer.lifetime != MIXED
-    right = same or (shorter and is_consistent(one.lives, answer.lifetime))
-    return answer.kind, one.allocations, one.bytes, right, same, shorter and not right
+    right = is_right(one.lives, truth, answer.lifetime)
+    too_short = answer.lifetime < truth and not right
+    return answer.kind, one.allocations, one.bytes, right, same, too_short
 
 
 def _score(kind: str, rows: np.ndarray, every: np.ndarray) -> KindScore:

@@ -20,7 +20,8 @@ from llamalloc.formats.profile import Profile
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.evidence import ENOUGH_SHORT
-from llamalloc.learning.placement import dies_soon, short_share
+from llamalloc.learning.labels import dies_soon
+from llamalloc.learning.placement import short_share
 from llamalloc.learning.trial import Trial
 
 GOOD = 0.9
