@@ -12,6 +12,7 @@ from support import golden_learned, profile_writer, synthetic
 
 from llamalloc import cli
 from llamalloc.formats import frame_names, learned_state, model_file, profile
+from llamalloc.formats.histogram import bucket_of
 from llamalloc.formats.learned_state import (
     Gate,
     GateVerdict,
@@ -22,7 +23,6 @@ from llamalloc.formats.learned_state import (
     hash_build_id,
     key_of,
 )
-from llamalloc.formats.histogram import bucket_of
 from llamalloc.formats.model_file import DEEPER, OPEN
 from llamalloc.formats.profile import ProfileError
 from llamalloc.learning import context_tree, contexts, labels, tables, trial, verdict

@@ -12,6 +12,7 @@ constexpr Nanos kPause = Nanos::seconds(4);
 }  // namespace
 
 void LearningSteps::sample_if_worth_it(bool others) {
+  run.note_size(engine_.options, engine_.heap.held_bytes());
   shares_ = shares_ || others;
   if (shares_) return engine_.sample_from(0, 0);
   const Profiler& profiler = engine_.profiler;

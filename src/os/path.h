@@ -10,6 +10,9 @@ namespace llamalloc {
 bool is_folder(const char* path);
 // Whether both lead to one file, which is there.
 bool is_same_file(const char* path, const char* other);
+// Whether somebody else may have put the file there for us: it is neither ours nor root's, and all
+// may write to its folder.
+bool may_be_planted(const char* path);
 // The path of the program's file, 0-terminated, cut to room bytes; a file that was replaced or
 // removed meanwhile keeps its name. Empty where the system does not say.
 void program_path(char* out, size_t room);

@@ -203,8 +203,15 @@ void Gate::note_load() {
   kept_.peak = 0;
   if (kept_.verdict != GateVerdict::on_trial) return;
   kept_.verdict = GateVerdict::untried;
-  on_ = was_large_ = false;
+  on_ = was_large_ = rests_ = false;
   proofs_ = points_ = 0;
+}
+
+void Gate::note_other_load(uint32_t points) {
+  other_costs_ = points == 0 ? 0 : other_costs_ + 1;
+  if (other_costs_ < kOtherCosts) return;
+  other_costs_ = 0;
+  on_ = was_large_ = false;
 }
 
 // What was seen under a much lower load is forgotten when the load grows.
@@ -244,11 +251,15 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough) proofs_ = pays(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
+  const bool back = rests_ && pins_enough(1);
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  const bool proven = phase == LoadPhase::trough && proofs_ >= kProofs && pays_on_average(figures);
-  if (may && measured && (known || (proven && came_back_ && pins_enough(1)))) return engage();
-  if (may && measured && proven && !armed_) return arm();
+  const bool proven =
+      measured && phase == LoadPhase::trough && proofs_ >= kProofs && pays_on_average(figures);
+  const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
+  if (may && back) return engage();
+  if (may && fits && (known || (proven && came_back_ && pins_enough(1)))) return engage();
+  if (may && fits && proven && !armed_) return arm();
   if (!round_is_over()) return;
   note_load();
   take_in_blind();
@@ -265,10 +276,12 @@ void Gate::arm() {
   start_round(cycle_.is_low());
 }
 
-// The rest of this trough says what blind placement left.
+// In a heap that was filled blind the rest of this trough says what that left.
 void Gate::engage() {
-  arm();
-  on_ = late_ = true;
+  late_ = !rests_;
+  late_ ? arm() : start_round(cycle_.is_low());
+  on_ = true;
+  rests_ = false;
 }
 
 // ----- On -----
@@ -276,16 +289,22 @@ void Gate::engage() {
 void Gate::verify(Nanos now) {
   if (was_large_ && !pins_enough(kStillEnough)) {
     on_ = was_large_ = false;
+    rests_ = !late_;
     return start_round(cycle_.is_low());
   }
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
   if (!round_is_over() && !waited && !trial_is_seen()) return;
   GateWaste placed = waste_of_round();
-  if (round_.low.count < kProofs) placed.depth = kNoFigure;
-  note_load();
+  const bool has_trough = round_.low.count >= kProofs;
+  if (!has_trough) placed.depth = kNoFigure;
+  if (has_trough) note_load();
+  const uint32_t points = points_of(placed);
   if (on_ && is_alike()) {
-    judge(now, points_of(placed));
-    if (placed.depth != kNoFigure) take_in(&kept_.placed, placed);
+    other_costs_ = 0;
+    judge(now, points);
+    if (has_trough) take_in(&kept_.placed, placed);
+  } else if (on_ && has_trough) {
+    note_other_load(points);
   }
   start_round(cycle_.is_low());
 }
@@ -323,7 +342,7 @@ void Gate::judge(Nanos now, uint32_t points) {
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {
-  on_ = false;
+  on_ = rests_ = false;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;
@@ -339,7 +358,8 @@ void Gate::rest_from(Nanos now) {
 int64_t Gate::saved() const {
   if (kept_.placed.rounds == 0 || kept_.blind.rounds == 0) return 0;
   const int64_t difference = int64_t{kept_.blind.low} - int64_t{kept_.placed.low};
-  return static_cast<int64_t>(cycle_.peak()) / kMille * difference;
+  const double peak = kept_.peak != 0 ? kept_.peak * kMiB : cycle_.peak();
+  return static_cast<int64_t>(peak) / kMille * difference;
 }
 
 void Gate::describe(char* out, size_t room, bool is_kept) const {

@@ -12,8 +12,9 @@
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
 // is one trough and the high load before it; troughs of another depth are not compared, and neither
-// are loads with a much lower peak, such as that of a server before its users come. The rules
-// follow SpiderMonkey's pretenuring.
+// are loads with a much lower peak, such as that of a server before its users come. Where these
+// come back and placement does not help them, it goes off without a verdict, until the load is as
+// high as the one that was measured. The rules follow SpiderMonkey's pretenuring.
 //
 // What placement would save of the pinned bytes: a page goes back if both what died in it and what
 // stays in it would have lain elsewhere.
@@ -97,6 +98,7 @@ class Gate {
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
+  static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help
   static constexpr uint8_t kMostReversals = 5;
   static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
@@ -117,7 +119,7 @@ class Gate {
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
   GateKept measured() const;
-  // Bytes that placement by lifetime saves in troughs of such a load, as measured; negative: it
+  // Bytes that placement by lifetime saves in troughs of the load that was measured; negative: it
   // costs them; 0 where it was not tried.
   int64_t saved() const;
   // One sentence on the decision and its figures, without newline, in at least kSentence bytes.
@@ -147,6 +149,7 @@ class Gate {
   GateWaste waste_of_round() const;
   bool is_alike() const;
   void note_load();
+  void note_other_load(uint32_t points);
   void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
@@ -171,11 +174,13 @@ class Gate {
   bool came_back_ = false;  // since then the load was high again
   bool fail_ = false;       // predictions, at present
   bool was_large_ = false;  // the peak was worth it in this run
+  bool rests_ = false;      // off while the load is small: little lies in the heap
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;
   uint32_t other_rounds_ = 0;  // in a row, not alike
-  GateFigures trough_;         // the last one
-  GateFigures wrong_;          // when predictions failed last
+  uint32_t other_costs_ = 0;
+  GateFigures trough_;  // the last one
+  GateFigures wrong_;   // when predictions failed last
   Nanos last_{};
   Nanos retry_{};  // not before
   Nanos round_start_{};

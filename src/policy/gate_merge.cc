@@ -29,7 +29,8 @@ GateWaste merge(const GateWaste& base, const GateWaste& mine, const GateWaste& t
           .ratio = mean(mine.ratio, a, theirs.ratio, b)};
 }
 
-// The load that it was measured under did not come back (Gate::note_load).
+// The load that it was measured under did not come back (Gate::note_load). Where another process
+// went on measuring it, it did.
 bool forgot(const GateKept& base, const GateKept& now) {
   return now.peak < base.peak;
 }
@@ -51,17 +52,13 @@ bool decided(const GateKept& base, const GateKept& one, const GateKept& other) {
 }  // namespace
 
 GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs) {
+  if (forgot(base, mine) && !forgot(base, theirs)) return theirs == base ? mine : theirs;
+  if (forgot(base, theirs) && !forgot(base, mine)) return mine == base ? theirs : mine;
   GateKept merged = theirs;
   merged.blind = merge(base.blind, mine.blind, theirs.blind);
   merged.placed = merge(base.placed, mine.placed, theirs.placed);
   if (mine.peak != base.peak)
     merged.peak = theirs.peak != base.peak ? std::max(mine.peak, theirs.peak) : mine.peak;
-  if (forgot(base, mine) != forgot(base, theirs)) {
-    const GateKept& anew = forgot(base, mine) ? mine : theirs;
-    merged.blind = anew.blind;
-    merged.placed = anew.placed;
-    merged.peak = anew.peak;
-  }
   const bool i_decided = decided(base, mine, theirs), they_decided = decided(base, theirs, mine);
   if (i_decided && they_decided) merged.verdict = stronger(mine.verdict, theirs.verdict);
   if (i_decided && !they_decided) merged.verdict = mine.verdict;

@@ -69,15 +69,22 @@ TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
   EXPECT_EQ(merged.blind.high, 60u);
 }
 
-TEST(GateMergeTest, WhatOneForgotStaysForgotten) {
-  GateKept base = kept(GateVerdict::on_trial), anew = kept(GateVerdict::on_trial), old = base;
-  base.peak = old.peak = 10240;
-  old.blind.rounds += 2;
+TEST(GateMergeTest, WhatOneForgotIsForgottenUnlessAnotherStillMeasuresIt) {
+  GateKept base = kept(GateVerdict::on_trial), anew = base, none;
+  base.peak = 10240;
   anew.peak = 5120;
   anew.blind = {.rounds = 1, .high = 10, .low = 20, .depth = 30, .ratio = 1100};
-  for (const GateKept& merged : {merge_gates(base, anew, old), merge_gates(base, old, anew)}) {
-    EXPECT_EQ(merged.peak, 5120);
-    EXPECT_EQ(merged.blind, anew.blind) << "not mixed with that of other loads";
+  GateKept measured = base;
+  ++measured.blind.rounds;
+  GateKept helps = measured;
+  helps.verdict = GateVerdict::helps;
+  for (const GateKept& forgotten : {anew, none}) {
+    EXPECT_EQ(merge_gates(base, forgotten, base), forgotten);
+    EXPECT_EQ(merge_gates(base, base, forgotten), forgotten);
+    for (const GateKept& other : {measured, helps}) {
+      EXPECT_EQ(merge_gates(base, forgotten, other), other);
+      EXPECT_EQ(merge_gates(base, other, forgotten), other);
+    }
   }
 }
 

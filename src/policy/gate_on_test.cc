@@ -158,10 +158,46 @@ TEST(GateOnTest, MuchLowerLoadsAreNotCompared) {
   const uint32_t rounds = server.gate.kept().blind.rounds;
   Load small = useless();
   small.peak = 256 * kMiB;
-  server.run(small, 100);
+  server.run(small, 20 * static_cast<int>(Gate::kOtherCosts - 1));
   EXPECT_TRUE(server.gate.is_on());
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
   EXPECT_EQ(server.gate.kept().blind.rounds, rounds);
+  server.run({}, 40);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+}
+
+// One file may serve large and small instances of a program.
+TEST(GateOnTest, LowerLoadsThatItDoesNotHelpSwitchItOffUntilTheLoadIsAlike) {
+  Server good = next_run({});
+  good.run({}, 40);
+  Server server(good.gate.kept());
+  Load small = useless();
+  small.peak = 256 * kMiB;
+  server.run(small, 100);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps) << "of other loads";
+  server.run(small, kHour);
+  EXPECT_EQ(server.switches, 1);
+  server.run({.low = 0}, 5);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+TEST(GateOnTest, LowerLoadsThatItHelpsKeepIt) {
+  Server server = next_run({});
+  server.run({}, 40);
+  Load small;
+  small.peak = 256 * kMiB;
+  server.run(small, kHour);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+// A server that starts at night.
+TEST(GateOnTest, IdleHoursAreNoLoad) {
+  Server server = next_run({});
+  server.run({.peak = 100 * kMiB, .low = 0}, 8 * kHour);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  EXPECT_NEAR(server.gate.kept().peak, 1024, 20);
   server.run({}, 40);
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
 }
@@ -190,9 +226,8 @@ TEST(GateOnTest, WhatALargestLoadLeftIsForgottenAfterManyOthers) {
   const int peak = server.gate.kept().peak;
   ASSERT_NEAR(peak, 10 * 1024, 200);
   server.run(usual, (Gate::kOtherRounds - 1) * 20);
-  EXPECT_TRUE(server.gate.is_on());
   EXPECT_EQ(server.gate.kept().peak, peak) << "it may come back";
-  server.run(usual, 60);
+  server.run(usual, 80);
   EXPECT_NEAR(server.gate.kept().peak, 5 * 1024, 200);
   EXPECT_TRUE(server.gate.kept().is_valid());
   Server next(server.gate.kept());
@@ -241,6 +276,23 @@ TEST(GateOnTest, GoesOffWithTheLoadAndComesBackWithIt) {
   EXPECT_EQ(server.gate.kept().reversals, 0) << "nothing spoke against it";
   server.run({.low = 0}, 5);
   EXPECT_TRUE(server.gate.is_on()) << "known to help";
+}
+
+// Nothing was placed blind meanwhile that is worth a word.
+TEST(GateOnTest, ARunThatBeganWithItDoesNotEndLateAfterAQuietTime) {
+  for (const GateVerdict verdict : {GateVerdict::on_trial, GateVerdict::helps}) {
+    Server server = next_run({});
+    server.run({.low = 0}, 10);
+    if (verdict == GateVerdict::helps) server.run({}, 40);
+    ASSERT_EQ(server.gate.kept().verdict, verdict);
+    server.run({.peak = 20 * kMiB, .low = 0}, 2 * kHour);
+    ASSERT_FALSE(server.gate.is_on());
+    server.run({.low = 0}, 5);
+    EXPECT_TRUE(server.gate.is_on());
+    EXPECT_FALSE(server.gate.is_late());
+    server.run({}, 40);
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
+  }
 }
 
 // ----- Hysteresis -----

@@ -294,7 +294,7 @@ void Learner::sum_shares(const Rows& rows) {
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
     if (row.bucket > kRunMax) continue;
-    const double samples = row.evidence.samples();
+    const double samples = row.evidence.samples() * static_cast<double>(uint64_t{1} << row.shift);
     allocated += samples;
     alive += row.live;
     const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;

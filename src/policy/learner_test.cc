@@ -323,6 +323,17 @@ TEST_F(LearnerTest, ManySamplesKeepTheirShares) {
   EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
 }
 
+TEST_F(LearnerTest, ManySamplesKeepTheirShareOfAll) {
+  die_at_once({1}, 270000);
+  for (int i = 0; i < 30000; ++i) {
+    void* p = born({2});
+    if (i % 1000 == 0) pass(Nanos::seconds(30));
+    dies(p);
+  }
+  round();
+  EXPECT_NEAR(learner_.shares().short_lived, 0.9, 0.01);
+}
+
 TEST_F(LearnerTest, SharesOfWhatWasSampled) {
   die_at_once({1}, 300);
   stay({2}, 100);

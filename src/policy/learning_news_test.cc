@@ -28,12 +28,14 @@ class LearningNewsTest : public testing::Test {
     return p;
   }
   void round() { run_.round({profiler_, tree_, cache_, pages_}, now_); }
-  void save() {
-    LearnedState file;
+  void save() { save_into(LearnedState()); }
+  // The runs that the file then counts.
+  uint32_t save_into(LearnedState file) {
     NodeArray merged;
-    ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
     merged.give_back();
     run_.note_saved();
+    return file.header.runs;
   }
 
   FakePages pages_;
@@ -155,6 +157,74 @@ TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
   EXPECT_GT(merged.data()[0].evidence.deaths[0], 5000);
   merged.give_back();
   file.nodes.give_back();
+}
+
+LearnedState file_of(uint32_t runs, GateVerdict verdict = GateVerdict::on_trial) {
+  LearnedState state;
+  state.header.runs = runs;
+  state.header.gate = {verdict, 1, {3, 50, 400, 5, 2000}, {3, 60, 100, 5, 1100}, 500};
+  return state;
+}
+
+// Else many short runs would age what few large ones measured.
+TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
+  EXPECT_EQ(save_into(file_of(7)), 7u);
+  run_.note_size({}, LearningRun::kLeastHeap - 1);
+  EXPECT_EQ(save_into(file_of(7)), 7u);
+  run_.note_size({}, LearningRun::kLeastHeap);
+  run_.note_size({}, 0);
+  EXPECT_EQ(save_into(file_of(7)), 8u);
+  EXPECT_EQ(save_into(file_of(8)), 8u);
+  LearningRun asked;
+  Options options;
+  options.sample_interval = 4096;
+  asked.note_size(options, 0);
+  LearnedState file = file_of(7);
+  NodeArray merged;
+  ASSERT_TRUE(asked.add_to(&file, true, 1, pages_, &merged));
+  merged.give_back();
+  EXPECT_EQ(file.header.runs, 8u);
+}
+
+TEST_F(LearningNewsTest, ProcessesOfOneForkAreOneRun) {
+  run_.take_in(file_of(7), true, tree_, pages_);
+  run_.note_size({}, LearningRun::kLeastHeap);
+  run_.note_fork();
+  LearningRun child, parent;
+  for (LearningRun* run : {&child, &parent}) {
+    run->take_in(file_of(7), true, tree_, pages_);
+    run->note_size({}, LearningRun::kLeastHeap);
+    run->note_fork();
+  }
+  child.fork_at(now_);
+  LearnedState file = file_of(7);
+  for (LearningRun* run : {&child, &run_, &parent, &child}) {
+    NodeArray merged;
+    ASSERT_TRUE(run->add_to(&file, false, 1, pages_, &merged));
+    merged.give_back();
+    run->note_saved();
+    EXPECT_EQ(file.header.runs, 8u);
+  }
+}
+
+TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
+  const uint32_t runs = LearningRun::kRunsUntilRetrial;
+  for (const GateVerdict old : {GateVerdict::fails, GateVerdict::helps}) {
+    run_.take_in(file_of(runs, old), true, tree_, pages_);
+    const GateKept aged = run_.gate().kept();
+    EXPECT_NE(aged.verdict, old);
+    run_.fork_at(now_);
+    LearnedState file = file_of(runs, old);
+    NodeArray merged;
+    ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
+    merged.give_back();
+    EXPECT_EQ(file.header.gate.verdict, aged.verdict);
+  }
+}
+
+TEST_F(LearningNewsTest, AFileWithoutRunsIsNotOld) {
+  run_.take_in(file_of(0), true, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
 }
 
 // What the parent learned is the parent's to save.

@@ -12,11 +12,13 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
                           PageSource& scratch) {
   if (with_gate) {
     GateKept kept = state.header.gate;
-    if (state.header.runs % kRunsUntilRetrial == 0) kept.age();
+    is_aged_ = state.header.runs != 0 && state.header.runs % kRunsUntilRetrial == 0;
+    if (is_aged_) kept.age();
     gate_ = Gate(kept);
     gate_in_file_ = state.header.gate;
   }
   has_file_ = true;
+  runs_before_ = state.header.runs;
   NodeArray best;
   if (!merge_nodes(state.nodes.view(), {}, {}, kMostKept, scratch, &best)) return;
   for (const LearnedNode& node : best.view())
@@ -68,8 +70,8 @@ void LearningRun::take_evidence(const GateKept& of_model) {
 void LearningRun::fork_at(Nanos now) {
   began_ = now;
   next_round_ = {};
-  gate_in_file_ = gate_.kept();
-  forked_ = wrote_ = true;
+  if (!is_aged_) gate_in_file_ = gate_.kept();
+  forked_ = true;
 }
 
 // While there are contexts that nobody knows, their next objects are sampled for certain, too: two
@@ -114,9 +116,13 @@ void LearningRun::fade(std::span<LearnedNode> nodes) const {
   }
 }
 
+bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
+  return counts_ && !wrote_ && !(has_forked_ && header.runs != runs_before_);
+}
+
 bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
                          NodeArray* merged) {
-  if (!wrote_) {
+  if (is_to_be_counted(file->header)) {
     age_nodes({file->nodes.data(), file->nodes.size()});
     ++file->header.runs;
   }
@@ -135,7 +141,9 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
 }
 
 void LearningRun::note_saved() {
-  wrote_ = has_file_ = true;
+  wrote_ = wrote_ || counts_;
+  has_file_ = true;
+  is_aged_ = false;
   for (uint32_t i = 0; i < learner_.size(); ++i) {
     learner_.node(i).saved = learner_.node(i).steady;
     learner_.node(i).fades = 0;

@@ -66,6 +66,11 @@ class LearningRun {
   }
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust);
+  // A run counts in the file, and ages what is there, if it could decide something: once its heap
+  // held kLeastHeap, or where the option asks for samples.
+  void note_size(const Options& options, size_t held) {
+    counts_ = counts_ || held >= kLeastHeap || Options::current(options.sample_interval) != 0;
+  }
   // What the model's training proved of placement (contracts/model_format.md). What the process
   // measured itself comes first.
   void take_evidence(const GateKept& of_model);
@@ -84,8 +89,10 @@ class LearningRun {
   // it could decide nothing, and the shell that starts a server must not claim the server's file.
   bool has_file() const { return has_file_; }
 
-  // A forked child adds what it sees itself. It is no run of its own: servers fork thousands of
-  // them, and each run ages what is in the file.
+  // A process and all that fork from it are one run: servers fork thousands, and each run ages what
+  // is in the file. The first that writes counts it: of a daemon, only children write.
+  void note_fork() { has_forked_ = true; }
+  // A forked child adds what it sees itself.
   void fork_at(Nanos now);
 
   Learner& learner() { return learner_; }
@@ -93,6 +100,7 @@ class LearningRun {
 
  private:
   enum class Part { saved, steady };
+  bool is_to_be_counted(const LearnedHeader& header) const;
   bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;
   bool collect(Part part, PageSource& scratch, NodeArray* out);
@@ -106,6 +114,10 @@ class LearningRun {
   bool forked_ = false;  // since the last round
   uint64_t firsts_ = 0;  // Profiler::firsts when the cache was last cleared for them
   Nanos looked_for_firsts_{};
+  uint32_t runs_before_ = 0;  // in the file when it was read
+  bool has_forked_ = false;
+  bool is_aged_ = false;  // the gate, since the file was read
+  bool counts_ = false;
   bool wrote_ = false;  // this run is counted in the file
   bool has_file_ = false;
 };

@@ -31,6 +31,7 @@ void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   }
   lock_stdio_list();
   background.work_lock.lock();
+  learning_before_fork();
   control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();

@@ -213,6 +213,10 @@ void save_learned_at_exit() {
   save_or_wait();
 }
 
+void learning_before_fork() {
+  if (learning != nullptr) learning->run.note_fork();
+}
+
 void learning_after_fork_in_child() {
   if (learning == nullptr) return;
   learning->run.fork_at(process.system.now());

@@ -39,10 +39,15 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
                               LearnedState* out, char* message, size_t room) {
   using Fault = FileImage::Fault;
   ErrorText error(message, room);
+  error.prefix("state %s: ", path);
+  if (may_be_planted(path))
+    return no_learned_state(error, "of another user, in a folder that all may write to");
   FileImage image;
   const Fault fault = image.open(path, kMaxLearnedBytes);
-  if (fault == Fault::system && image.is_absent()) return ReadStatus::absent;
-  error.prefix("state %s: ", path);
+  if (fault == Fault::system && image.is_absent()) {
+    if (room > 0) message[0] = 0;
+    return ReadStatus::absent;
+  }
   if (fault != Fault::none) return refuse(fault, image, error);
   const ReadStatus status =
       parse_learned_state(image.data(), image.size(), program, scratch, out, error);

@@ -27,6 +27,18 @@ bool is_same_file(const char* path, const char* other) {
          its.st_ino == others.st_ino;
 }
 
+bool may_be_planted(const char* path) {
+  const ErrnoKeeper keep;
+  struct stat file, folder;
+  if (lstat(path, &file) != 0 || file.st_uid == 0 || file.st_uid == geteuid()) return false;
+  char name[4096];
+  const int n = snprintf(name, sizeof(name), "%s", path);
+  char* const slash = strrchr(name, '/');
+  if (n < 0 || static_cast<size_t>(n) >= sizeof(name)) return true;
+  strcpy(slash == nullptr ? name : slash + 1, slash == nullptr ? "." : "");
+  return stat(name, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0;
+}
+
 void program_path(char* out, size_t room) {
   static constexpr char kDeleted[] = " (deleted)";
   constexpr size_t kSuffix = sizeof(kDeleted) - 1;

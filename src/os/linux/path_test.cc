@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace llamalloc {
 namespace {
@@ -26,6 +28,27 @@ TEST(PathTest, TellsOneFileFromTwo) {
   EXPECT_TRUE(is_same_file("/.", "/"));
   EXPECT_FALSE(is_same_file("/proc/self/exe", "/"));
   EXPECT_FALSE(is_same_file("/no/such", "/no/such"));
+}
+
+TEST(PathTest, SomebodyElsesFileMayBePlantedWhereAllMayWrite) {
+  char folder[] = "/tmp/path_test_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string file = std::string(folder) + "/x", link = std::string(folder) + "/y";
+  fclose(fopen(file.c_str(), "w"));
+  ASSERT_EQ(symlink("/etc/passwd", link.c_str()), 0);
+  ASSERT_EQ(chmod(folder, 01777), 0);
+  EXPECT_FALSE(may_be_planted(file.c_str())) << "ours";
+  EXPECT_FALSE(may_be_planted((file + "z").c_str())) << "none";
+  const uid_t stranger = 12345;
+  if (chown(file.c_str(), stranger, 0) == 0 && lchown(link.c_str(), stranger, 0) == 0) {
+    EXPECT_TRUE(may_be_planted(file.c_str()));
+    EXPECT_TRUE(may_be_planted(link.c_str()));
+    ASSERT_EQ(chmod(folder, 0755), 0);
+    EXPECT_FALSE(may_be_planted(file.c_str())) << "the folder's owner put it there";
+  }
+  unlink(file.c_str());
+  unlink(link.c_str());
+  rmdir(folder);
 }
 
 TEST(PathTest, NamesTheProgram) {
