@@ -25,7 +25,7 @@ WORDS = {
     "forecast": ("auto", "peak", "trend", "none"),
 }
 KINDS = {"nanos": "time", **dict.fromkeys(WORDS, "choice")}  # as a reader calls them
-TIME_UNITS = (("h", 3600 * 10**9), ("s", 10**9), ("ms", 10**6))
+TIME_UNITS = (("h", 3600 * 10**9), ("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 
 def human(kind: str, value: int | str) -> str:
@@ -63,8 +63,10 @@ def options_page() -> str:
         "",
         "Set options in the environment: `LLAMALLOC_CONF=key:value,key:value`. `llamalloc record`",
         "and `llamalloc run` set the options that they need; their `--conf` adds more. Write bytes",
-        "as `64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. If a key or a value is",
-        "wrong, the library prints one line and ignores that option.",
+        "as `64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. A number without a unit is",
+        "in bytes, or in seconds. A comma ends a value, so a path with a comma must stand in a",
+        "`conf_file` (below). If a key or a value is wrong, the library prints one line and",
+        "ignores that option.",
         "",
         "In the path of a file or socket, `%p` is the process ID, `%e` the name of the program,",
         "`%t` the time when it started (seconds since 1970), and `%%` a percent sign. So processes",
@@ -146,8 +148,13 @@ def statistics_page() -> str:
         NOTE.format(table="stats.def"),
         "",
         "The statistics JSON holds these values under the key `stats`",
-        "(contracts/control_protocol.md). There are two ways to get it: the option `stats:PATH`",
-        "writes it to a file at exit, and the command `stats` on the control socket returns it.",
+        "(contracts/control_protocol.md). There are four ways to get it:",
+        "",
+        "- the option `stats:PATH` writes it to a file every `stats_flush`, and at exit;",
+        "- the command `stats` on the control socket returns it;",
+        "- the page `/stats.json` of the option `http` shows it;",
+        '- `llamalloc_act("stats", PATH)` writes it to a file.',
+        "",
         "`llamalloc report FILE.json` displays the values. A counter only grows. A gauge is the",
         "value at the moment of the request.",
         "",

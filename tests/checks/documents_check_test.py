@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/generate_docs.py --check: current pages pass, edited and absent ones fail."""
 
+import re
+
 from tree import run_check
 
 from llamalloc.formats import contracts
@@ -42,3 +44,11 @@ def test_every_row_of_the_tables_has_its_line(tmp_path):
     assert all(f"| `{option.name}` |" in options for option in contracts.options())
     assert all(f"| `{stat.name}` |" in statistics for stat in contracts.stats())
     assert all(f"| `{c.name}` |" in statistics for c in contracts.lifetime_classes())
+
+
+def test_every_time_has_a_unit(tmp_path):
+    run_check("generate_docs.py", "--into", tmp_path)
+    rows = [line.split(" | ") for line in (tmp_path / "options.md").read_text().splitlines()]
+    times = {row[0][3:-1]: (row[2], *row[3].split(" to ")) for row in rows if row[1:2] == ["time"]}
+    assert times["sleeper_delay"] == ("1s", "1ns", "1h")
+    assert all(re.fullmatch(r"0|\d+(ns|us|ms|s|h)", t) for row in times.values() for t in row)

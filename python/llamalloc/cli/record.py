@@ -41,7 +41,10 @@ def record(
         str, typer.Option(help="Average number of bytes allocated between two samples.")
     ] = "64KiB",
     stats: Annotated[
-        Path | None, typer.Option(help="Write statistics (JSON) to this file at the end.")
+        Path | None,
+        typer.Option(
+            help="Write statistics (JSON) to this file every `stats_flush` (10 s), and at the end."
+        ),
     ] = None,
     control: Annotated[
         Path | None,

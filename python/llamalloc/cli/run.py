@@ -54,7 +54,9 @@ def run(
     ] = None,
     stats: Annotated[
         Path | None,
-        typer.Option(help="Write statistics (JSON) to this file when the program ends."),
+        typer.Option(
+            help="Write statistics (JSON) to this file every `stats_flush` (10 s), and at the end."
+        ),
     ] = None,
     control: Annotated[
         Path | None, typer.Option(help="Unix socket that accepts commands while the program runs.")

@@ -72,7 +72,7 @@ def train(
     offset, the *name* table, then the *site prior* or the *network*. The verdict follows from it.
     To say `use the model`, it needs a profile or a state file of a second run. The last line says
     whether the runs prove that placement pays: then a process places by the model from its first
-    allocation on, else once it has measured that itself. Training takes about a minute.
+    allocation on, else once it has measured that itself. Training takes some seconds.
 
     Examples:
 

@@ -73,7 +73,7 @@ def _from_pid(pid: int, folder: Path) -> tuple[list[Path], str]:
         return _from_address(address, folder), ""
     missing = (
         "restart it with the option http:127.0.0.1:0 or control:/run/NAME.%p.ctl, and `llamalloc "
-        "report PID` or `llamalloc record --attach PID --for 5m` will show them"
+        "report PID` or `llamalloc record -o P.pb.gz --attach PID --for 5m` will show them"
     )
     if at.text("control"):
         try:
