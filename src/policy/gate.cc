@@ -203,15 +203,22 @@ void Gate::note_load() {
   kept_.peak = 0;
   if (kept_.verdict != GateVerdict::on_trial) return;
   kept_.verdict = GateVerdict::untried;
-  on_ = was_large_ = rests_ = false;
+  on_ = was_large_ = false;
+  back_at_ = 0;
   proofs_ = points_ = 0;
 }
 
 void Gate::note_other_load(uint32_t points) {
   other_costs_ = points == 0 ? 0 : other_costs_ + 1;
   if (other_costs_ < kOtherCosts) return;
-  other_costs_ = 0;
+  rest_until(kHigher * cycle_.peak());
+}
+
+// Meanwhile little is placed blind, beside what the load holds when it is higher.
+void Gate::rest_until(double peak) {
   on_ = was_large_ = false;
+  other_costs_ = 0;
+  back_at_ = peak;
 }
 
 // What was seen under a much lower load is forgotten when the load grows.
@@ -251,13 +258,17 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough) proofs_ = pays(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
-  const bool back = rests_ && pins_enough(1);
+  const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
   const bool proven =
       measured && phase == LoadPhase::trough && proofs_ >= kProofs && pays_on_average(figures);
   const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
-  if (may && back) return engage();
+  if (may && back) {
+    on_ = true;
+    back_at_ = 0;
+    return start_round(cycle_.is_low());
+  }
   if (may && fits && (known || (proven && came_back_ && pins_enough(1)))) return engage();
   if (may && fits && proven && !armed_) return arm();
   if (!round_is_over()) return;
@@ -276,20 +287,18 @@ void Gate::arm() {
   start_round(cycle_.is_low());
 }
 
-// In a heap that was filled blind the rest of this trough says what that left.
+// The rest of this trough says what blind placement left.
 void Gate::engage() {
-  late_ = !rests_;
-  late_ ? arm() : start_round(cycle_.is_low());
-  on_ = true;
-  rests_ = false;
+  arm();
+  on_ = late_ = true;
+  back_at_ = 0;
 }
 
 // ----- On -----
 
 void Gate::verify(Nanos now) {
   if (was_large_ && !pins_enough(kStillEnough)) {
-    on_ = was_large_ = false;
-    rests_ = !late_;
+    rest_until(static_cast<double>(kMuch) * kMille / (kept_.blind.low ? kept_.blind.low : 1));
     return start_round(cycle_.is_low());
   }
   const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
@@ -342,7 +351,8 @@ void Gate::judge(Nanos now, uint32_t points) {
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {
-  on_ = rests_ = false;
+  on_ = false;
+  back_at_ = 0;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;

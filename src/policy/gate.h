@@ -13,8 +13,8 @@
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
 // is one trough and the high load before it; troughs of another depth are not compared, and neither
 // are loads with a much lower peak, such as that of a server before its users come. Where these
-// come back and placement does not help them, it goes off without a verdict, until the load is as
-// high as the one that was measured. The rules follow SpiderMonkey's pretenuring.
+// come back and placement does not help them, it goes off without a verdict, until the load is
+// higher. The rules follow SpiderMonkey's pretenuring.
 //
 // What placement would save of the pinned bytes: a page goes back if both what died in it and what
 // stays in it would have lain elsewhere.
@@ -98,7 +98,8 @@ class Gate {
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
-  static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help
+  static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help,
+  static constexpr double kHigher = 1.25;      // until their peak grows so
   static constexpr uint8_t kMostReversals = 5;
   static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
@@ -150,6 +151,7 @@ class Gate {
   bool is_alike() const;
   void note_load();
   void note_other_load(uint32_t points);
+  void rest_until(double peak);
   void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
@@ -174,7 +176,7 @@ class Gate {
   bool came_back_ = false;  // since then the load was high again
   bool fail_ = false;       // predictions, at present
   bool was_large_ = false;  // the peak was worth it in this run
-  bool rests_ = false;      // off while the load is small: little lies in the heap
+  double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not
   uint32_t proofs_ = 0;
   uint32_t points_ = 0;
   uint32_t other_rounds_ = 0;  // in a row, not alike
