@@ -7,6 +7,7 @@ network answer.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -117,7 +118,7 @@ class Laboratory:
         if not self._networks.steps or not self._networks.wants(runs):
             return None
         self._say(f"network: {len(learned)} contexts of {_title(runs)}")
-        kept = self._networks.folder / f"{_title(runs)}.npz"
+        kept = self._networks.folder / f"{file_name(runs)}.npz"
         return Network.trained(learned, kept, self._networks.steps)
 
 
@@ -128,3 +129,9 @@ def _unknown(answers: dict[str, np.ndarray]) -> np.ndarray:
 
 def _title(runs: tuple[Run, ...]) -> str:
     return "+".join(map(str, runs))
+
+
+def file_name(runs: tuple[Run, ...]) -> str:
+    """Without its ending, what is learned from these runs; a hash where it would be too long."""
+    title = _title(runs)
+    return title if len(title) < 200 else hashlib.sha256(title.encode()).hexdigest()

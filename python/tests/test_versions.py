@@ -103,7 +103,14 @@ def test_nearest_answers_by_shared_functions():
     assert found.tolist() == [labels.NEVER]
 
 
-def test_silence_is_wrong_and_chance_is_allowed_for_shorter_classes_only():
+def test_what_many_runs_teach_fits_into_a_file_name():
+    some, all_runs = (tuple(cases.runs("redis")[:n]) for n in (2, 14))
+    names = [measure.file_name(runs) for runs in (some, all_runs, all_runs[1:])]
+    assert len(set(names)) == 3 and max(map(len, names)) < 200
+    assert names[0] == "+".join(map(str, some))
+
+
+def test_silence_is_wrong_and_what_may_be_chance_is_harmless():
     outliver = Lives(dead={80: 2000}, young={140: 1})
     tested = data(("a:1", 16, outliver, 3.0), ("b:2", 16, SHORT, 1.0))
     found = scores.scored(tested, np.array([0, SILENT])).weighted
