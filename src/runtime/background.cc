@@ -60,7 +60,7 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
   return process.step(now, has_standing_work());
 }
 
-void* worker_main(void*) {
+void worker_main() {
   prctl(PR_SET_NAME, "llamalloc");
   {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
@@ -74,7 +74,6 @@ void* worker_main(void*) {
     }
     background.waiter.wait(sleep);
   }
-  return nullptr;
 }
 
 void want_started_worker() {
