@@ -19,15 +19,16 @@ using GetLeastStack = size_t(const pthread_attr_t*);
 
 constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say; 18 KiB in 2.36
 
-// Of the C library, which shows it to debuggers; null: it has none.
+// Of the C library, which shows them to debuggers and runtimes; null: it has none.
+constinit GetLeastStack* get_least_stack = nullptr;
 constinit unsigned int* counted_threads = nullptr;
 
 // What the C library and static thread-local variables take of a thread's stack. glibc tells it to
 // runtimes that make threads with stacks of their own size (OpenJDK and Rust's library ask in the
 // same way); in a program linked statically it cannot be asked.
 size_t least_stack(const pthread_attr_t& attributes) {
-  GetLeastStack* const get = first_function<GetLeastStack>("__pthread_get_minstack");
-  return get != nullptr ? get(&attributes) : thread_local_bytes() + kLibraryStack;
+  return get_least_stack != nullptr ? get_least_stack(&attributes)
+                                    : thread_local_bytes() + kLibraryStack;
 }
 
 // Changes the count, unless it is `end`: false.
@@ -54,6 +55,7 @@ void* run_uncounted(void* main) {
 }  // namespace
 
 void prepare_own_threads() {
+  get_least_stack = first_function<GetLeastStack>("__pthread_get_minstack");
   counted_threads = &__nptl_nthreads != nullptr
                         ? &__nptl_nthreads
                         : static_cast<unsigned int*>(first_symbol("__nptl_nthreads"));

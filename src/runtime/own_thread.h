@@ -11,7 +11,8 @@
 
 namespace llamalloc {
 
-// Once, by the library's constructor.
+// Once, by the library's constructor. Later a lookup could wait for the loader's lock, whose holder
+// may wait for the thread that calls malloc.
 void prepare_own_threads();
 // Starts a detached thread with all signals blocked. Its stack has stack_bytes plus room for the
 // thread-local variables of the whole program, which glibc puts there.

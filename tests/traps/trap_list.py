@@ -156,6 +156,12 @@ TRAPS = (
     Trap("signal handlers", "a handler allocates", "signal_storm outside", 20),
     Trap("… inside malloc", "… interrupts malloc and free", "signal_storm inside", 20, slow=True),
     Trap("main thread ends", "by pthread_exit; the last thread ends the process", "main_ends", 10),
+    Trap(
+        "dlopen that waits",
+        "a constructor waits for a thread that frees 20 MiB",
+        "dlopen_joins joins_plugin",
+        10,
+    ),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(
