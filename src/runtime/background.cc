@@ -2,6 +2,7 @@
 #include "runtime/background.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/errno_keeper.h"
 #include "os/module_range.h"
@@ -76,6 +77,12 @@ void worker_main() {
   }
 }
 
+// A child that shares our memory (vfork, clone(CLONE_VM)) starts no worker: it would end with the
+// child.
+bool is_own_process() {
+  return getpid() == background.pid.load(std::memory_order_relaxed);
+}
+
 void want_started_worker() {
   if (process.ready.load(std::memory_order_relaxed) && process.options.worker && !background.failed)
     worker_start_due.store(true, std::memory_order_relaxed);
@@ -95,7 +102,12 @@ void want_idle_caches_emptied() {
     want_started_worker();
 }
 
+void remember_process() {
+  background.pid.store(getpid(), std::memory_order_relaxed);
+}
+
 bool start_worker() {
+  if (!is_own_process()) return false;
   bool expected = false;
   worker_start_due.store(false, std::memory_order_relaxed);
   if (!process.options.worker) return false;
@@ -119,6 +131,7 @@ void start_worker_at_safe_point(uintptr_t return_address) {
 }
 
 void worker_after_fork_in_child() {
+  remember_process();
   process.has_worker.store(false);
   background.work_lock.reset();
   background.contexts.queue().clear();

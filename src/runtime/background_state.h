@@ -13,6 +13,7 @@ namespace llamalloc {
 struct Background {
   Lock work_lock{LockRank::work};  // held during a round of work, and around a fork
   Waiter waiter;
+  std::atomic<pid_t> pid{0};  // of the process whose memory this is
   bool failed = false;
   Nanos last_rest GUARDED_BY(work_lock){};
   ContextWorker contexts;  // under work_lock, except loaded() and its queue

@@ -64,6 +64,7 @@ void start_hardening() {
 [[gnu::constructor(101)]] void start() {
   register_fork_handlers();
   prepare_own_threads();
+  remember_process();
   process.started = process.system.now();
   program_start();
   find_system_libraries();

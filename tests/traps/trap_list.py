@@ -138,6 +138,7 @@ TRAPS = (
     ),
     Trap("vfork, posix_spawn", "four threads call them", "spawn"),
     *(_shared_memory(way) for way in SHARED_MEMORY),
+    Trap("vfork that frees", "the child frees 160 MiB; they come back", "vfork_frees"),
     Trap("mq_notify, POSIX locks", "they last while threads sleep", "descriptors idle 5"),
     Trap(
         "closed files",
