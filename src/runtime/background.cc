@@ -4,6 +4,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/errno_keeper.h"
 #include "os/module_range.h"
 #include "os/waiter.h"
@@ -23,6 +25,8 @@ constinit std::atomic<bool> worker_start_due{false};
 namespace {
 
 constexpr size_t kWorkerStack = 512 * 1024;
+constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
+constexpr Nanos kLongestPause = Nanos::seconds(300);
 
 // Misses wake the worker; while nothing is placed by the model there are only those of samples.
 bool has_standing_work() {
@@ -83,8 +87,30 @@ bool is_own_process() {
   return getpid() == background.pid.load(std::memory_order_relaxed);
 }
 
+// A limit on threads or memory may be met for a while only.
+void try_again_later() {
+  const int64_t before = background.between_tries.load(std::memory_order_relaxed);
+  const int64_t between = before == 0 ? kFirstPause.n : std::min(2 * before, kLongestPause.n);
+  background.between_tries.store(between, std::memory_order_relaxed);
+  background.next_try.store(process.system.now().n + between, std::memory_order_relaxed);
+  if (before == 0)
+    print_line(
+        "the background thread cannot be started (a limit on threads or on memory?); free memory "
+        "stays in the process meanwhile; trying again now and then");
+}
+
+void forget_tries() {
+  background.next_try.store(0, std::memory_order_relaxed);
+  background.between_tries.store(0, std::memory_order_relaxed);
+}
+
+bool may_try_now() {
+  const int64_t next = background.next_try.load(std::memory_order_relaxed);
+  return next == 0 || process.system.now().n >= next;
+}
+
 void want_started_worker() {
-  if (process.ready.load(std::memory_order_relaxed) && process.options.worker && !background.failed)
+  if (process.ready.load(std::memory_order_relaxed) && process.options.worker && may_try_now())
     worker_start_due.store(true, std::memory_order_relaxed);
 }
 
@@ -113,9 +139,9 @@ bool start_worker() {
   if (!process.options.worker) return false;
   if (!process.has_worker.compare_exchange_strong(expected, true)) return true;
   if (start_thread(worker_main, kWorkerStack)) return true;
-  process.has_worker.store(false);
-  background.failed = true;  // not again: the limit on threads is not likely to change
+  try_again_later();
   give_up_due_sockets();
+  process.has_worker.store(false);
   return false;
 }
 
@@ -132,6 +158,7 @@ void start_worker_at_safe_point(uintptr_t return_address) {
 
 void worker_after_fork_in_child() {
   remember_process();
+  forget_tries();
   process.has_worker.store(false);
   background.work_lock.reset();
   background.contexts.queue().clear();
