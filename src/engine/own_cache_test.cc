@@ -23,7 +23,7 @@ class OwnCacheTest : public testing::Test {
     ThreadCache* claimed = nullptr;
     const Nanos now = made_.pages.time;
     ASSERT_EQ(engine_.threads.claim_idle(made_.world, now, now, &claimed, 1, &more), 1u);
-    ASSERT_TRUE(engine_.threads.confirm_claim(claimed, true));
+    ASSERT_TRUE(engine_.threads.confirm_claim(made_.world, claimed, true));
   }
 
   void pass(Nanos time) {
