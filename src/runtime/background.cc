@@ -151,6 +151,7 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;
   const ErrnoKeeper keep;  // it may be a free that starts it
+  if (is_in_signal_handler()) return;
   cache->busy = 1;
   start_worker();
   cache->busy = 0;

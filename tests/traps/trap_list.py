@@ -155,6 +155,7 @@ TRAPS = (
         environment={"LLAMALLOC_CONF": "sleeper_delay:10ms"},
     ),
     Trap("signal handlers", "a handler allocates", "signal_storm outside", 20),
+    Trap("… inside pthread_create", "… interrupts it", "handler_in_create", 60, slow=True),
     Trap("… inside malloc", "… interrupts malloc and free", "signal_storm inside", 20, slow=True),
     Trap("main thread ends", "by pthread_exit; the last thread ends the process", "main_ends", 10),
     Trap(
