@@ -81,6 +81,18 @@ TEST_F(OwnCacheTest, TheWorkerLeavesAloneWhoseEndItWouldNotHear) {
   EXPECT_EQ(own()->slot, nullptr);
 }
 
+// As it is for a thread that begins before the library does.
+TEST_F(OwnCacheTest, AThreadIsAnnouncedWhenItIsCalledAfterItsEndCanBeTold) {
+  made_.world.tells_end = false;
+  ThreadCache* const cache = own();
+  made_.world.tells_end = true;
+  engine_.threads.wake_all();
+  free(engine_.allocate(own(), {.size = 100}));
+  EXPECT_EQ(cache->slot, &slot_);
+  EXPECT_EQ(cache->busy, 0u);
+  claim();
+}
+
 TEST_F(OwnCacheTest, WhatIsClaimedIsNotUsedAndThenTakenBack) {
   ThreadCache* const cache = own();
   claim();
