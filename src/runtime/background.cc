@@ -93,13 +93,14 @@ void try_again_later() {
   const int64_t between = before == 0 ? kFirstPause.n : std::min(2 * before, kLongestPause.n);
   background.between_tries.store(between, std::memory_order_relaxed);
   background.next_try.store(process.system.now().n + between, std::memory_order_relaxed);
-  if (before == 0)
+  if (!background.told_of_failure.exchange(true, std::memory_order_relaxed))
     print_line(
         "the background thread cannot be started (a limit on threads or on memory?); free memory "
         "stays in the process meanwhile; trying again now and then");
 }
 
-void forget_tries() {
+void forget_tries_in_child() {
+  background.told_of_failure.store(true, std::memory_order_relaxed);
   background.next_try.store(0, std::memory_order_relaxed);
   background.between_tries.store(0, std::memory_order_relaxed);
 }
@@ -159,7 +160,7 @@ void start_worker_at_safe_point(uintptr_t return_address) {
 
 void worker_after_fork_in_child() {
   remember_process();
-  forget_tries();
+  forget_tries_in_child();
   process.has_worker.store(false);
   background.work_lock.reset();
   background.contexts.queue().clear();
