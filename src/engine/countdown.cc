@@ -68,6 +68,7 @@ void Engine::start_countdown(ThreadCache* cache) {
 // Runs when the countdown fell below zero: somebody called, or an interval is over.
 Engine::Due Engine::tick(ThreadCache* cache) {
   Due due;
+  if (cache->unannounced != nullptr) announce(cache);
   int64_t left = cache->countdown.load(std::memory_order_relaxed);
   while (left < -(kCallIn / 2)) left += kCallIn;
   const int64_t consumed = cache->countdown_start - left;

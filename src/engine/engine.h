@@ -109,6 +109,9 @@ class Engine {
     if (__builtin_expect(current != threads.empty(), 1)) return current;
     return adopted != nullptr ? take_back(slot, adopted) : adopt(slot, adopted);
   }
+  // By the thread of a cache that it has adopted: the cache comes back at the thread's end, and may
+  // be claimed. Where the world will not tell of that end yet, the next tick asks again.
+  void announce(ThreadCache* cache);
   // Of a cache that was just adopted, so it is empty; or of one whose thread counts for something
   // else from now on.
   void start_countdown(ThreadCache* cache);

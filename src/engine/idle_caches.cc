@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/idle_caches.h"
 
+#include <algorithm>
+
 #include "engine/engine.h"
 
 namespace llamalloc {
@@ -39,15 +41,13 @@ bool Engine::empty_idle_caches(Nanos now) {
   const size_t count = threads.claim_idle(world, now - delay, now, claimed, kClaimsARound, &more);
   if (count == 0) return more;
   const bool fenced = world.issue_barrier();
-  for (size_t i = 0; i < count; ++i) {
-    if (threads.confirm_claim(claimed[i], fenced)) {
-      flush_and_return(claimed[i]);
-    } else {
-      leave_to_its_thread(claimed[i], now);
-      more = true;
-    }
-  }
-  return more;
+  // All at once, before any is emptied: meanwhile threads may vanish.
+  ThreadCache** const end = std::partition(claimed, claimed + count, [&](ThreadCache* cache) {
+    return threads.confirm_claim(world, cache, fenced);
+  });
+  std::for_each(claimed, end, [&](ThreadCache* cache) { flush_and_return(cache); });
+  std::for_each(end, claimed + count, [&](ThreadCache* cache) { leave_to_its_thread(cache, now); });
+  return more || end != claimed + count;
 }
 
 }  // namespace llamalloc

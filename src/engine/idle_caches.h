@@ -21,8 +21,9 @@
 // a signal handler, or in a child that shares its memory.
 //
 // A thread that ends by the system call exit runs no destructor. Its slot may be unmapped memory
-// soon, or another thread's. So before each claim the world is asked whether the thread exists
-// (World::thread_exists). The cache of one that does not stays in use for good.
+// soon, or another thread's. So the world is asked whether the thread exists
+// (World::thread_exists), before each claim and again before each confirm. The cache of one that
+// does not stays in use for good.
 //
 // A thread that ends closes its slot under the registry's lock and retires its cache or, if that is
 // claimed, leaves it to the worker as `abandoned`. A fork waits for the end of a round (work_lock),

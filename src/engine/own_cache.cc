@@ -19,9 +19,18 @@ namespace llamalloc {
   adopted = cache;
   slot.cache.store(cache, std::memory_order_relaxed);
   start_countdown(cache);
-  if (world.will_tell_end()) threads.open_slot(cache, &slot);
-  cache->busy = 0;
+  cache->unannounced = &slot;
+  announce(cache);
   return cache;
+}
+
+void Engine::announce(ThreadCache* cache) {
+  cache->busy = 1;
+  if (cache->unannounced != nullptr && world.will_tell_end()) {
+    threads.open_slot(cache, cache->unannounced);
+    cache->unannounced = nullptr;
+  }
+  cache->busy = 0;
 }
 
 void Engine::end_thread(CacheSlot& slot, ThreadCache*& adopted) {

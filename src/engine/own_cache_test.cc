@@ -23,7 +23,7 @@ class OwnCacheTest : public testing::Test {
     ThreadCache* claimed = nullptr;
     const Nanos now = made_.pages.time;
     ASSERT_EQ(engine_.threads.claim_idle(made_.world, now, now, &claimed, 1, &more), 1u);
-    ASSERT_TRUE(engine_.threads.confirm_claim(claimed, true));
+    ASSERT_TRUE(engine_.threads.confirm_claim(made_.world, claimed, true));
   }
 
   void pass(Nanos time) {
@@ -79,6 +79,18 @@ TEST_F(OwnCacheTest, WhoFreesWithoutOneAdoptsNone) {
 TEST_F(OwnCacheTest, TheWorkerLeavesAloneWhoseEndItWouldNotHear) {
   made_.world.tells_end = false;
   EXPECT_EQ(own()->slot, nullptr);
+}
+
+// As it is for a thread that begins before the library does.
+TEST_F(OwnCacheTest, AThreadIsAnnouncedWhenItIsCalledAfterItsEndCanBeTold) {
+  made_.world.tells_end = false;
+  ThreadCache* const cache = own();
+  made_.world.tells_end = true;
+  engine_.threads.wake_all();
+  free(engine_.allocate(own(), {.size = 100}));
+  EXPECT_EQ(cache->slot, &slot_);
+  EXPECT_EQ(cache->busy, 0u);
+  claim();
 }
 
 TEST_F(OwnCacheTest, WhatIsClaimedIsNotUsedAndThenTakenBack) {

@@ -49,6 +49,7 @@ struct alignas(kSmallPage) ThreadCache {
   StackBounds own_stack;
   uint32_t busy;  // inside a slow path: what we call there must not come back to it
   std::atomic<Custody> custody;
+  CacheSlot* unannounced;  // what `slot` will be as soon as we would be told of the thread's end
   // Where the thread finds this cache; the worker writes to it. Null: the thread is ending or
   // vanished, or we would not be told of its end. This and the next two are guarded by the
   // registry's lock.

@@ -66,6 +66,11 @@ void claim(ThreadCache* cache, ThreadCache* empty) {
   cache->slot->cache.store(empty, std::memory_order_release);
 }
 
+// The marks before the slot: what the owner did before it cleared them is then seen.
+bool is_left(const CacheSlot& slot, const ThreadCache* empty) {
+  return !slot.is_used() && slot.cache.load(std::memory_order_relaxed) == empty;
+}
+
 }  // namespace
 
 void ThreadRegistry::open_slot(ThreadCache* cache, CacheSlot* slot) {
@@ -105,12 +110,12 @@ size_t ThreadRegistry::claim_idle(World& world, Nanos before, Nanos now, ThreadC
   return n;
 }
 
-bool ThreadRegistry::confirm_claim(ThreadCache* cache, bool fenced) {
+bool ThreadRegistry::confirm_claim(World& world, ThreadCache* cache, bool fenced) {
   LockGuard guard(lock_);
   if (cache->abandoned) return true;
-  const CacheSlot& slot = *cache->slot;
-  // The marks before the slot: what the owner did before it cleared them is then seen.
-  if (fenced && !slot.is_used() && slot.cache.load(std::memory_order_relaxed) == &empty_)
+  if (!world.thread_exists(cache->thread_id))
+    cache->slot = nullptr;
+  else if (fenced && is_left(*cache->slot, &empty_))
     return true;
   cache->custody.store(Custody::own, std::memory_order_relaxed);
   return false;

@@ -37,8 +37,8 @@ class ThreadRegistry {
   size_t claim_idle(World& world, Nanos before, Nanos now, ThreadCache** out, size_t room,
                     bool* more);
   // After a barrier on all threads (fenced: there was one). True: the cache is the worker's. False:
-  // its thread uses it, and the claim is over.
-  bool confirm_claim(ThreadCache* cache, bool fenced);
+  // its thread uses it or does not exist any more, and the claim is over.
+  bool confirm_claim(World& world, ThreadCache* cache, bool fenced);
   // The cache is its thread's again. False: the thread has ended, the caller retires the cache.
   bool end_claim(ThreadCache* cache, Custody next);
   // Called by the thread in a slow path that found the empty cache. False: its own cache is claimed

@@ -121,6 +121,15 @@ TEST_F(Idle, AreNotThoseThatVanished) {
   EXPECT_EQ(one->custody.load(), Custody::own);
 }
 
+TEST_F(Idle, AreNotThoseThatVanishAfterTheClaim) {
+  ThreadCache* one = claimed_one();
+  world_.vanished = 1;
+  one->slot = reinterpret_cast<CacheSlot*>(16);  // unmapped with its stack
+  EXPECT_FALSE(registry_.confirm_claim(world_, one, true));
+  EXPECT_EQ(one->slot, nullptr);
+  EXPECT_EQ(one->custody.load(), Custody::own);
+}
+
 TEST_F(Idle, AreFoundInTurn) {
   for (uint32_t id = 1; id <= 5; ++id) adopt(id);
   registry_.request_housekeeping(Nanos::seconds(1));
@@ -130,7 +139,7 @@ TEST_F(Idle, AreFoundInTurn) {
     EXPECT_TRUE(more_);
     for (ThreadCache* cache : claimed_) {
       ++seen[cache->thread_id];
-      EXPECT_FALSE(registry_.confirm_claim(cache, false));
+      EXPECT_FALSE(registry_.confirm_claim(world_, cache, false));
     }
   }
   for (uint32_t id = 1; id <= 5; ++id) EXPECT_EQ(seen[id], 2) << id;
@@ -139,34 +148,34 @@ TEST_F(Idle, AreFoundInTurn) {
 TEST_F(Idle, AreTakenOnlyWhileTheyDoNotUseTheirCache) {
   ThreadCache* one = claimed_one();
   slots_[1].in_call = 1;
-  EXPECT_FALSE(registry_.confirm_claim(one, true));
+  EXPECT_FALSE(registry_.confirm_claim(world_, one, true));
   EXPECT_EQ(one->custody.load(), Custody::own);
   EXPECT_EQ(slots_[1].cache.load(), &empty_cache) << "its next call takes it back";
 
   slots_[1].in_call = 0;
   slots_[1].depth = 1;
   ASSERT_EQ(claim(1, 2), 1u);
-  EXPECT_FALSE(registry_.confirm_claim(one, true)) << "in a slow path";
+  EXPECT_FALSE(registry_.confirm_claim(world_, one, true)) << "in a slow path";
 
   slots_[1].depth = 0;
   ASSERT_EQ(claim(1, 2), 1u);
-  EXPECT_TRUE(registry_.confirm_claim(one, true));
+  EXPECT_TRUE(registry_.confirm_claim(world_, one, true));
 }
 
 TEST_F(Idle, AreNotTakenWithoutABarrier) {
-  EXPECT_FALSE(registry_.confirm_claim(claimed_one(), false));
+  EXPECT_FALSE(registry_.confirm_claim(world_, claimed_one(), false));
 }
 
 // It had asked for the custody before the claim, and wrote to its slot after it.
 TEST_F(Idle, AreNotTakenIfTheyTookTheirCacheBackMeanwhile) {
   ThreadCache* one = claimed_one();
   slots_[1].cache = one;
-  EXPECT_FALSE(registry_.confirm_claim(one, true));
+  EXPECT_FALSE(registry_.confirm_claim(world_, one, true));
 }
 
 TEST_F(Idle, AreEmptyUntilTheyComeBack) {
   ThreadCache* one = claimed_one();
-  ASSERT_TRUE(registry_.confirm_claim(one, true));
+  ASSERT_TRUE(registry_.confirm_claim(world_, one, true));
   EXPECT_TRUE(registry_.end_claim(one, Custody::emptied));
   EXPECT_EQ(claim(1, 2), 0u) << "nothing is in it";
   EXPECT_FALSE(more_);
@@ -175,7 +184,7 @@ TEST_F(Idle, AreEmptyUntilTheyComeBack) {
 TEST_F(Idle, LeaveTheirCacheToTheWorkerIfTheyEndWhileItIsClaimed) {
   ThreadCache* one = claimed_one();
   EXPECT_FALSE(registry_.close_slot(one));
-  EXPECT_TRUE(registry_.confirm_claim(one, true)) << "nobody else has it";
+  EXPECT_TRUE(registry_.confirm_claim(world_, one, true)) << "nobody else has it";
   EXPECT_FALSE(registry_.end_claim(one, Custody::emptied)) << "the caller retires it";
   EXPECT_EQ(one->custody.load(), Custody::own) << "of the next thread";
   EXPECT_TRUE(registry_.end_claim(one, Custody::own));

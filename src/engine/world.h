@@ -27,7 +27,7 @@ class World {
   // Sets thread_id, own_stack and rng of the cache that it is about to adopt.
   virtual void introduce_thread(ThreadCache& cache) = 0;
   // Whether Engine::end_thread will be called for it. False: not known yet; then the worker must
-  // not write to its slot.
+  // not write to its slot, and the thread asks again when it is called (Engine::tick).
   virtual bool will_tell_end() { return true; }
 
   // False: that thread ended without telling us (by the system call exit), and the stack that its

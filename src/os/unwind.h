@@ -55,6 +55,10 @@ StackWindow current_stack_window(uintptr_t sp);
 // frames) this one. If it is not found on the stack: {return_address}, truncated.
 [[gnu::noinline]] void unwind_from_here(uintptr_t return_address, StackTrace* out);
 
+// Whether the calling thread runs a signal handler, as far as its stack shows: false, too, beyond
+// code without unwind tables, and in a handler that interrupted a fiber.
+bool is_in_signal_handler();
+
 // Like unwind_from_here, but only copies up to `room` bytes of the stack into buffer (which must
 // outlive the snapshot). More expensive than unwind_from_here unless the rows are not cached.
 // False: the frame was not found; the snapshot then gives {return_address}, truncated.

@@ -2,6 +2,9 @@
 #include "runtime/background.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/errno_keeper.h"
 #include "os/module_range.h"
@@ -22,6 +25,8 @@ constinit std::atomic<bool> worker_start_due{false};
 namespace {
 
 constexpr size_t kWorkerStack = 512 * 1024;
+constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
+constexpr Nanos kLongestPause = Nanos::seconds(300);
 
 // Misses wake the worker; while nothing is placed by the model there are only those of samples.
 bool has_standing_work() {
@@ -60,7 +65,7 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
   return process.step(now, has_standing_work());
 }
 
-void* worker_main(void*) {
+void worker_main() {
   prctl(PR_SET_NAME, "llamalloc");
   {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
@@ -74,11 +79,39 @@ void* worker_main(void*) {
     }
     background.waiter.wait(sleep);
   }
-  return nullptr;
+}
+
+// A child that shares our memory (vfork, clone(CLONE_VM)) starts no worker: it would end with the
+// child.
+bool is_own_process() {
+  return getpid() == background.pid.load(std::memory_order_relaxed);
+}
+
+// A limit on threads or memory may be met for a while only.
+void try_again_later() {
+  const int64_t before = background.between_tries.load(std::memory_order_relaxed);
+  const int64_t between = before == 0 ? kFirstPause.n : std::min(2 * before, kLongestPause.n);
+  background.between_tries.store(between, std::memory_order_relaxed);
+  background.next_try.store(process.system.now().n + between, std::memory_order_relaxed);
+  if (!background.told_of_failure.exchange(true, std::memory_order_relaxed))
+    print_line(
+        "the background thread cannot be started (a limit on threads or on memory?); free memory "
+        "stays in the process meanwhile; trying again now and then");
+}
+
+void forget_tries_in_child() {
+  background.told_of_failure.store(true, std::memory_order_relaxed);
+  background.next_try.store(0, std::memory_order_relaxed);
+  background.between_tries.store(0, std::memory_order_relaxed);
+}
+
+bool may_try_now() {
+  const int64_t next = background.next_try.load(std::memory_order_relaxed);
+  return next == 0 || process.system.now().n >= next;
 }
 
 void want_started_worker() {
-  if (process.ready.load(std::memory_order_relaxed) && process.options.worker && !background.failed)
+  if (process.ready.load(std::memory_order_relaxed) && process.options.worker && may_try_now())
     worker_start_due.store(true, std::memory_order_relaxed);
 }
 
@@ -96,15 +129,20 @@ void want_idle_caches_emptied() {
     want_started_worker();
 }
 
+void remember_process() {
+  background.pid.store(getpid(), std::memory_order_relaxed);
+}
+
 bool start_worker() {
+  if (!is_own_process()) return false;
   bool expected = false;
   worker_start_due.store(false, std::memory_order_relaxed);
   if (!process.options.worker) return false;
   if (!process.has_worker.compare_exchange_strong(expected, true)) return true;
   if (start_thread(worker_main, kWorkerStack)) return true;
-  process.has_worker.store(false);
-  background.failed = true;  // not again: the limit on threads is not likely to change
+  try_again_later();
   give_up_due_sockets();
+  process.has_worker.store(false);
   return false;
 }
 
@@ -114,12 +152,15 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (is_in_system_library(return_address)) return;
   const ErrnoKeeper keep;  // it may be a free that starts it
+  if (is_in_signal_handler()) return;
   cache->busy = 1;
   start_worker();
   cache->busy = 0;
 }
 
 void worker_after_fork_in_child() {
+  remember_process();
+  forget_tries_in_child();
   process.has_worker.store(false);
   background.work_lock.reset();
   background.contexts.queue().clear();

@@ -5,8 +5,10 @@
 // It starts with the library if a model, a profile or statistics are configured, or if objects are
 // placed by lifetime from the start. Otherwise it starts when there is memory to return, or enough
 // to learn from, and then only at a safe point: a call of malloc or free that does not come from
-// the C library or the loader. Those might hold locks that pthread_create takes. A forked child
-// starts its own worker in the same way.
+// the C library or the loader, nor from a signal handler, which may have interrupted them. Those
+// might hold locks that pthread_create takes. A forked child starts its own worker in the same way.
+// A child that shares our memory (vfork, clone(CLONE_VM)) leaves the start to its parent. A child
+// of the bare system call, or of _Fork, which run no fork handlers, has no worker.
 #pragma once
 
 #include <atomic>
@@ -28,7 +30,9 @@ inline void start_worker_if_wanted(uintptr_t return_address) {
   if (__builtin_expect(worker_start_due.load(std::memory_order_relaxed), 0))
     start_worker_at_safe_point(return_address);
 }
-// Called by the constructor. False: no thread could be created.
+// Called by the constructor, before anything below.
+void remember_process();
+// False: no thread could be created, or this is a child that shares our memory.
 bool start_worker();
 void worker_after_fork_in_child();
 

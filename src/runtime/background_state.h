@@ -13,7 +13,12 @@ namespace llamalloc {
 struct Background {
   Lock work_lock{LockRank::work};  // held during a round of work, and around a fork
   Waiter waiter;
-  bool failed = false;
+  std::atomic<pid_t> pid{0};  // of the process whose memory this is
+  // Where the worker could not be started: the time of the next try, and how long from the last one
+  // to that. 0: it never failed. Written by who holds process.has_worker.
+  std::atomic<int64_t> next_try{0};
+  std::atomic<int64_t> between_tries{0};
+  std::atomic<bool> told_of_failure{false};  // or a forked child: there may be many
   Nanos last_rest GUARDED_BY(work_lock){};
   ContextWorker contexts;  // under work_lock, except loaded() and its queue
   ProcessCode code;        // under work_lock, for contexts

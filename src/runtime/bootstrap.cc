@@ -15,6 +15,7 @@
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
+#include "runtime/own_thread.h"
 #include "runtime/published.h"
 #include "runtime/thread_exit.h"
 #include "runtime/values.h"
@@ -62,6 +63,8 @@ void start_hardening() {
 
 [[gnu::constructor(101)]] void start() {
   register_fork_handlers();
+  prepare_own_threads();
+  remember_process();
   process.started = process.system.now();
   program_start();
   find_system_libraries();

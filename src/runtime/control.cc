@@ -131,11 +131,10 @@ int listening_socket(const ListenAddress& address) {
   return -1;
 }
 
-void* control_main(void*) {
+void control_main() {
   prctl(PR_SET_NAME, "llamalloc-ctl");
   while (control.server->serve()) {
   }
-  return nullptr;
 }
 
 bool add_service(Responder* responder, int fd, const ListenAddress& address, int clients,

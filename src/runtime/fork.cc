@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "os/stdio_lock.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
@@ -80,7 +82,12 @@ void child_after_fork() {
 }  // namespace
 
 RegisterAtfork* real_register_atfork() {
-  return next_function<RegisterAtfork>("__register_atfork");
+  static constinit std::atomic<RegisterAtfork*> found{nullptr};
+  RegisterAtfork* real = found.load(std::memory_order_relaxed);
+  if (real != nullptr) return real;
+  real = next_function<RegisterAtfork>("__register_atfork");
+  found.store(real, std::memory_order_relaxed);
+  return real;
 }
 
 void register_fork_handlers() {

@@ -23,7 +23,8 @@ using ForkHandler = void();
 using RegisterAtfork = int(ForkHandler* prepare, ForkHandler* parent, ForkHandler* child,
                            void* module);
 
-// The C library's own function; null in a statically linked program.
+// The C library's own function; null in a statically linked program. Looked up once, by the first
+// call: a later one could wait for the loader's lock.
 RegisterAtfork* real_register_atfork();
 // Once; further calls do nothing.
 void register_fork_handlers();

@@ -3,27 +3,65 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "os/static_tls.h"
 #include "runtime/dynamic_symbol.h"
 
+// Only of a C library that is linked statically: hidden, it is never another module's.
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] unsigned int __nptl_nthreads;
+
 namespace llamalloc {
 namespace {
 
+using ThreadMain = void();
+using GetLeastStack = size_t(const pthread_attr_t*);
+
 constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say; 18 KiB in 2.36
+
+// Of the C library, which shows them to debuggers and runtimes; null: it has none.
+constinit GetLeastStack* get_least_stack = nullptr;
+constinit unsigned int* counted_threads = nullptr;
 
 // What the C library and static thread-local variables take of a thread's stack. glibc tells it to
 // runtimes that make threads with stacks of their own size (OpenJDK and Rust's library ask in the
 // same way); in a program linked statically it cannot be asked.
 size_t least_stack(const pthread_attr_t& attributes) {
-  using GetLeast = size_t(const pthread_attr_t*);
-  if (GetLeast* get = first_function<GetLeast>("__pthread_get_minstack")) return get(&attributes);
-  return thread_local_bytes() + kLibraryStack;
+  return get_least_stack != nullptr ? get_least_stack(&attributes)
+                                    : thread_local_bytes() + kLibraryStack;
+}
+
+// Changes the count, unless it is `end`: false.
+bool change_count(unsigned int by, unsigned int end) {
+  if (counted_threads == nullptr) return true;
+  unsigned int count = __atomic_load_n(counted_threads, __ATOMIC_RELAXED);
+  do {
+    if (count == end) return false;
+  } while (!__atomic_compare_exchange_n(counted_threads, &count, count + by, true, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+  return true;
+}
+
+// glibc calls exit(0) when the last thread that it counts ends. If all others have ended before
+// this one has left the count, it is the last. If they have ended before it comes back, exit(0) is
+// under way.
+void* run_uncounted(void* main) {
+  if (!change_count(-1u, 1)) return nullptr;
+  reinterpret_cast<ThreadMain*>(main)();
+  while (!change_count(1, 0)) pause();
+  return nullptr;
 }
 
 }  // namespace
 
-bool start_thread(void* (*main)(void*), size_t stack_bytes) {
+void prepare_own_threads() {
+  get_least_stack = first_function<GetLeastStack>("__pthread_get_minstack");
+  counted_threads = &__nptl_nthreads != nullptr
+                        ? &__nptl_nthreads
+                        : static_cast<unsigned int*>(first_symbol("__nptl_nthreads"));
+}
+
+bool start_thread(ThreadMain* main, size_t stack_bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -32,7 +70,8 @@ bool start_thread(void* (*main)(void*), size_t stack_bytes) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const bool made = pthread_create(&thread, &attributes, main, nullptr) == 0;
+  const bool made =
+      pthread_create(&thread, &attributes, run_uncounted, reinterpret_cast<void*>(main)) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return made;

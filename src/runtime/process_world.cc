@@ -87,7 +87,8 @@ bool ProcessWorld::will_tell_end() {
 bool ProcessWorld::thread_exists(uint32_t thread_id) {
   if (process.options.sleepers_despite_seccomp) return true;
   const ErrnoKeeper keep;
-  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
+  const pid_t pid = background.pid.load(std::memory_order_relaxed);
+  return syscall(SYS_tgkill, pid, thread_id, 0) == 0 || errno != ESRCH;
 }
 
 bool ProcessWorld::may_issue_barrier() {

@@ -4,13 +4,15 @@
 #include <limits.h>
 #include <pthread.h>
 
+#include <atomic>
+
 #include "runtime/process.h"
 
 namespace llamalloc {
 namespace {
 
 constinit pthread_key_t exit_key{};
-constinit bool key_made = false;
+constinit std::atomic<bool> key_made{false};
 constinit thread_local int exit_rounds __attribute__((tls_model("initial-exec"))) = 0;
 
 // Comes again in each round, also where nothing was allocated meanwhile: else nobody would know
@@ -24,14 +26,16 @@ void thread_ends(void*) {
 }  // namespace
 
 void prepare_thread_exit() {
-  key_made = pthread_key_create(&exit_key, thread_ends) == 0;
-  // A library that is initialised before us has allocated.
-  if (adopted_cache != nullptr && call_at_thread_exit())
-    process.threads.open_slot(adopted_cache, &cache_slot);
+  key_made.store(pthread_key_create(&exit_key, thread_ends) == 0, std::memory_order_release);
+  // A library that is initialised before us has allocated, and may have started threads. They are
+  // announced when they next allocate.
+  if (adopted_cache != nullptr) process.announce(adopted_cache);
+  process.threads.wake_all();
 }
 
 bool call_at_thread_exit() {
-  return key_made && pthread_setspecific(exit_key, adopted_cache) == 0;
+  return key_made.load(std::memory_order_acquire) &&
+         pthread_setspecific(exit_key, adopted_cache) == 0;
 }
 
 // One round less than the system calls: a thread may have its first cache in the first round, after

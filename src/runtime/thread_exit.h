@@ -13,8 +13,8 @@
 
 namespace llamalloc {
 
-// Once, from the library's constructor. The calling thread may have a cache already: libstdc++
-// allocates when it is initialised.
+// Once, from the library's constructor. The calling thread may have a cache already (libstdc++
+// allocates when it is initialised), and so may others.
 void prepare_thread_exit();
 // For the calling thread, when it adopts a cache. False: we will not be told when it ends.
 bool call_at_thread_exit();

@@ -65,6 +65,15 @@ def test_threads_that_have_ended_keep_no_cache(installed, tmp_path, way):
     assert output(tmp_path / "a").split() == ["1"] * 3
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_thread_ends_the_process_after_the_main_thread(installed, tmp_path, way):
+    source = ROOT / "tests" / "traps" / "main_ends.c"
+    flags = ["-D_GNU_SOURCE", "-fno-builtin", "-pthread"]
+    libraries = pkg_config(installed, "--variable=static_libs")
+    output("gcc", *flags, *way.split(), source, *libraries, "-o", tmp_path / "a")
+    assert output(tmp_path / "a") == "exit handlers ran\n"
+
+
 def test_program_that_calls_no_malloc_itself_still_gets_ours(installed, tmp_path):
     source = tmp_path / "a.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("x"); return 0; }\n')

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The main thread ends, a detached thread goes on: the files of /proc/self are empty from then on,
 // and the process has no memory to those who ask by its number. Then code allocates that no sample
-// has met before.
+// has met before. The end of that thread is the end of the process.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ int main() {
   const auto go_on = [](void*) -> void* {
     while (main_thread_is_there()) usleep(1000);
     allocate_without_main();
-    exit(0);
+    return nullptr;
   };
   pthread_t thread;
   if (pthread_create(&thread, nullptr, go_on, nullptr) != 0) return 1;

@@ -42,8 +42,9 @@ def test_samples_that_the_system_moved_die_where_they_are_freed(tmp_path):
 
 
 def test_frames_have_names_after_the_main_thread_has_ended(tmp_path):
+    """The last thread ends the process, although the worker and the sockets' thread run."""
     path = tmp_path / "p.pb.gz"
-    conf = f"profile:{path},sample_interval:4KiB"
+    conf = f"profile:{path},sample_interval:4KiB,control:{tmp_path}/socket"
     run([compile_program("main_ends")], seconds=60, conf=conf)
     written = profile.read(path)
     frames = {frame for context in written.contexts for frame in context.frames}

@@ -138,6 +138,7 @@ TRAPS = (
     ),
     Trap("vfork, posix_spawn", "four threads call them", "spawn"),
     *(_shared_memory(way) for way in SHARED_MEMORY),
+    Trap("vfork that frees", "the child frees 160 MiB; they come back", "vfork_frees"),
     Trap("mq_notify, POSIX locks", "they last while threads sleep", "descriptors idle 5"),
     Trap(
         "closed files",
@@ -154,7 +155,15 @@ TRAPS = (
         environment={"LLAMALLOC_CONF": "sleeper_delay:10ms"},
     ),
     Trap("signal handlers", "a handler allocates", "signal_storm outside", 20),
+    Trap("… inside pthread_create", "… interrupts it", "handler_in_create", 60, slow=True),
     Trap("… inside malloc", "… interrupts malloc and free", "signal_storm inside", 20, slow=True),
+    Trap("main thread ends", "by pthread_exit; the last thread ends the process", "main_ends", 10),
+    Trap(
+        "dlopen that waits",
+        "a constructor waits for a thread that frees 20 MiB",
+        "dlopen_joins joins_plugin",
+        10,
+    ),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(

@@ -106,6 +106,20 @@ def test_idle_threads_keep_what_they_have_if_asked_to():
     assert set(re.findall(r"sleepers_\w+ +(\d+)", result.stderr)) == {"0"}
 
 
+@pytest.mark.parametrize("stack", ["own", "apart"])
+def test_no_thread_is_started_in_a_signal_handler(stack: str):
+    result = spring(Trap("handler", "", f"handler_starts {stack}", 20), library())
+    assert result.text == "1 2"
+
+
+def test_memory_comes_back_once_a_thread_can_be_started():
+    """And one line says that none could be."""
+    result = spring(Trap("no thread", "", "no_thread", 60), library())
+    assert_ends_as(result, "ok")
+    (line,) = result.stderr.splitlines()
+    assert "background thread" in line
+
+
 def test_what_is_handed_on_is_named():
     """The one trap that the library passes by handing objects on says so, once."""
     trap = next(t for t in TRAPS if t.name == "libc by handle: take")

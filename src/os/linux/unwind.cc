@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/unwind.h"
 
+#include <signal.h>
+
 #include "base/code_key.h"
 #include "os/linux/eh_frame.h"
 #include "os/linux/unwind_row.h"
@@ -88,6 +90,7 @@ bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow
   FrameEntry entry;
   FrameRules rules;
   if (!find_frame_entry(module, address, &entry)) return Step::kLost;
+  *interrupted = entry.signal_frame;
   if (!run_frame_program(entry, address, &rules)) return Step::kLost;
   const RegisterFile callee = *registers;
   uint64_t cfa;
@@ -103,7 +106,6 @@ bool compute_cfa(const Rule& rule, const RegisterFile& callee, const StackWindow
   }
   if (entry.return_register != kReturnAddress || !(registers->known >> kReturnAddress & 1))
     return Step::kLost;
-  *interrupted = entry.signal_frame;
   return registers->of[kRsp] > callee.of[kRsp] ? Step::kCaller : Step::kLost;
 }
 
@@ -121,6 +123,8 @@ class Walker {
     return module_.contains(pc) ? code_key(module_.build, pc - module_.start) : 0;
   }
   uintptr_t stack_pointer() const { return sp_; }
+  // The last step left a signal handler, or tried to.
+  bool left_handler() const { return interrupted_; }
   Registers registers() const { return {pc_, sp_, rbp_, rbx_}; }
 
   // On to the caller.
@@ -178,10 +182,9 @@ class Walker {
     file->known |= 1u << kRbx | 1u << kRbp | 1u << kRsp | 1u << kReturnAddress;
     const UnwindModule module = module_;
     const StackWindow window = window_;
-    bool interrupted = false;
-    const Step step = general_step(module, address, window, file, &interrupted);
+    interrupted_ = false;
+    const Step step = general_step(module, address, window, file, &interrupted_);
     if (step != Step::kCaller) return step;
-    interrupted_ = interrupted;
     rbx_ = file->known >> kRbx & 1 ? file->of[kRbx] : 0;
     rbp_ = file->known >> kRbp & 1 ? file->of[kRbp] : 0;
     sp_ = file->of[kRsp];
@@ -244,6 +247,18 @@ void unwind_from_here(uintptr_t return_address, StackTrace* out) {
     only_frame(return_address, out);
 }
 
+bool is_in_signal_handler() {
+  stack_t own;
+  if (sigaltstack(nullptr, &own) == 0 && (own.ss_flags & SS_ONSTACK) != 0) return true;
+  const Registers here = capture_registers();
+  ModuleMemo memo;
+  RegisterFile file;
+  Walker walker(here, current_stack_window(here.sp));
+  while (walker.step(&memo, &file) == Step::kCaller && !walker.left_handler()) {
+  }
+  return walker.left_handler();
+}
+
 bool find_caller(const Registers& start, const StackWindow& window, uintptr_t return_address,
                  Registers* out) {
   ModuleMemo memo;
@@ -304,6 +319,9 @@ void unwind(const Registers& start, const StackWindow&, StackTrace* out) {
 }
 void unwind_from_here(uintptr_t return_address, StackTrace* out) {
   unwind({return_address}, {}, out);
+}
+bool is_in_signal_handler() {
+  return false;
 }
 bool find_caller(const Registers&, const StackWindow&, uintptr_t, Registers*) {
   return false;

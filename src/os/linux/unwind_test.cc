@@ -225,6 +225,37 @@ TEST(Unwind, AgreesInSignalHandlers) {
   expect_agreement("signal handlers", raise_signals, 100);
 }
 
+volatile sig_atomic_t seen_in_handler;
+
+void look_in_handler(int) {
+  seen_in_handler = is_in_signal_handler();
+}
+
+void raise_with(int flags) {
+  struct sigaction action{};
+  action.sa_handler = look_in_handler;
+  action.sa_flags = flags;
+  sigaction(SIGUSR1, &action, nullptr);
+  seen_in_handler = 0;
+  raise(SIGUSR1);
+}
+
+TEST(Unwind, KnowsWhetherItRunsInASignalHandler) {
+  EXPECT_FALSE(is_in_signal_handler());
+  raise_with(0);
+  EXPECT_TRUE(seen_in_handler);
+  static char memory[64 * 1024];
+  stack_t stack{}, before;
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof(memory);
+  ASSERT_EQ(sigaltstack(&stack, &before), 0);
+  EXPECT_FALSE(is_in_signal_handler());
+  raise_with(SA_ONSTACK);
+  EXPECT_TRUE(seen_in_handler);
+  sigaltstack(&before, nullptr);
+  EXPECT_FALSE(is_in_signal_handler());
+}
+
 // Interrupted anywhere, prologues and linkage tables included.
 TEST(Unwind, AgreesWhereverATimerInterrupts) {
   expect_agreement(
