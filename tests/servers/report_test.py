@@ -160,7 +160,7 @@ def test_a_running_process_is_reported(tmp_path, way):
     if way == "only a pid":
         assert "Who allocated most" not in done.stdout
         (said,) = done.stderr.splitlines()
-        assert "no call sites" in said and "llamalloc record --attach PID" in said
+        assert "no call sites" in said and "--attach PID --for 5m` will show" in said
         assert "restart it with the option http:127.0.0.1:0 or control:" in said
         for unknown in ("resident:", "metadata:", "model none", "No page is pinned"):
             assert unknown not in done.stdout
