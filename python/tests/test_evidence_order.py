@@ -272,9 +272,11 @@ def test_outlivers_of_the_class_may_still_meet_the_deadline_of_its_page():
     [
         (0.9e9, 1.2e9, 1, 0),  # beside the border of two groups
         (1.2e9, 0.9e9, 1, 0),
-        (5e9, 1e6, 1, 0),  # too long, but not by much
-        (0.9e9, 5e9, 0, 1),
+        (5e9, 1e6, 1, 0),  # both die soon
+        (1e6, 5e9, 1, 0),
         (50e9, 1e6, 0, 0),
+        (5e9, 50e9, 0, 1),
+        (90e9, 120e9, 1, 0),  # within the deadline
     ],
 )
 def test_two_runs_may_disagree_where_it_costs_nothing(learned, lived, right, pins):

@@ -5,12 +5,13 @@
     prior, network  the same, without a tenth of the call sites and a tenth of the contexts: what
                     they are asked for is what no table knows
 
-A context is *right* if it leads to the page group of its own samples, or costs nothing elsewhere:
-  too short  so few samples outlive the deadline of the group that chance alone gives as many once
-             in twenty times or more, if 1 in 10,000 outlive
-  too long   both die within some seconds, so the page is free some seconds later
-Two recordings of one load often disagree so: the longest of 100,000 replies took 0.9 s in one, and
-1.2 s in the other, on both sides of the border between two groups.
+A context is *right* if it leads to the page group of its own samples, or to another one that costs
+nothing:
+  both die soon  within some seconds the page is free in any case. Two recordings of one load often
+                 disagree so: the longest of 100,000 replies took 0.9 s in one, and 1.2 s in the
+                 other, on both sides of the border between two groups
+  too short      so few samples outlive the deadline of the group that chance alone gives as many
+                 once in twenty times or more, if 1 in 10,000 outlive
 """
 
 import hashlib
@@ -130,11 +131,9 @@ def choose(probabilities: np.ndarray) -> np.ndarray:
 
 def is_right(lives: Lives, truth: int, chosen: int) -> bool:
     """Whether the class leads to the page group of `truth`, the samples' own, or costs nothing."""
-    if GROUP_OF_CLASS[truth] == GROUP_OF_CLASS[chosen]:
+    if GROUP_OF_CLASS[truth] == GROUP_OF_CLASS[chosen] or (dies_soon(truth) and dies_soon(chosen)):
         return True
-    if chosen < truth:
-        return is_consistent(lives, chosen)
-    return dies_soon(truth) and dies_soon(chosen)
+    return chosen < truth and is_consistent(lives, chosen)
 
 
 def is_consistent(lives: Lives, chosen: int) -> bool:
