@@ -3,8 +3,9 @@
 
 Each load runs blind, then learning with an empty state (first), then in a fresh process with the
 state that was kept (second), round by round. The options are the default ones. Memory is what the
-kernel charges to the program's control group: on average, and at its end, after the load has
-dropped. Goals, for medians: memory <= 1.03 times, time and CPU <= 1.05 times the blind run's.
+kernel charges to the program's control group, or its RSS if that is larger: on average, and at its
+end, after the load has dropped. Goals, for medians: memory <= 1.03 times, time and CPU <= 1.05
+times the blind run's.
 """
 
 from __future__ import annotations
