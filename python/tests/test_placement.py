@@ -2,6 +2,7 @@
 """What recorded runs prove of placement: by thresholds, by states, and in the model file."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support import golden_learned, profile_writer, synthetic
@@ -9,7 +10,7 @@ from support import golden_learned, profile_writer, synthetic
 from llamalloc.formats import learned_state, model_file
 from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste, LearnedState
 from llamalloc.formats.profile import Context, Profile
-from llamalloc.learning import contexts, placement
+from llamalloc.learning import contexts, placement, verdict
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.train import train
 from llamalloc.reporting import train_report
@@ -113,3 +114,22 @@ def test_the_model_file_holds_it_and_the_report_says_so(tmp_path):
     blind = train([recorded], out, steps=20)
     assert model_file.read(out).gate == Gate()
     assert "starts without placing" in train_report.text(blind)
+
+
+def test_a_held_out_run_proves_as_well(tmp_path, monkeypatch):
+    runs = [
+        profile_writer.write(synthetic.profile(seed=n, contexts=8), tmp_path / f"{n}.pb.gz")
+        for n in (1, 2)
+    ]
+    asked = []
+
+    def note(states, profiles, *rest):
+        asked.append(len(profiles))
+        return Gate()
+
+    monkeypatch.setattr(placement, "proof", note)
+    monkeypatch.setattr(verdict, "judge", lambda *_: SimpleNamespace(use="yes"))
+    train(runs[:1], tmp_path / "m", steps=20)
+    train(runs[:1], tmp_path / "m", steps=20, holdout=runs[1:])
+    train(runs, tmp_path / "m", steps=20)
+    assert asked == [1, 2, 2]

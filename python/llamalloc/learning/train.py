@@ -170,8 +170,10 @@ class _Knowledge:
         )
 
     def proof(self) -> Gate:
-        """What the runs prove of placement."""
-        return placement.proof(self.states, self.split.ship_runs, self.seen, self.rule)
+        """What the runs prove of placement, those that were held out as well."""
+        shipped = self.split.ship_runs
+        runs = [*shipped, *(run for run in self.split.held_runs if run not in shipped)]
+        return placement.proof(self.states, runs, self.seen, self.rule)
 
     def judge(self) -> verdict.Verdict:
         """Whether to use the model."""
