@@ -12,13 +12,13 @@ constexpr Nanos kPause = Nanos::seconds(4);
 }  // namespace
 
 void LearningSteps::sample_if_worth_it(bool others) {
-  run.note_size(engine_.options, engine_.heap.held_bytes());
+  const size_t held = engine_.heap.held_bytes();
+  run.note_size(engine_.options, held);
   shares_ = shares_ || others;
   if (shares_) return engine_.sample_from(0, 0);
   const Profiler& profiler = engine_.profiler;
   const uint64_t interval = run.interval(engine_.options);
-  samples_ =
-      samples_ || profiler.on() || run.wants_samples(engine_.options, engine_.heap.held_bytes());
+  samples_ = samples_ || profiler.on() || run.wants_samples(engine_.options, held);
   if (!samples_) return engine_.sample_from(LearningRun::kLeastHeap, interval);
   if (profiler.on() && profiler.interval() == interval) return;
   engine_.start_sampling(interval, engine_.system.now());

@@ -10,8 +10,12 @@ namespace llamalloc {
 bool is_folder(const char* path);
 // Whether both lead to one file, which is there.
 bool is_same_file(const char* path, const char* other);
-// Whether somebody else may have put the file there for us: it is neither ours nor root's, and all
-// may write to its folder.
+// The folder that holds the path; as much room as the path takes.
+void folder_of(const char* path, char* folder);
+// Whether the file, or link, is there and neither ours nor root's.
+bool is_of_stranger(const char* path);
+// Whether somebody else may have put it there for us: it is a stranger's, and all may write to its
+// folder.
 bool may_be_planted(const char* path);
 // The path of the program's file, 0-terminated, cut to room bytes; a file that was replaced or
 // removed meanwhile keeps its name. Empty where the system does not say.

@@ -96,7 +96,7 @@ def train(
         knowledge.measure(lambda some: learner.choose(some, known))
         learner.learn(split.ship, "learning what was held out")
     decided = knowledge.judge()
-    proof = Gate() if decided.use == "no" else knowledge.proof()
+    proof = Gate() if decided.use == "no" else knowledge.proof(runs)
     model = model_file.Model(
         tuple(vocabulary),
         learner.weights,
@@ -169,10 +169,8 @@ class _Knowledge:
             builds=np.array(sorted(builds - {0})[:MAX_BUILDS], np.uint64),
         )
 
-    def proof(self) -> Gate:
-        """What the runs prove of placement, those that were held out as well."""
-        shipped = self.split.ship_runs
-        runs = [*shipped, *(run for run in self.split.held_runs if run not in shipped)]
+    def proof(self, runs: Sequence[Profile]) -> Gate:
+        """What all runs prove of placement, those that were held out as well."""
         return placement.proof(self.states, runs, self.seen, self.rule)
 
     def judge(self) -> verdict.Verdict:

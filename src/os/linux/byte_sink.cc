@@ -11,6 +11,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/descriptor.h"
+#include "os/path.h"
 
 namespace llamalloc {
 namespace {
@@ -18,20 +19,6 @@ namespace {
 bool is_special(const char* path) {
   struct stat found;
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
-}
-
-bool is_of_stranger(const char* path) {
-  struct stat found;
-  return lstat(path, &found) == 0 && found.st_uid != 0 && found.st_uid != geteuid();
-}
-
-// The folder that holds the path, with room for it.
-void folder_of(const char* path, char* folder) {
-  const char* slash = strrchr(path, '/');
-  const size_t length = slash == nullptr || slash == path ? 1 : static_cast<size_t>(slash - path);
-  if (slash == nullptr) path = ".";
-  memcpy(folder, path, length);
-  folder[length] = 0;
 }
 
 }  // namespace

@@ -27,16 +27,28 @@ bool is_same_file(const char* path, const char* other) {
          its.st_ino == others.st_ino;
 }
 
+void folder_of(const char* path, char* folder) {
+  const char* slash = strrchr(path, '/');
+  const size_t length = slash == nullptr || slash == path ? 1 : static_cast<size_t>(slash - path);
+  if (slash == nullptr) path = ".";
+  memcpy(folder, path, length);
+  folder[length] = 0;
+}
+
+bool is_of_stranger(const char* path) {
+  const ErrnoKeeper keep;
+  struct stat found;
+  return lstat(path, &found) == 0 && found.st_uid != 0 && found.st_uid != geteuid();
+}
+
 bool may_be_planted(const char* path) {
   const ErrnoKeeper keep;
-  struct stat file, folder;
-  if (lstat(path, &file) != 0 || file.st_uid == 0 || file.st_uid == geteuid()) return false;
-  char name[4096];
-  const int n = snprintf(name, sizeof(name), "%s", path);
-  char* const slash = strrchr(name, '/');
-  if (n < 0 || static_cast<size_t>(n) >= sizeof(name)) return true;
-  strcpy(slash == nullptr ? name : slash + 1, slash == nullptr ? "." : "");
-  return stat(name, &folder) != 0 || (folder.st_mode & S_IWOTH) != 0;
+  char folder[4096];
+  struct stat found;
+  if (!is_of_stranger(path)) return false;
+  if (strlen(path) >= sizeof(folder)) return true;
+  folder_of(path, folder);
+  return stat(folder, &found) != 0 || (found.st_mode & S_IWOTH) != 0;
 }
 
 void program_path(char* out, size_t room) {
