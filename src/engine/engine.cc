@@ -50,15 +50,11 @@ void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
   if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
-  // What a model says is corrected by its key alone (Placement::observe).
-  const bool for_site = answer.by_site && answer.learned;
   // With the callers that the answer depends on, which it may not have had before.
-  const uint64_t key =
-      for_site ? 0 : placement.cache().context_key(site, cache.own_stack, size_class);
-  lifetime = for_site ? placement.settle_site(site, size_class, lifetime)
-                      : placement.settle(key, lifetime);
-  *choice = {
-      .key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true, .miss = false};
+  const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);
+  *choice = !answer.by_site  ? placement.settle(key, lifetime)
+            : answer.learned ? placement.settle_learned_site(site, size_class, key, lifetime)
+                             : placement.settle_models_site(site, size_class, key, lifetime);
 }
 
 Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, bool recheck) {

@@ -14,6 +14,11 @@ void Placement::choose_by_site(CallSite site, int size_class, Choice* choice) co
   choice->miss = cache_.begin(choice->key, choice->lifetime);
 }
 
+void Placement::part_site(CallSite site, int size_class) const {
+  cache_.publish(parted_key(site, size_class), LifetimeClass::mixed, kUnknownModule);
+  cache_.decided.forget(site.return_address, site_shape(size_class));
+}
+
 void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
                         Marks marks) {
   if (recheck) {
@@ -35,8 +40,13 @@ bool Placement::observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, b
   if (!again) counters_.add(Stat::outlivers);
   const LifetimeClass seen = class_of_lifetime(lifetime);
   if (group_of(seen) == group_of(predicted)) return true;
-  const Prediction now = cache_.find(key);
-  if (!now.found || now.pending) return true;
+  const bool for_site = (key & PredictionCache::kUsed) == 0;
+  key |= PredictionCache::kUsed;
+  Prediction now = cache_.find(key);
+  if (!now.found || now.pending) {
+    if (!for_site) return true;
+    now = {.lifetime = predicted, .marks = kUnknownModule};
+  }
   // What was allocated before the class was corrected says nothing about the correction.
   if (group_of(longer(now.lifetime, seen)) == group_of(now.lifetime)) return true;
   const bool second = !again && group_of(now.lifetime) != group_of(predicted);

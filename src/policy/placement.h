@@ -11,6 +11,11 @@
 //            and becomes `mixed`
 //
 // A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
+//
+// Where the call site decides, its answer is in the site cache. What was learned there is corrected
+// by the learner. A model's answer holds until an outlier contradicts it: then the outlier's
+// context has a class of its own, and the site is parted, so that each of its contexts is asked
+// for.
 #pragma once
 
 #include <atomic>
@@ -25,10 +30,11 @@ namespace llamalloc {
 
 // Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
 // those, for what has none. A place: the offset of the group among all magazines, with the
-// class in the low bits.
+// class in the low bits, and whether a model says so.
 constexpr size_t site_shape(int size_class) {
   return magazine_offset_of(size_class);
 }
+inline constexpr uint16_t kFromModel = 16;
 constexpr uint16_t place_of(LifetimeClass lifetime) {
   const int first = bin_of(group_of(lifetime), 0, false);
   return static_cast<uint16_t>(magazine_offset_of(first) | static_cast<size_t>(lifetime));
@@ -37,9 +43,9 @@ constexpr size_t group_offset_in(uint16_t place) {
   return place & ~(sizeof(Magazine) - 1);
 }
 constexpr LifetimeClass class_in(uint16_t place) {
-  return static_cast<LifetimeClass>(place & (sizeof(Magazine) - 1));
+  return static_cast<LifetimeClass>(place & (kFromModel - 1));
 }
-static_assert(kLifetimeClasses <= sizeof(Magazine));
+static_assert(kLifetimeClasses <= kFromModel && kFromModel < sizeof(Magazine));
 static_assert(magazine_offset_of(kLocalBins) <= UINT16_MAX);
 
 class Placement {
@@ -48,23 +54,27 @@ class Placement {
       : cache_(cache), counters_(counters) {}
 
   struct Choice {
-    uint64_t key = 0;  // 0: the site decides
+    // 0: the site decides. Without PredictionCache::kUsed: it does, as a model says.
+    uint64_t key = 0;
     LifetimeClass lifetime = LifetimeClass::mixed;
     PageGroup group = PageGroup::unknown;
-    bool known = false;  // the context has a prediction of its own
+    bool known = false;  // the context has a prediction
     bool miss = false;   // the caller hands the context to the worker
+
+    bool is_of_context() const { return (key & PredictionCache::kUsed) != 0; }
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
-    Choice choice;
     uint16_t place;
-    if (cache_.decided.find(site.return_address, site_shape(size_class), &place)) {
-      choice.lifetime = class_in(place);
-      choice.group = group_of(choice.lifetime);
-      choice.known = true;
-      return choice;
-    }
+    const bool for_site = cache_.decided.find(site.return_address, site_shape(size_class), &place);
+    if (for_site && (place & kFromModel) == 0) return choice_of(0, class_in(place));
+    Choice choice;
     choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
+    if (for_site) {
+      if (!p.found || p.pending || p.lifetime == class_in(place))
+        return choice_of(of_site(choice.key), class_in(place));
+      part_site(site, size_class);
+    }
     if (__builtin_expect(p.found, 1)) {
       choice.lifetime = p.lifetime;
       choice.group = p.group;
@@ -87,18 +97,22 @@ class Placement {
   // age. True if that is longer than its predicted class allows.
   // again: the object was reported before, at a lower age; one object alone costs no trust.
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, bool again = false);
-  // A miss was answered at once, for its site or for its key alone. They return the class that it
-  // has from then on.
-  LifetimeClass settle_site(CallSite site, int size_class, LifetimeClass lifetime) {
-    lifetime = unless_blind(lifetime);
-    cache_.decided.publish(site.return_address, site_shape(size_class), place_of(lifetime));
-    return lifetime;
-  }
-  // Its modules are not known, so that it goes with any that is unloaded.
-  LifetimeClass settle(uint64_t key, LifetimeClass lifetime) {
+  // A miss was answered at once. They return the choice for it from then on. The modules of the key
+  // are not known, so that it goes with any that is unloaded.
+  Choice settle(uint64_t key, LifetimeClass lifetime) {
     lifetime = unless_blind(lifetime);
     cache_.publish(key, lifetime, kUnknownModule);
-    return lifetime;
+    return choice_of(key, lifetime);
+  }
+  // Of a site that decides. The key keeps the answer, too: where two sites share a slot of the site
+  // cache, only one is found there.
+  Choice settle_learned_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime) {
+    return settle_site(site, size_class, settle(key, lifetime), 0);
+  }
+  Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime) {
+    const Choice choice = settle(key, lifetime);
+    if (cache_.find(parted_key(site, size_class)).found) return choice;
+    return settle_site(site, size_class, choice, kFromModel);
   }
   // From now on what does not stay is published as `mixed` (Gate::is_late).
   void part_only_what_stays(bool yes) { only_staying_.store(yes, std::memory_order_relaxed); }
@@ -108,7 +122,23 @@ class Placement {
   PredictionCache& cache() { return cache_; }
 
  private:
+  static uint64_t of_site(uint64_t key) { return key & ~PredictionCache::kUsed; }
+  static uint64_t parted_key(CallSite site, int size_class) {
+    return mix(0x7061727465640000, PredictionCache::site_key(site, size_class)) |
+           PredictionCache::kUsed;
+  }
+  static Choice choice_of(uint64_t key, LifetimeClass lifetime) {
+    return {.key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true};
+  }
+
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
+  void part_site(CallSite site, int size_class) const;
+  Choice settle_site(CallSite site, int size_class, Choice choice, uint16_t origin) {
+    cache_.decided.publish(site.return_address, site_shape(size_class),
+                           place_of(choice.lifetime) | origin);
+    choice.key = origin == kFromModel ? of_site(choice.key) : 0;
+    return choice;
+  }
   LifetimeClass unless_blind(LifetimeClass lifetime) const {
     const bool blind =
         only_staying_.load(std::memory_order_relaxed) && group_of(lifetime) != PageGroup::permanent;

@@ -92,6 +92,63 @@ TEST_F(PlacementTest, OneObjectThatStaysMakesTheContextMixed) {
   EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::mixed);
 }
 
+class SitePlacementTest : public PlacementTest {
+ protected:
+  static constexpr CallSite kElsewhere{kSite.return_address, 0x3000};
+
+  Placement::Choice choose(CallSite site) { return placement_.choose(site, kStack, 3); }
+  bool site_decides() const {
+    uint16_t place;
+    return cache_->decided.find(kSite.return_address, site_shape(3), &place);
+  }
+  // Until the site's slot in the site cache is taken.
+  void settle_other_sites() {
+    for (uintptr_t other = 0x10000; site_decides(); ++other)
+      placement_.settle_learned_site({other, 0x2000}, 3, PredictionCache::kUsed | other << 16,
+                                     LifetimeClass::never);
+  }
+};
+
+TEST_F(SitePlacementTest, AnswersForAllCallersOnceOneWasAskedFor) {
+  placement_.settle_learned_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10s);
+  EXPECT_EQ(choose(kElsewhere).group, PageGroup::brief);
+  EXPECT_EQ(choose(kElsewhere).key, 0u) << "the learner corrects it";
+  EXPECT_TRUE(choose(kElsewhere).known);
+  EXPECT_FALSE(choose(kElsewhere).miss);
+}
+
+TEST_F(SitePlacementTest, OneThatLostItsSlotToAnotherKeepsItsAnswer) {
+  placement_.settle_learned_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10s);
+  settle_other_sites();
+  EXPECT_TRUE(choose(kSite).known);
+  EXPECT_EQ(choose(kSite).group, PageGroup::brief);
+  EXPECT_TRUE(choose(kElsewhere).miss);
+}
+
+TEST_F(SitePlacementTest, AnOutliverPartsTheSiteOfAModel) {
+  placement_.settle_models_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10ms);
+  const auto before = choose(kElsewhere);
+  EXPECT_EQ(before.lifetime, LifetimeClass::le_10ms);
+  EXPECT_FALSE(before.is_of_context());
+  EXPECT_TRUE(before.known);
+  placement_.observe(before.key, LifetimeClass::le_10ms, Nanos::seconds(5));
+  EXPECT_TRUE(site_decides()) << "no other context is asked for before this one is";
+
+  EXPECT_EQ(choose(kElsewhere).lifetime, LifetimeClass::le_10s);
+  EXPECT_TRUE(choose(kElsewhere).is_of_context());
+  EXPECT_FALSE(site_decides());
+  EXPECT_EQ(choose(kSite).lifetime, LifetimeClass::le_10ms);
+  EXPECT_TRUE(choose(kSite).is_of_context());
+  const auto third = choose({kSite.return_address, 0x4000});
+  EXPECT_TRUE(third.miss);
+  placement_.settle_models_site(kSite, 3, third.key, LifetimeClass::le_10ms);
+  EXPECT_FALSE(site_decides()) << "it would hide the correction";
+  EXPECT_EQ(counters_.get(Stat::demotions), 1u);
+
+  placement_.observe(before.key, LifetimeClass::le_10ms, Nanos::seconds(50));
+  EXPECT_EQ(choose(kElsewhere).lifetime, LifetimeClass::mixed) << "a second one costs the trust";
+}
+
 TEST_F(PlacementTest, WhatHasNoBoundHasNoOutlivers) {
   EXPECT_FALSE(placement_.observe(1, LifetimeClass::never, Nanos::seconds(100000)));
   EXPECT_FALSE(placement_.observe(1, LifetimeClass::mixed, Nanos::seconds(100000)));

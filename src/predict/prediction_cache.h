@@ -80,7 +80,10 @@ struct Prediction {
 
 class PredictionCache {
  public:
-  static constexpr int kShift = 14;  // sets of two slots: 256 KiB
+  SiteCache decided;  // asked first, and first here: its address is the table's own
+
+  static constexpr int kShift = 14;                     // sets of two slots: 256 KiB
+  static constexpr uint64_t kUsed = uint64_t{1} << 63;  // set in each key, so that no tag is zero
 
   // The key of a site alone, for the prior of contexts not seen before.
   static uint64_t site_key(CallSite site, int size_class) {
@@ -151,11 +154,9 @@ class PredictionCache {
   }
 
   SiteTable sites;
-  SiteCache decided;  // asked first
 
  private:
   static constexpr uint64_t kTag = ~uint64_t{0xffff};
-  static constexpr uint64_t kUsed = uint64_t{1} << 63;  // so that no tag is zero
   static constexpr uint64_t kPending = uint64_t{1} << 7;
   static constexpr int kMarksShift = 8;
 

@@ -28,6 +28,12 @@ class SiteCache {
     slots_[key >> (64 - kShift)].store((key & ~uint64_t{0xffff}) | place,
                                        std::memory_order_relaxed);
   }
+  void forget(uintptr_t return_address, size_t shape) {
+    const uint64_t key = key_of(return_address, shape);
+    auto& slot = slots_[key >> (64 - kShift)];
+    uint64_t value = slot.load(std::memory_order_relaxed);
+    if ((value ^ key) >> 16 == 0) slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+  }
   void clear() {
     for (auto& slot : slots_) slot.store(0, std::memory_order_relaxed);
   }

@@ -46,6 +46,16 @@ TEST_F(SiteCacheTest, TellsSitesAndShapesApart) {
   EXPECT_EQ(find(kCode, 80), 4);
 }
 
+TEST_F(SiteCacheTest, ForgetsOneSite) {
+  cache_->publish(kCode, 16, 1);
+  uintptr_t other = kCode;
+  while (find(kCode, 16) == 1) cache_->publish(++other, 16, 2);
+  cache_->forget(kCode, 16);
+  EXPECT_EQ(find(other, 16), 2) << "which has taken its slot";
+  cache_->forget(other, 16);
+  EXPECT_EQ(find(other, 16), -1);
+}
+
 TEST_F(SiteCacheTest, ClearForgetsAll) {
   for (uintptr_t i = 0; i < 100'000; ++i) cache_->publish(kCode + i, 16, 1);
   cache_->clear();

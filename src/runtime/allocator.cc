@@ -83,39 +83,6 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
 
 namespace {
 
-[[gnu::noinline]] void* allocate_looked_up(ThreadCache* cache, size_t size, CallSite site,
-                                           int size_class) {
-  const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
-  const Prediction p = prediction_cache.find(key);
-  Magazine& magazine = cache->magazines.bins[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(!p.found || magazine.is_empty())) return allocate_slow(size, site);
-  return pop_and_end_call(&magazine);
-}
-
-// The site does not decide alone: the stack's height, and its callers.
-[[gnu::noinline]] void* allocate_by_context(ThreadCache* cache, size_t size, CallSite site,
-                                            int size_class) {
-  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
-  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up(cache, size, site, size_class);
-  Magazine* magazine =
-      &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
-  return pop_and_end_call(magazine);
-}
-
-}  // namespace
-
-void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache, size_t offset) {
-  uint16_t place;
-  if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
-    return allocate_by_context(cache, size, site, static_cast<int>(offset / sizeof(Magazine)));
-  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return allocate_slow(size, site);
-  return pop_and_end_call(magazine);
-}
-
-namespace {
-
 [[gnu::always_inline]] inline void deallocate_slowly(void* p, size_t given,
                                                      uintptr_t return_address) {
   Span* span = process.heap.find(p);

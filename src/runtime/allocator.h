@@ -24,9 +24,6 @@ namespace llamalloc {
 [[gnu::cold]] void* out_of_memory();
 
 [[gnu::noinline]] void* allocate_slow(size_t size, CallSite site);
-// offset: of the magazine of its size class among those of a group.
-[[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
-                                           size_t offset);
 [[gnu::noinline]] void deallocate_slow(void* p, uintptr_t return_address);
 // given: the size passed to a sized delete, checked only here (engine/hardened.h). It is the second
 // parameter so that the fast path need not move it to another register.
@@ -54,19 +51,56 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
   return p;
 }
 
-// slow, predicted: called last (tail calls), so that the fast path needs no stack frame. They end
-// the call that the fast path began.
+// Called last (a tail call), so that the fast path needs no stack frame. Ends the call that the
+// fast path began.
 using SlowCall = void*(size_t, CallSite);
-using PredictedCall = void*(size_t, CallSite, ThreadCache*, size_t offset);
 
-template <SlowCall slow, PredictedCall predicted, typename Site>
+// The paths by lifetime: each calls the next with the same arguments, so that none needs to be
+// moved. offset: of the magazine of the size class among those of a group.
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_looked_up(size_t size, CallSite site, ThreadCache* cache,
+                                           size_t offset) {
+  const int size_class = static_cast<int>(offset / sizeof(Magazine));
+  const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
+  const Prediction p = prediction_cache.find(key);
+  Magazine* magazine = &cache->magazines.bins[bin_of(p.group, size_class, false)];
+  if (LLAMALLOC_UNLIKELY(!p.found || magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+// The site does not decide alone: the stack's height, and its callers.
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_by_context(size_t size, CallSite site, ThreadCache* cache,
+                                            size_t offset) {
+  const int size_class = static_cast<int>(offset / sizeof(Magazine));
+  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
+  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up<slow>(size, site, cache, offset);
+  Magazine* magazine =
+      &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
+                                           size_t offset) {
+  uint16_t place;
+  if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
+    return allocate_by_context<slow>(size, site, cache, offset);
+  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+template <SlowCall slow, typename Site>
 [[gnu::always_inline]] inline void* allocate_of(size_t offset, size_t size, const Site& site) {
   ThreadCache* cache = cache_slot.begin_call();
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   cache->countdown.store(left, std::memory_order_relaxed);
   if (LLAMALLOC_LIKELY(left >= 0)) {
-    if (LLAMALLOC_UNLIKELY(cache->predicting)) return predicted(size, site, cache, offset);
+    if (LLAMALLOC_UNLIKELY(cache->predicting))
+      return allocate_predicted<slow>(size, site, cache, offset);
     Magazine* magazine = cache->magazines.at_offset(offset);
     if (LLAMALLOC_LIKELY(!magazine->is_empty())) return pop_and_end_call(magazine);
   }
@@ -74,18 +108,17 @@ template <SlowCall slow, PredictedCall predicted, typename Site>
 }
 
 // A separate function, so that sizes in the table do not pay for larger ones.
-template <SlowCall slow, PredictedCall predicted>
+template <SlowCall slow>
 [[gnu::noinline]] void* allocate_beyond_table(size_t size, CallSite site) {
   if (size > kSmallMax) return slow(size, site);
-  return allocate_of<slow, predicted>(magazine_offset_of(medium_class_of(size)), size, site);
+  return allocate_of<slow>(magazine_offset_of(medium_class_of(size)), size, site);
 }
 
-template <SlowCall slow = allocate_slow, PredictedCall predicted = allocate_predicted,
-          typename Site>
+template <SlowCall slow = allocate_slow, typename Site>
 [[gnu::always_inline]] inline void* allocate(size_t size, const Site& site) {
   if (LLAMALLOC_LIKELY(size <= kTableMax))
-    return allocate_of<slow, predicted>(table_offset_of(size), size, site);
-  return allocate_beyond_table<slow, predicted>(size, site);
+    return allocate_of<slow>(table_offset_of(size), size, site);
+  return allocate_beyond_table<slow>(size, site);
 }
 
 // given: empty, or the size passed to a sized delete.

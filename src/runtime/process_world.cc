@@ -36,7 +36,7 @@ void ProcessWorld::start() {
   Placement::Choice choice = process.choose_known(
       cache, request, [&] { return code_of(site.return_address); },
       [&](StackTrace* trace) { unwind_from_here(site.return_address, trace); });
-  const bool asks = choice.key != 0 && (choice.miss || recheck);
+  const bool asks = choice.is_of_context() && (choice.miss || recheck);
   if (asks && background.contexts.loaded()) {
     cache.busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),

@@ -33,16 +33,9 @@ template <bool may_throw>
   return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
 }
 
-template <bool may_throw>
-[[gnu::noinline]] void* create_predicted(size_t size, CallSite site, ThreadCache* cache,
-                                         size_t offset) {
-  void* p = allocate_predicted(size, site, cache, offset);
-  return LLAMALLOC_LIKELY(p != nullptr) ? p : retry(size, 1, site, may_throw);
-}
-
 template <bool may_throw, typename Site>
 [[gnu::always_inline]] inline void* create(size_t size, const Site& site) {
-  return allocate<create_slow<may_throw>, create_predicted<may_throw>>(size, site);
+  return allocate<create_slow<may_throw>>(size, site);
 }
 
 [[gnu::always_inline]] inline void* create(size_t size, std::align_val_t alignment, CallSite site,

@@ -33,12 +33,12 @@ template <typename Function>
   });
 }
 
-// slow, predicted: as for allocate. Only when there is no memory is slow called, and not as a part
+// slow: as for allocate. Only when there is no memory is slow called, and not as a part
 // of the allocator: it calls the program's new-handler, and may throw.
 inline void* give_up(size_t, CallSite) {
   return nullptr;
 }
-template <SlowCall slow = give_up, PredictedCall predicted = allocate_predicted>
+template <SlowCall slow = give_up>
 [[gnu::always_inline]] inline void* traced_allocate(size_t size, CallSite site) {
   void* p = traced_new(size, kLeastAlignment, site, [&] { return allocate(size, site); });
   return p != nullptr ? p : slow(size, site);
