@@ -4,8 +4,10 @@
 Patterns: `pair`, 64 bytes allocated and freed at once; `churn`, 2,000 objects of 16..1000 bytes
 replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`, pairs of 64 zeroed
 bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
-part of it); `remote`, 64 bytes that another thread frees. A figure is the mean of a steady state:
-the difference of a long and a short run, so that starting up and growing fall out. Counts are
+part of it); `remote`, 64 bytes that another thread frees. The pairs are counted three times more
+for ours, where it places objects by lifetime: by what the call site decides, as learned in process
+and as a model says, and where the stack has to be looked at. A figure is the mean of a steady
+state: the difference of a long and a short run, so that starting up and growing fall out. Counts are
 deterministic, but for those with two threads; the harness' own instructions are not part of them.
 Not the same as time, yet no neighbour disturbs them.
 """
@@ -18,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
@@ -25,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import allocators, peers
-from lab.allocators import Allocator
+from lab.allocators import OURS, Allocator
+from lab.launcher import LLAMALLOC
 from lab.places import COUNT_CALLS, LIBRARY, ROOT
 
 # Pattern of count_calls -> the calls that it makes.
@@ -44,6 +48,8 @@ NOT_HERE = {
     "tcmalloc": "valgrind has no restartable sequences, so its fast path would not run",
 }
 SHORT, LONG = 20_000, 60_000
+# Ours, with where it has its predictions from.
+LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "nothing known"))
 
 _NAME = re.compile(r"(c?fn)=\((\d+)\)(?: (.*))?$")
 _CALLS = re.compile(r"calls=(\d+)")
@@ -96,6 +102,45 @@ def count(allocator: Allocator, pattern: str) -> dict[str, float]:
     return steady(*runs, PATTERNS[pattern])
 
 
+@dataclass(frozen=True)
+class Placing(Allocator):
+    """Ours, placing objects by lifetime from the first one on."""
+
+    predictions: str = ""
+
+    def environment(self) -> dict[str, str]:
+        conf = f"segregate:always,{self.predictions}"
+        return super().environment() | {"LLAMALLOC_CONF": conf}
+
+
+def placing(ours: Allocator, folder: Path) -> list[Placing]:
+    """Ours with each kind of prediction, learned from pairs. `folder` keeps what was learned.
+
+    Raises CountError if it cannot be counted or trained.
+    """
+
+    def by(name: str, predictions: str) -> Placing:
+        return Placing(name, ours.preload, ours.version, ours.form, predictions=predictions)
+
+    states = folder / "states"
+    states.mkdir()
+    _callgrind(by(LEARNED, f"learn:{states}/,sample_interval:512"), "pair", 100_000)
+    learned = next(states.glob("*.learned"), None)
+    if learned is None:
+        raise CountError(f"{OURS} kept nothing of what it learned under callgrind")
+    model = folder / "pair.model"
+    command = [*LLAMALLOC, "train", "-o", str(model), str(learned)]
+    trained = subprocess.run(command, capture_output=True, text=True, check=False)
+    if trained.returncode != 0:
+        raise CountError(f"llamalloc train: {trained.stderr.strip()}")
+    samples = "sample_interval:1GiB"  # none: they would be counted, too
+    return [
+        by(LEARNED, f"learn:{states}/,{samples}"),
+        by(MODEL, f"model:{model},{samples}"),
+        by(UNKNOWN, f"learn:on,{samples}"),
+    ]
+
+
 def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
     if not COUNT_CALLS.exists():
         raise CountError(f"{COUNT_CALLS} is not there; `make bench` builds it")
@@ -117,6 +162,12 @@ def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
         return out.read_text()
 
 
+def count_placing(ours: Allocator) -> dict[str, dict[str, float]]:
+    """{ours with predictions: {call: instructions}} of pairs. Raises CountError."""
+    with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
+        return {one.name: count(one, "pair") for one in placing(ours, Path(folder))}
+
+
 def table(figures: dict[str, dict[str, dict[str, float]]]) -> Table:
     """{pattern: {allocator: {call: instructions}}} as a table."""
     view = Table(title="instructions a call", title_justify="left", box=box.SIMPLE, pad_edge=False)
@@ -124,7 +175,7 @@ def table(figures: dict[str, dict[str, dict[str, float]]]) -> Table:
     columns = [(pattern, call) for pattern, calls in PATTERNS.items() for call in calls]
     for pattern, call in columns:
         view.add_column(f"{pattern} {call}", justify="right")
-    for name in figures["pair"]:
+    for name in dict.fromkeys(name for by in figures.values() for name in by):
         counts = [figures[pattern].get(name, {}).get(call) for pattern, call in columns]
         view.add_row(name, *("-" if n is None else f"{n:.1f}" for n in counts))
     return view
@@ -165,6 +216,11 @@ def main(argv: list[str] | None = None) -> int:
                 figures[pattern][allocator.name] = count(allocator, pattern)
             except CountError as error:
                 faults.append(str(error))
+    if ours := next((one for one in found if one.ours), None):
+        try:
+            figures["pair"] |= count_placing(ours)
+        except CountError as error:
+            faults.append(str(error))
     Console(width=None if sys.stdout.isatty() else 160).print(table(figures))
     for fault in faults:
         print(f"instructions: {fault}")
