@@ -315,6 +315,8 @@ void Gate::verify(Nanos now) {
   } else if (on_ && has_trough) {
     note_other_load(points);
   }
+  const bool comparable = has_trough || kept_.blind.high != kNoFigure;
+  if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
   start_round(cycle_.is_low());
 }
 

@@ -144,6 +144,21 @@ TEST(GateOnTest, GivesUpWithoutTroughsIfItCostsAtHighLoad) {
   EXPECT_TRUE(cheap.gate.is_on());
 }
 
+// The loads before had no long high part, and this one has no trough.
+TEST(GateOnTest, ATrialThatNothingCanJudgeRestsUntilTheLoadGrows) {
+  GateKept short_loads = kept(GateVerdict::on_trial);
+  short_loads.blind.high = kNoFigure;
+  Server server(short_loads);
+  server.run(steady(), kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.switches, 1);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  Load larger = steady();
+  larger.peak = 1400 * kMiB;
+  server.run(larger, 5);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
 TEST(GateOnTest, TroughsOfAnotherDepthAreNotCompared) {
   Server server;
   server.run({}, 20);
