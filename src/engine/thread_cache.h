@@ -59,7 +59,8 @@ struct alignas(kSmallPage) ThreadCache {
   uint8_t vain_claims;  // failed claims since `asked`; this and next_claim are the worker's
   Nanos next_claim;
   uint32_t tag;       // the thread's tag in the profiler's TagTable; 0: none
-  ThreadCache* next;  // all caches ever made, under the registry's lock
+  ThreadCache* next;       // all caches ever made, under the registry's lock, like
+  ThreadCache* next_free;  // those without a thread
   Magazines magazines;
 };
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/thread_registry.h"
 
+#include "base/check.h"
+
 namespace llamalloc {
 
 ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
   LockGuard guard(lock_);
-  ThreadCache* cache = in_use() < made_ ? all_ : nullptr;
-  while (cache != nullptr && cache->in_use) cache = cache->next;
-  if (cache == nullptr) {
+  ThreadCache* cache = free_;
+  if (cache != nullptr) {
+    free_ = cache->next_free;
+  } else {
     cache = arena.make_array<ThreadCache>(1);  // zeroes, untouched: most of it never is
     if (cache == nullptr) return nullptr;
     cache->magazines.initialise();
     cache->next = all_;
     all_ = cache;
-    ++made_;
   }
   cache->in_use = true;
   in_use_.fetch_add(1, std::memory_order_relaxed);
@@ -24,8 +26,11 @@ void ThreadRegistry::retire(ThreadCache* cache, Heap& owner) {
   cache->magazines.flush(owner);
   cache->magazines.reset();
   LockGuard guard(lock_);
+  DCHECK(cache->in_use);
   cache->housekeeping_due.store(false, std::memory_order_relaxed);
   cache->in_use = false;
+  cache->next_free = free_;
+  free_ = cache;
   in_use_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -150,10 +155,9 @@ void ThreadRegistry::wake_all() {
 void ThreadRegistry::forget_others(ThreadCache* mine) NO_THREAD_SAFETY_ANALYSIS {
   lock_.reset();
   all_ = mine;
-  next_idle_ = nullptr;
+  free_ = next_idle_ = nullptr;
   if (mine != nullptr) mine->next = nullptr;
-  made_ = mine != nullptr ? 1 : 0;
-  in_use_.store(made_, std::memory_order_relaxed);
+  in_use_.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
 }
 
 }  // namespace llamalloc

@@ -59,7 +59,7 @@ class ThreadRegistry {
   ThreadCache& empty_;
   Lock lock_{LockRank::registry};
   ThreadCache* all_ GUARDED_BY(lock_) = nullptr;        // never shrinks
-  size_t made_ GUARDED_BY(lock_) = 0;                   // length of that list
+  ThreadCache* free_ GUARDED_BY(lock_) = nullptr;       // the one used last comes first
   ThreadCache* next_idle_ GUARDED_BY(lock_) = nullptr;  // where claim_idle goes on
   std::atomic<size_t> in_use_{0};
 };

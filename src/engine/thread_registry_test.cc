@@ -57,6 +57,22 @@ TEST(ThreadRegistry, AFreeCacheIsFoundAmongThoseInUse) {
   delete &tables;
 }
 
+// Its memory is still in the processor's cache.
+TEST(ThreadRegistry, TheCacheOfTheThreadThatEndedLastIsTakenFirst) {
+  FakePages system;
+  MetadataArena arena(system);
+  HeapTables& tables = *new HeapTables;
+  Heap heap(system, arena, tables);
+  ThreadRegistry registry(empty_cache);
+  ThreadCache* caches[3];
+  for (ThreadCache*& cache : caches) cache = registry.adopt(arena);
+  const size_t made = arena.used_bytes();
+  for (const int i : {2, 0, 1}) registry.retire(caches[i], heap);
+  for (const int i : {1, 0, 2}) EXPECT_EQ(registry.adopt(arena), caches[i]);
+  EXPECT_EQ(arena.used_bytes(), made);
+  delete &tables;
+}
+
 class Idle : public testing::Test {
  protected:
   ThreadCache* adopt(uint32_t id) {
