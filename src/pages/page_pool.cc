@@ -2,6 +2,14 @@
 #include "pages/page_pool.h"
 
 namespace llamalloc {
+namespace {
+
+// Once in the library, not in each caller.
+[[gnu::noinline]] void take_out(AddressHeap<HugePage>& pages, HugePage* page) {
+  pages.remove(page);
+}
+
+}  // namespace
 
 void PagePool::add_backed(HugePage* page) {
   backed_.insert(page);
@@ -10,7 +18,7 @@ void PagePool::add_backed(HugePage* page) {
 }
 
 void PagePool::remove_backed(HugePage* page) {
-  backed_.remove(page);
+  take_out(backed_, page);
   by_age_.remove(page);
   empty_hint_.store(--counts_.empty_backed, std::memory_order_relaxed);
 }
@@ -21,7 +29,7 @@ void PagePool::add_given_back(HugePage* page) {
 }
 
 void PagePool::remove_given_back(HugePage* page) {
-  given_back_.remove(page);
+  take_out(given_back_, page);
   page->given_back = false;
   if (page->has_tables) remove_described(page);
 }
