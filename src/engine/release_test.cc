@@ -126,6 +126,23 @@ TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
   EXPECT_LT(backed(), 20u << 20);
 }
 
+// In bursts, the pages are fetched again in a moment. Their tables are no hundredth of them.
+TEST_F(ReleaseTest, NearALimitTablesStayASecondLonger) {
+  world_.near_limit = {Pressure::Level::near, 1 << 20};
+  run(20), fill(), give(0), run(2);
+  EXPECT_LT(backed(), 4u << 20);
+  EXPECT_TRUE(engine_.heap.pages().has_tables());
+  run(12);
+  EXPECT_FALSE(engine_.heap.pages().has_tables());
+}
+
+TEST_F(ReleaseTest, AtALimitTablesGoBackAtOnce) {
+  world_.near_limit = {Pressure::Level::at, 0};
+  run(20), fill(), give(0), run(2);
+  EXPECT_LT(backed(), 4u << 20);
+  EXPECT_FALSE(engine_.heap.pages().has_tables());
+}
+
 TEST_F(ReleaseTest, TheRateBoundsIt) {
   set("release_rate", "2MiB");
   fill(), run(20), give(kStays), run(100);

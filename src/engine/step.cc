@@ -2,12 +2,14 @@
 // The work in the background, and its cadence.
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace llamalloc {
 namespace {
 
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
+constexpr Nanos kTablesDelay = Nanos::seconds(1);   // and so do the tables of pages after them
 constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 
@@ -126,7 +128,9 @@ void Engine::give_memory_back(Nanos now) {
   const bool hurry = pressure_.level != Pressure::Level::none;
   const size_t retain = hurry ? 0 : Options::current(options.retain) / kHugePageSize;
   const Nanos hold = hurry ? Nanos{} : empty_for_;
-  given_back_ += heap.release(now - hold, retain) * kHugePageSize;
+  const bool at_limit = pressure_.level == Pressure::Level::at;
+  const Nanos tables = at_limit ? now : now - std::min(release_delay(), kTablesDelay);
+  given_back_ += heap.release(now - hold, retain, tables) * kHugePageSize;
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
 }
 

@@ -213,15 +213,16 @@ class Heap {
   void* resize(Span* span, size_t bytes);
 
   // Frees the parked runs, which keep pages from being empty; then calls PageHeap::release.
-  size_t release(Nanos before, size_t retain_pages) {
+  size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max()) {
     drain_parked();
-    return pages_.release(before, retain_pages);
+    return pages_.release(before, retain_pages, tables);
   }
 
-  // Whether there is something to release: empty huge pages, parked runs, freed mappings with
-  // memory behind them, or slots in depots.
+  // Whether there is something to release: empty huge pages, or the tables of some; parked runs,
+  // freed mappings with memory behind them, or slots in depots.
   bool has_empty_pages() const {
-    return pages_.has_empty() || direct_.kept_bytes() != 0 || parked_.any() || depot_bytes() != 0;
+    return pages_.has_empty() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
+           parked_.any() || depot_bytes() != 0;
   }
   // As PageHeap::publish.
   template <typename F>

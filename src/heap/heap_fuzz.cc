@@ -193,7 +193,8 @@ class Run {
     if (what == 1 && number % 2 == 0) heap_.pages().promote_expired(system_.time);
     if (what == 1 && number % 2 == 1)
       heap_.pages().break_idle(system_.time - Nanos::millis(number));
-    if (what == 2) heap_.release(system_.time - Nanos::millis(number), number % 4);
+    const Nanos before = system_.time - Nanos::millis(number);
+    if (what == 2) heap_.release(before, number % 4, before - Nanos::millis(number));
     if (what == 3) heap_.direct().release(system_.time - Nanos::millis(number));
     if (what == 4 && number % 2 == 0) heap_.pages().collapse_first_pages();
     if (what == 4 && number % 2 == 1) CHECK(heap_.drain_depots() == nullptr);

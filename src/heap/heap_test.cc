@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "os/fake/fake_pages.h"
@@ -215,54 +213,6 @@ TEST_F(HeapTest, EmptyPagesGoBackToTheSystemAndComeAgainAsZeroes) {
   Span* run = heap_.allocate(300000, 1, PageGroup::unknown, false);
   ASSERT_TRUE(run->fresh);
   for (size_t i = 0; i < run->bytes; ++i) ASSERT_EQ(run->base[i], 0);
-  EXPECT_TRUE(heap_.is_consistent());
-}
-
-// After a peak little of our own tables stays: neither their part of the map nor records of spans.
-TEST_F(HeapTest, TablesOfReleasedPagesGoBackToo) {
-  constexpr size_t kPages = 100;
-  const auto fill = [&](std::vector<Span*>& runs) {
-    while (heap_.pages().in_use() < kPages)
-      runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
-  };
-  for (int round = 0; round < 3; ++round) {
-    std::vector<Span*> runs;
-    fill(runs);
-    EXPECT_GE(heap_.map_bytes(), kPages / 2 * 4096);
-    for (Span* run : runs) EXPECT_EQ(heap_.find(run->base), run);
-    std::vector<char*> starts;
-    for (Span* run : runs) starts.push_back(run->base);
-    Span* stays = round == 1 ? runs[runs.size() / 2] : nullptr;
-    for (Span* run : runs)
-      if (run != stays) heap_.deallocate(run);
-    heap_.release(Nanos::max(), 0);
-    EXPECT_TRUE(heap_.is_consistent());
-    // Of each chunk of address space the first and the last page may have no neighbour.
-    EXPECT_LE(heap_.map_bytes(), size_t{7} * 4096);
-    EXPECT_LE(arena_.resident_bytes(), kPages * sizeof(HugePage) + (48 << 10));
-    for (char* start : starts)
-      EXPECT_EQ(heap_.find(start), stays && start == stays->base ? stays : nullptr);
-    if (stays != nullptr) heap_.deallocate(stays);
-  }
-}
-
-// Threads take pages while others give theirs back: no entry of the map is lost.
-TEST_F(HeapTest, PagesComeAndGoWhileTheirNeighboursDo) {
-  std::atomic<bool> done{false};
-  const auto churn = [&] {
-    while (!done.load()) {
-      std::vector<Span*> runs;
-      for (int i = 0; i < 12; ++i)
-        runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
-      for (Span* run : runs) EXPECT_EQ(heap_.find(run->base), run);
-      for (Span* run : runs) heap_.deallocate(run);
-    }
-  };
-  std::thread one_thread(churn), another(churn);
-  for (int i = 0; i < 3000; ++i) heap_.release(Nanos::max(), 0);
-  done = true;
-  one_thread.join();
-  another.join();
   EXPECT_TRUE(heap_.is_consistent());
 }
 

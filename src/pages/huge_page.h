@@ -10,7 +10,7 @@
 // The user of blocks (the heap) keeps a record of them in a metadata area beside the page, indexed
 // by the first block. Every allocation has at least two blocks, so 128 records are enough. The
 // second half of the area holds what does not fit into a record. The area has no memory until it is
-// used, and is returned to the system together with the page.
+// used, and is returned to the system some time after the page (PagePool::release_tables).
 //
 //   records   [ record 0 | record 1 | ... 127 ][ more of record 0 | ... 127 ]     2 x 16 KiB
 //
@@ -63,7 +63,8 @@ struct HugePage {
   // Null while the page is empty. Changed under the old set's lock; readers lock and look again.
   std::atomic<PageSet*> set{nullptr};
   AddressLinks<HugePage> links;
-  HugePage* older = nullptr;  // among the empty pages with memory behind them
+  // Among the empty pages with memory behind them, or those whose records alone have some.
+  HugePage* older = nullptr;
   HugePage* newer = nullptr;
   BlockBits used;
   BlockBits dirty;
@@ -75,8 +76,10 @@ struct HugePage {
   bool broken = false;      // on small pages; blocks that are not `dirty` have no memory
   bool backed = false;      // has, or may have, memory behind it
   bool given_back = false;  // among the pool's pages without memory
+  bool has_tables = false;  // given back, but not yet its records and its part of the tables
   Nanos opened{};           // when it took its first span
   Nanos emptied{};          // when it lost its last span
+  Nanos left{};             // when it was given back
   // When blocks were last taken in it or, in groups with a deadline, an object. Written under the
   // lock of a bin or of the set, read by the worker. A stale value can only make a promotion come
   // earlier.

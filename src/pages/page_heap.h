@@ -123,14 +123,17 @@ class PageHeap {
   size_t break_idle(Nanos before) { return break_sparse({.before = before}).given_back; }
   // The same within rules; those with the most free bytes x time at rest first.
   Breaking break_sparse(const BreakRules& rules);
-  // Gives back the huge pages that have been empty since `before`, but keeps `retain`. Returns how
-  // many. No lock is held in a system call.
-  size_t release(Nanos before, size_t retain) {
+  // Gives back the huge pages that have been empty since `before`, but keeps `retain`; and the
+  // tables of those that were given back up to `tables`. Returns how many pages. No lock is held in
+  // a system call.
+  size_t release(Nanos before, size_t retain, Nanos tables = Nanos::max()) {
     retain_.store(retain, std::memory_order_relaxed);
-    return pool_.release(before, retain);
+    const size_t released = pool_.release(before, retain);
+    pool_.release_tables(tables);
+    return released;
   }
   // Gives back that many bytes of huge pages that are empty, however short a time, but keeps what
-  // the last release() was to keep. Returns the bytes.
+  // the last release() was to keep; release() sees to their tables. Returns the bytes.
   size_t release_now(size_t bytes) {
     const size_t pages = (bytes + kHugePageSize - 1) / kHugePageSize;
     const size_t retain = retain_.load(std::memory_order_relaxed);
@@ -160,6 +163,7 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
+  bool has_tables() const { return pool_.has_tables(); }  // of pages that were given back
   // Those taken from the system, counting every time; a hint.
   size_t acquired() const { return pool_.acquired(); }
   // Hints: bytes of blocks that are taken; bytes that broken pages had given back when break_idle

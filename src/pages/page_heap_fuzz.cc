@@ -120,7 +120,7 @@ class Run {
     if (what == 0) system_.time = system_.time + Nanos::millis(number * 20);
     if (what == 1) pages_.promote_expired(system_.time);
     if (what == 2) pages_.break_idle(before);
-    if (what == 3) pages_.release(before, number % 4);
+    if (what == 3) pages_.release(before, number % 4, before - Nanos::millis(number));
     if (what == 4) pages_.give_up_space();
     if (what == 5) pages_.collapse_first_pages();
     if (what == 6 && !held_.empty()) pages_.touch(held_[number % held_.size()].page);

@@ -2,20 +2,24 @@
 #include "pages/page_pool.h"
 
 namespace llamalloc {
+namespace {
+
+// Once in the library, not in each caller.
+[[gnu::noinline]] void take_out(AddressHeap<HugePage>& pages, HugePage* page) {
+  pages.remove(page);
+}
+
+}  // namespace
 
 void PagePool::add_backed(HugePage* page) {
   backed_.insert(page);
-  page->older = newest_;
-  page->newer = nullptr;
-  (newest_ ? newest_->newer : oldest_) = page;
-  newest_ = page;
+  by_age_.add_newest(page);
   empty_hint_.store(++counts_.empty_backed, std::memory_order_relaxed);
 }
 
 void PagePool::remove_backed(HugePage* page) {
-  backed_.remove(page);
-  (page->older ? page->older->newer : oldest_) = page->newer;
-  (page->newer ? page->newer->older : newest_) = page->older;
+  take_out(backed_, page);
+  by_age_.remove(page);
   empty_hint_.store(--counts_.empty_backed, std::memory_order_relaxed);
 }
 
@@ -25,8 +29,21 @@ void PagePool::add_given_back(HugePage* page) {
 }
 
 void PagePool::remove_given_back(HugePage* page) {
-  given_back_.remove(page);
+  take_out(given_back_, page);
   page->given_back = false;
+  if (page->has_tables) remove_described(page);
+}
+
+void PagePool::add_described(HugePage* page) {
+  described_.add_newest(page);
+  page->has_tables = true;
+  tables_hint_.store(tables_hint_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+void PagePool::remove_described(HugePage* page) {
+  described_.remove(page);
+  page->has_tables = false;
+  tables_hint_.store(tables_hint_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 HugePage* PagePool::acquire() {
@@ -67,7 +84,7 @@ void PagePool::put_empty(HugePage* page, Nanos now) {
 
 HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
   LockGuard guard(lock_);
-  HugePage* page = oldest_;
+  HugePage* page = by_age_.oldest();
   if (counts_.empty_backed <= retain || page->emptied > before) return nullptr;
   remove_backed(page);
   return page;
@@ -77,7 +94,6 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
   size_t released = 0;
   while (HugePage* page = released < most ? take_oldest(before, retain) : nullptr) {
     const bool done = system_.discard(page->base, kHugePageSize);
-    if (done) system_.discard(page->records, kPageRecordBytes);  // it has no spans
     if (done && page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);
     if (!done) {
       LockGuard guard(lock_);
@@ -90,27 +106,40 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
   return released;
 }
 
-// Takes its neighbour out for a moment, so that nobody fills in their page of the tables while that
-// goes back to the system.
 void PagePool::become_given_back(HugePage* page) {
-  HugePage* neighbour = take_neighbour(page);
-  if (neighbour != nullptr) tables_.discard(page->base);
   LockGuard guard(lock_);
   note_backed(-int64_t{page->backed_blocks()});
   page->backed = page->broken = false;
   page->dirty = {};
+  page->left = system_.now_coarse();
   add_given_back(page);
-  if (neighbour != nullptr) add_given_back(neighbour);
+  add_described(page);
   ++counts_.released;
 }
 
-// If it has been given back, too; else null.
-HugePage* PagePool::take_neighbour(HugePage* page) {
+void PagePool::release_tables(Nanos before) {
+  HugePage* neighbour;
+  while (HugePage* page = take_described(before, &neighbour)) {
+    system_.discard(page->records, kPageRecordBytes);  // it has no spans
+    if (neighbour != nullptr) tables_.discard(page->base);
+    LockGuard guard(lock_);
+    add_given_back(page);
+    if (neighbour != nullptr) add_given_back(neighbour);
+  }
+}
+
+// Nobody gets the page meanwhile. Nor the neighbour, so that nobody fills in their page of the
+// tables; null: it is in use, or its own turn will come.
+HugePage* PagePool::take_described(Nanos before, HugePage** neighbour) {
   LockGuard guard(lock_);
-  HugePage* neighbour = page->neighbour;
-  if (neighbour == nullptr || !neighbour->given_back) return nullptr;
-  remove_given_back(neighbour);
-  return neighbour;
+  HugePage* page = described_.oldest();
+  if (page == nullptr || page->left > before) return nullptr;
+  remove_given_back(page);
+  HugePage* other = page->neighbour;
+  if (other != nullptr && (!other->given_back || other->has_tables)) other = nullptr;
+  if (other != nullptr) remove_given_back(other);
+  *neighbour = other;
+  return page;
 }
 
 HugePage* PagePool::take_new() {
@@ -186,6 +215,7 @@ HugePage* PagePool::detach_empty() {
 }
 
 bool PagePool::give_up_space() {
+  release_tables(Nanos::max());
   char *rest, *rest_end;
   HugePage* list;
   {
@@ -277,16 +307,17 @@ PoolCounts PagePool::counts() {
 
 bool PagePool::is_consistent() {
   LockGuard guard(lock_);
-  size_t empty = 0, listed = 0;
+  size_t empty = 0, described = 0;
   bool good = backed_.is_consistent() && given_back_.is_consistent();
   backed_.for_each(
       [&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
-  for (HugePage* page = oldest_; page != nullptr; page = page->newer) ++listed;
   given_back_.for_each([&](HugePage* page) {
     good &= !page->backed && page->given_back && page->used_blocks == 0;
     good &= page->neighbour == nullptr || page->neighbour->neighbour == page;
+    described += page->has_tables;
   });
-  return good && empty == counts_.empty_backed && listed == empty;
+  good &= described_.count() == described && tables_hint_.load() == described;
+  return good && empty == counts_.empty_backed && by_age_.count() == empty;
 }
 
 }  // namespace llamalloc

@@ -3,7 +3,9 @@
 //
 //   chunk (64 MiB, doubling to 1 GiB, halved when the system refuses) -> page -> set -> empty
 //   empty and backed: reused first, lowest address first; given back after a while, oldest first
-//   empty and given back: reused before new space is taken
+//   empty and given back: reused before new space is taken. What describes it (the records of its
+//     spans, its part of the tables) goes back later: a hundredth of its memory, but a fault for
+//     each small page of it if the page is fetched again
 //
 // The first pages of a process stay on small pages until the heap has grown past them, so that a
 // short-lived command does not pay for zeroing megabytes. Then they become huge like all others.
@@ -32,6 +34,31 @@ struct PoolCounts {
   size_t refetched = 0;     // pages taken from the system again, part of acquired
 };
 
+// Pages by age, linked by `older` and `newer`.
+class PageList {
+ public:
+  HugePage* oldest() const { return oldest_; }
+  void add_newest(HugePage* page) {
+    page->older = newest_;
+    page->newer = nullptr;
+    (newest_ ? newest_->newer : oldest_) = page;
+    newest_ = page;
+  }
+  void remove(HugePage* page) {
+    (page->older ? page->older->newer : oldest_) = page->newer;
+    (page->newer ? page->newer->older : newest_) = page->older;
+  }
+  size_t count() const {
+    size_t n = 0;
+    for (const HugePage* page = oldest_; page != nullptr; page = page->newer) ++n;
+    return n;
+  }
+
+ private:
+  HugePage* oldest_ = nullptr;
+  HugePage* newest_ = nullptr;
+};
+
 class PagePool {
  public:
   // demand: is told of each page that gets or loses its memory here; null: nobody asks.
@@ -53,6 +80,9 @@ class PagePool {
   // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No
   // system call happens under the lock. Returns the pages given back, at most `most`.
   size_t release(Nanos before, size_t retain, size_t most = SIZE_MAX);
+  // Gives back the records and tables of the pages that were given back up to `before`. No system
+  // call happens under the lock.
+  void release_tables(Nanos before);
   // Whether a page got memory from the system since this was last asked.
   bool has_grown() {
     return grown_.load(std::memory_order_relaxed) &&
@@ -82,6 +112,7 @@ class PagePool {
   const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
+  bool has_tables() const { return tables_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
   size_t acquired() const { return acquired_hint_.load(std::memory_order_relaxed); }
   // As PageHeap::publish.
@@ -117,8 +148,10 @@ class PagePool {
   void remove_backed(HugePage* page) REQUIRES(lock_);
   void add_given_back(HugePage* page) REQUIRES(lock_);
   void remove_given_back(HugePage* page) REQUIRES(lock_);
+  void add_described(HugePage* page) REQUIRES(lock_);
+  void remove_described(HugePage* page) REQUIRES(lock_);
   void become_given_back(HugePage* page);
-  HugePage* take_neighbour(HugePage* page);
+  HugePage* take_described(Nanos before, HugePage** neighbour);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another() REQUIRES(lock_);
   void note_reuse(const HugePage* page) {
@@ -150,15 +183,16 @@ class PagePool {
   size_t pages_made_ GUARDED_BY(lock_) = 0;
   std::atomic<bool> collapse_due_{false};
   AddressHeap<HugePage> backed_ GUARDED_BY(lock_);
-  HugePage* oldest_ GUARDED_BY(lock_) = nullptr;  // the same pages by the time they became empty
-  HugePage* newest_ GUARDED_BY(lock_) = nullptr;
+  PageList by_age_ GUARDED_BY(lock_);  // the same pages by the time they became empty
   AddressHeap<HugePage> given_back_ GUARDED_BY(lock_);
+  PageList described_ GUARDED_BY(lock_);         // those of them that have tables
   HugePage* spare_ GUARDED_BY(lock_) = nullptr;  // records without a page, linked by `older`
   // The latest. Never shrinks; the release pairs with the acquire of who reads without the lock.
   std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};
   PoolCounts counts_ GUARDED_BY(lock_);
   ReuseGaps gaps_;
   std::atomic<size_t> empty_hint_{0};     // counts_.empty_backed for readers without the lock
+  std::atomic<size_t> tables_hint_{0};    // pages that are described, the same
   std::atomic<size_t> acquired_hint_{0};  // counts_.acquired, the same
   std::atomic<size_t> in_use_{0};         // pages handed out; written under the lock
   std::atomic<bool> grown_{false};

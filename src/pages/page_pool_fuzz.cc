@@ -111,6 +111,7 @@ class Run {
     const size_t released = pool_.release(system_.time - age, retain);
     CHECK_LE(released, before > retain ? before - retain : 0);
     CHECK_EQ(pool_.counts().empty_backed, before - released);
+    pool_.release_tables(system_.time - Nanos{4 * age.n});
   }
 
   FuzzInput input_;
