@@ -89,6 +89,9 @@ def test_a_tree_is_no_deeper_than_contexts_differ():
     thin = grow(((1, 64, 2), SHORT), ((1, 64, 3), LONG), ((1, 64, 4), THIN))
     assert thin[key_of(1, 64, 4)].byte == OPEN
     assert thin[key_of(1)].samples == 216
+    ends = grow(((1, 64, 2), SHORT), ((1, 64, 3), SHORT), ((1, 64), LONG))
+    assert ends[key_of(1, 64)].byte == DEEPER, "a stack may end where others go on"
+    assert ends[key_of(1, 64, 2)].byte == ends[key_of(1, 64, 3)].byte == short
 
 
 def test_evidence_is_asked_in_its_order():

@@ -19,6 +19,7 @@ constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
 constexpr uint32_t kRowsALock = 256;
+constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
 uint16_t clamp(uint32_t count) {
   return count > UINT16_MAX ? UINT16_MAX : static_cast<uint16_t>(count);
@@ -202,10 +203,11 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
       Row& row = rows.row[i];
       if (row.done) continue;
       const auto frame = static_cast<uint32_t>(row.path.next_frame());
-      row.done = !nodes_[row.node].split || frame >= stacks.depth(row.stack);
+      row.done = !nodes_[row.node].split;
       if (row.done) continue;
-      row.path.descend(stacks.code(stacks.frame(row.stack, frame)));
-      row.done = !enter(row, row.path.key(), level + 1);
+      const bool ends = frame >= stacks.depth(row.stack);
+      row.path.descend(ends ? kNoFrame : stacks.code(stacks.frame(row.stack, frame)));
+      row.done = !enter(row, row.path.key(), level + 1) || ends;
       any = any || !row.done;
     }
     if (!any) return;

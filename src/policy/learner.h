@@ -8,9 +8,9 @@
 //     --> the tree
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
-// its contexts can hold anything that stays. Where its parts agree, it speaks for them. What
-// earlier runs learned is the prior of each node; what this run adds is kept apart, for the state
-// file.
+// its contexts can hold anything that stays. Where its parts agree, it speaks for them; stacks that
+// end there, where others go on, are a part, too. What earlier runs learned is the prior of each
+// node; what this run adds is kept apart, for the state file.
 //
 // What is merely in flight undoes nothing: a context that was decided, and of which most samples
 // are alive now, keeps its class, or gets that of the oldest sample, if this is longer. Else a

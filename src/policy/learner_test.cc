@@ -114,6 +114,18 @@ TEST_F(LearnerTest, CallersAreToldApartThroughAWrapper) {
   EXPECT_FALSE(ask({1, 2, 12, 5}).known);  // a caller that was never seen is not guessed
 }
 
+// As on the stack of a coroutine, of which only the page in use can be read.
+TEST_F(LearnerTest, AStackThatEndsEarlyIsNotTakenForThoseThatGoOn) {
+  die_at_once({1, 2, 10, 5}, 100);
+  die_at_once({1, 2, 11, 5}, 100);
+  stay({1, 2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_FALSE(ask({1, 2}).known);
+  EXPECT_EQ(ask({1, 2, 10, 5}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask({1, 2, 11, 5}).lifetime, LifetimeClass::le_10ms);
+}
+
 // Their parts would have too few to be decided, and each takes a node.
 TEST_F(LearnerTest, FewSamplesAreNotToldApart) {
   for (uintptr_t caller = 10; caller < 10 + kEnoughShort - 1; ++caller) stay({1, 2, caller, 3}, 1);

@@ -91,14 +91,14 @@ class PredictionCache {
   }
 
   // own: the thread's own stack. Stack heights are relative to its high end, so they agree between
-  // threads. size_class: below 256. Reads up to kDepth words of the caller's stack above
-  // stack_pointer: within own or, if the caller runs on another stack, within the page of its stack
-  // pointer.
+  // threads; on another stack, such as a coroutine's, to the end of the page: there may be
+  // thousands of those. size_class: below 256. Reads up to kDepth words of the caller's stack above
+  // stack_pointer: within own, or within the page of its stack pointer.
   uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
-    uint64_t key = shallow_key(hash, site, own.high, size_class);
-    uint32_t bytes = sites.frame_bytes(site.return_address, hash);
     const uintptr_t limit = readable_limit(site.stack_pointer, own);
+    uint64_t key = shallow_key(hash, site, limit, size_class);
+    uint32_t bytes = sites.frame_bytes(site.return_address, hash);
     for (int depth = 0; bytes != 0 && depth < SiteTable::kDepth; ++depth) {
       if (bytes > limit - site.stack_pointer) break;
       site.stack_pointer += bytes;
@@ -109,8 +109,8 @@ class PredictionCache {
     return finish(key);
   }
 
-  // The slot of a context if its site is not a wrapper and it is the first of its set (the common
-  // case); else 0: use find().
+  // The slot of a context if its site is not a wrapper, it is the first of its set and the thread
+  // is on its own stack (the common case); else 0: use find().
   uint64_t find_quickly(CallSite site, uintptr_t stack_high, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
     const uint64_t key = finish(shallow_key(hash, site, stack_high, size_class));

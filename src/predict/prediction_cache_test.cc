@@ -74,6 +74,13 @@ TEST_F(PredictionCacheTest, KeysReadOnePageOfAStackThatIsNotTheThreads) {
   munmap(memory, 2 * kSmallPage);
 }
 
+TEST_F(PredictionCacheTest, KeysOfAnotherStackAgreeWithThoseOfTheNext) {
+  const StackBounds own{size_t{1} << 40, size_t{1} << 41};
+  const auto key = [&](uintptr_t sp) { return cache_->context_key({0x1234, sp}, own, 3); };
+  EXPECT_EQ(key(10 * kSmallPage - 64), key(17 * kSmallPage - 64));
+  EXPECT_NE(key(10 * kSmallPage - 64), key(10 * kSmallPage - 80));
+}
+
 TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
   const uint64_t key = cache_->context_key({1, 2}, {0, 10}, 3);
   EXPECT_FALSE(cache_->find(key).found);

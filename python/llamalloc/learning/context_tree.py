@@ -6,7 +6,8 @@
     its answer           a class, DEEPER, or OPEN: too few samples
 
 A node is looked into unless all of its objects die young. Where its parts agree, it speaks for
-them; a part that is not decided yet is not taken for short-lived.
+them; a part that is not decided yet is not taken for short-lived. Contexts whose words end where
+those of others go on are a part, too.
 """
 
 from collections import defaultdict
@@ -112,6 +113,10 @@ class _Grower:
     def _of_parts(self, key: int, level: int, leaves: list[Leaf], own: int, differed: bool) -> int:
         parts = _by_word(leaves, level) if level < MOST_LEVELS else {}
         heard = [self.node(extend_key(key, word), level + 1, part) for word, part in parts.items()]
+        ending = total(leaf.lives for leaf in leaves if len(leaf.words) <= level)
+        if heard and ending.total:
+            verdict = self.rule.verdict(ending)
+            heard.append(OPEN if verdict is None else verdict)
         decided = [byte for byte in heard if byte < OPEN]
         groups = {GROUP_OF_CLASS[byte] for byte in decided}
         if differed or DEEPER in heard or len(groups) > 1:
