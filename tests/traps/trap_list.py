@@ -190,6 +190,7 @@ TRAPS = (
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
     Trap("overcommit 2", "imitated by RLIMIT_DATA", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
+    Trap("realloc to less", "where no memory is left", "shrink"),
     Trap("new fails", "in a C++ plugin of a C program", "new_fails new_fails_plugin"),
     Trap("…, plugin preloaded", "the same", "new_fails new_fails_plugin", after="new_fails_plugin"),
     Trap("max_map_count", "no mapping is left, then a few", "map_count", 60),
