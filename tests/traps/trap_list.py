@@ -165,6 +165,14 @@ TRAPS = (
         10,
     ),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
+    Trap("… in malloc_trim", "then the process forks", "trim_sparse cancelled", 20),
+    Trap(
+        "… in exit, sampled",
+        "the exit code stays",
+        "cancelled_exit",
+        20,
+        environment={"LLAMALLOC_CONF": SAMPLED},
+    ),
     Trap("dlclose with TLS", "a library with 20 kB of TLS, 300 times", "dlclose_tls tls_plugin"),
     Trap(
         "LD_AUDIT",
