@@ -47,3 +47,17 @@ def test_threads_of_a_forked_child_share_its_file(tmp_path: Path) -> None:
         found = traces.info(child)
         assert found["allocations"] >= 8 * 20_000, json.dumps(found)
         assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)
+
+
+def test_a_thread_that_is_cancelled_writes_all_of_its_events(tmp_path: Path) -> None:
+    """It would end in a write, with the locks of the recording held."""
+    path = tmp_path / "t.trace"
+    command = [sys.executable, "-m", "llamalloc.cli", "trace", "-o", path, "--"]
+    program = [compile_program("cancelled_writer")]
+    done = subprocess.run(
+        [*command, *program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = traces.info(path)
+    assert found["allocations"] >= 2 * 100_000, json.dumps(found)
+    assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)

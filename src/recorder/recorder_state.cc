@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/path_pattern.h"
+#include "os/no_cancel.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/thread_barrier.h"
@@ -101,6 +102,7 @@ void Recorder::detach(ThreadLog* log) {
 bool Recorder::flush(ThreadLog& log) {
   if (log.chunk.is_empty()) return true;
   if (state.load(std::memory_order_relaxed) == RecorderState::starting) return false;
+  const NoCancel here;
   log.chunk.seal();
   const bool written =
       ensure_file() && tables.write_stacks() && output.write(log.chunk.data(), log.chunk.size());
@@ -182,6 +184,7 @@ void Recorder::wait_until_idle(const ThreadLog& log) {
 
 void Recorder::close() {
   if (state.exchange(RecorderState::closed) != RecorderState::on) return;
+  const NoCancel here;
   if (output.is_open()) tables.write_names();
   // Every other thread now either is seen busy, or sees that we are closed.
   issue_thread_barrier();

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "os/foreign.h"
 #include "os/module_range.h"
+#include "os/no_cancel.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
@@ -119,6 +120,7 @@ void start_hardening() {
 }
 
 [[gnu::destructor(101)]] void finish() {
+  const NoCancel here;
   remove_control_at_exit();
   write_at_exit();
   if (process.options.stats_print) print_summary();

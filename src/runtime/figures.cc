@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "os/no_cancel.h"
 #include "runtime/background_state.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
@@ -21,6 +22,7 @@ Figures current_figures() {
 }
 
 FromSystem read_system(bool with_charge) {
+  const NoCancel here;
   LockGuard guard(background.work_lock);
   return {huge_pages_state(), with_charge ? memory_charge() : SIZE_MAX};
 }

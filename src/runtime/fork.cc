@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "os/no_cancel.h"
 #include "os/stdio_lock.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
@@ -56,6 +57,7 @@ void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void child_after_fork() {
+  const NoCancel here;
   const bool inside = forks_inside != 0;
   if (inside) {
     --forks_inside;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "os/no_cancel.h"
 #include "runtime/background_state.h"
 #include "runtime/process_world.h"
 
@@ -77,6 +78,7 @@ void add_frames(Line& line, uint32_t stack, Symboliser* names) {
 void add_stack(Line& line, const void* start) {
   uint32_t stack = 0;
   if (!process.profiler.stack_of_live(start, &stack)) return;
+  const NoCancel here;
   if (process_world.program_filters_calls() || !background.work_lock.try_lock())
     return add_frames(line, stack, nullptr);
   add_frames(line, stack, background.ensure_symboliser());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/release.h"
 
+#include "os/no_cancel.h"
 #include "os/waiter.h"
 #include "runtime/background_state.h"
 
@@ -40,6 +41,7 @@ void flush_own_cache() {
 }  // namespace
 
 Released release_memory(size_t keep) {
+  const NoCancel here;
   flush_own_cache();
   const Nanos before = process.system.now();
   Released all = process.release(keep);

@@ -83,11 +83,12 @@ void* allocate_zeroed(size_t size, CallSite site) {
 
 namespace {
 
+// Without memory for a smaller object, the larger one serves.
 void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
   void* moved = grows_as_run(old_size, size)
                     ? allocate_whole({.size = size, .site = site, .grows = true})
                     : allocate(size, site);
-  if (moved == nullptr) return nullptr;
+  if (moved == nullptr) return size <= old_size ? p : nullptr;
   memcpy(moved, p, old_size < size ? old_size : size);
   deallocate(p, site);
   return moved;

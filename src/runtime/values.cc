@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/commands.h"
+#include "os/no_cancel.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
@@ -149,6 +150,7 @@ int act(const char* name, const char* argument) {
   const CommandRow* row = find_command(name, strlen(name));
   if (row == nullptr || !row->is_act()) return ENOENT;
   if (row->act_takes_argument() != (argument != nullptr)) return EINVAL;
+  const NoCancel here;
   switch (row->id) {
     case Command::release:
       return release_memory(0), 0;

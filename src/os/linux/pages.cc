@@ -46,15 +46,26 @@ bool map_over(void* address, size_t bytes) {
   return false;
 }
 
-// A line "name value" of /proc/vmstat.
-bool read_count(const char* text, const char* name, uint64_t* out) {
-  const char* found = strstr(text, name);
-  if (found == nullptr) return false;
+// Of a line "name value" of /proc/vmstat; false: it has another name.
+bool read_count(const char* line, const char* name, uint64_t* out) {
+  const size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0) return false;
   uint64_t value = 0;
-  for (found += strlen(name); *found >= '0' && *found <= '9'; ++found)
-    value = value * 10 + static_cast<uint64_t>(*found - '0');
+  for (line += length; *line >= '0' && *line <= '9'; ++line)
+    value = value * 10 + static_cast<uint64_t>(*line - '0');
   *out = value;
   return true;
+}
+
+// Calls f for each whole line of the text, and moves what is left of it to its start. Returns the
+// length of that.
+template <typename F>
+size_t each_line(char* text, F&& f) {
+  char* line = text;
+  for (char* end; (end = strchr(line, '\n')) != nullptr; line = end + 1) f(line);
+  const size_t begun = strlen(line);
+  memmove(text, line, begun);
+  return begun;
 }
 
 }  // namespace
@@ -90,20 +101,25 @@ bool SystemPages::split(void* address) {
   return errno == EINVAL && madvise(address, kSmallPage, MADV_FREE) == 0;
 }
 
+// In pieces: the caller of malloc_trim may have a stack of 16 KiB.
 Splits SystemPages::splits() {
-  constexpr size_t kRoom = 16384;  // 4 KiB in Linux 6.18
+  constexpr size_t kRoom = 2048;
   const ErrnoKeeper keep;
   char text[kRoom];
   const int fd = off_standard(open("/proc/vmstat", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return {};
-  size_t length = 0;
-  for (ssize_t n; (n = read(fd, text + length, kRoom - 1 - length)) > 0;)
-    length += static_cast<size_t>(n);
-  close(fd);
-  text[length] = 0;
   Splits splits;
-  splits.known = read_count(text, "\nthp_split_page ", &splits.pages) &&
-                 read_count(text, "\nthp_split_pmd ", &splits.mappings);
+  bool pages = false, mappings = false;
+  size_t begun = 0;
+  for (ssize_t n; (n = read(fd, text + begun, kRoom - 1 - begun)) > 0;) {
+    text[begun + static_cast<size_t>(n)] = 0;
+    begun = each_line(text, [&](const char* line) {
+      pages |= read_count(line, "thp_split_page ", &splits.pages);
+      mappings |= read_count(line, "thp_split_pmd ", &splits.mappings);
+    });
+  }
+  close(fd);
+  splits.known = pages && mappings;
   return splits;
 }
 
