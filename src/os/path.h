@@ -30,6 +30,10 @@ void program_name(char* out, size_t room);
 // The wall clock's time, in seconds since 1970, when this was first called in the program: at its
 // start. Forked children keep it.
 int64_t program_start();
+// Puts the current folder of the program's start before a relative path, so that a program that
+// changes its folder, as daemons do, does not change the file. The first call has to be at the
+// start. A path that would be too long stays as it is.
+void anchor_path(char* path, size_t room);
 // A path option of this process (base/path_pattern.h). False: it is too long; `out` is then empty.
 bool path_of_option(const char* pattern, char* out, size_t room);
 

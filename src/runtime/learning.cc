@@ -82,6 +82,7 @@ void find_state() {
   learning->build = build_of_code(program_entry());
   if (!learned_path(value, learning->program, learning->path, sizeof(learning->path)))
     return keep_nothing("learn: the path is too long");
+  anchor_path(learning->path, sizeof(learning->path));
   read_state();
 }
 

@@ -66,6 +66,7 @@ struct OwnPath {
   // path tells processes apart by itself. False: too long.
   bool fill(const char* pattern) {
     if (!path_of_option(pattern, text, sizeof(text))) return false;
+    anchor_path(text, sizeof(text));
     if (owns_paths() || tells_processes_apart(pattern)) return true;
     const size_t used = strlen(text);
     const int added = snprintf(text + used, sizeof(text) - used, ".%d", getpid());

@@ -3,6 +3,7 @@
 
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +91,18 @@ int64_t program_start() {
   timespec now{};
   if (start == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0) start = now.tv_sec;
   return start;
+}
+
+void anchor_path(char* path, size_t room) {
+  static constinit char start[4096] = "";
+  const ErrnoKeeper keep;
+  // The system call, as getcwd may allocate.
+  if (start[0] == 0 && syscall(SYS_getcwd, start, sizeof(start)) <= 0) start[0] = 0;
+  const size_t folder = strlen(start), length = strlen(path);
+  if (path[0] == '/' || start[0] != '/' || folder + length + 2 > room) return;
+  memmove(path + folder + 1, path, length + 1);
+  memcpy(path, start, folder);
+  path[folder] = '/';
 }
 
 bool path_of_option(const char* pattern, char* out, size_t room) {
