@@ -292,6 +292,53 @@ TEST_F(HeapTest, RunsGrowAndShrinkInPlace) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// The memory of a freed mapping could serve mappings of its size only.
+TEST_F(HeapTest, WhatFillsAHugePageLeavesItToAllSizes) {
+  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
+  ASSERT_EQ(whole->kind, SpanKind::run);
+  char* const base = whole->base;
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(base) % kHugePageSize, 0u);
+  heap_.deallocate(whole);
+  heap_.release({}, 0);  // a parked run counts as used
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
+  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->base, base);
+  EXPECT_EQ(heap_.pages().counts().acquired, 1u);
+  Span* aligned = heap_.allocate(kHugePageSize - 1, kHugePageSize, PageGroup::brief, false);
+  EXPECT_EQ(aligned->kind, SpanKind::run);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned->base) % kHugePageSize, 0u);
+  for (const size_t other : {kHugePageSize - kSmallPage, kHugePageSize + 1})
+    EXPECT_EQ(heap_.allocate(other, 1, PageGroup::unknown, false)->kind, SpanKind::direct);
+  EXPECT_EQ(heap_.allocate(kHugePageSize, 2 * kHugePageSize, PageGroup::unknown, false)->kind,
+            SpanKind::direct);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(HeapTest, WhatFillsAHugePageShrinksInPlace) {
+  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize - 1), whole->base);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize + 1), nullptr);
+  EXPECT_EQ(heap_.resize(whole, kRunMax + 1), whole->base);
+  EXPECT_EQ(whole->bytes, kRunMax + kBlockSize);
+  Span* behind = heap_.allocate(kRunMax - kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(behind->base, whole->base + whole->bytes);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize), nullptr);
+  heap_.deallocate(whole);
+  heap_.deallocate(behind);
+  heap_.release({}, 0);
+  EXPECT_EQ(heap_.pages().in_use(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// The system moves it without a copy when it grows further.
+TEST_F(HeapTest, WhatReallocGrowsToAHugePageGetsAMapping) {
+  EXPECT_TRUE(may_grow_again(kRunMax, kHugePageSize));
+  EXPECT_FALSE(may_grow_again(kHugePageSize, kHugePageSize));
+  EXPECT_FALSE(may_grow_again(kHugePageSize, kHugePageSize + 1)) << "it is a mapping anyway";
+  Span* growing = heap_.allocate_growing(kHugePageSize, PageGroup::unknown);
+  ASSERT_EQ(growing->kind, SpanKind::direct);
+  EXPECT_NE(heap_.resize(growing, 2 * kHugePageSize), nullptr);
+}
+
 // Buffers that grow in turn do not push each other away at every step.
 TEST_F(HeapTest, GrowingRunsFindRoomBehindThem) {
   Span* runs[4];

@@ -84,7 +84,7 @@ void* allocate_zeroed(size_t size, CallSite site) {
 namespace {
 
 void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
-  void* moved = grows_as_run(old_size, size)
+  void* moved = may_grow_again(old_size, size)
                     ? allocate_whole({.size = size, .site = site, .grows = true})
                     : allocate(size, site);
   if (moved == nullptr) return nullptr;
