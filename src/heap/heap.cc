@@ -257,7 +257,7 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 
 Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
-  Span* span = alignment <= kBlockSize ? parked_.take(group, blocks) : nullptr;
+  Span* span = alignment <= kBlockSize && bytes <= kRunMax ? parked_.take(group, blocks) : nullptr;
   if (span != nullptr) {
     span->sampled = sampled;
     show_again(span);
@@ -310,10 +310,11 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 }
 
 // One that was resized is not parked: its length is not likely to be asked for, and where it lay
-// the next object that grows finds room.
+// the next object that grows finds room. A whole page is not parked: any object may need it.
 void Heap::park(Span* span) {
   Span* leaves = span;
-  if (!span->resized) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
+  if (!span->resized && span->bytes <= kRunMax)
+    leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
   if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 

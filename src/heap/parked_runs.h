@@ -2,9 +2,7 @@
 // Freed runs that are kept for the next request of exactly the same length. Reusing one takes one
 // atomic exchange; a page set takes locks and searches bitmaps.
 //
-//   place[group][n % 4]   run | n / 4, in the low bits, which are zero in an address
-//
-// n: its blocks - 1.
+//   place[group][blocks % 4]   run | blocks / 4, in the low bits, which are zero in an address
 //
 // A parked run keeps its blocks; its address is in no map. There are at most four for each page
 // group, and only until the worker's next step.
@@ -58,10 +56,10 @@ class ParkedRuns {
     std::atomic<uintptr_t> places[kPlaces]{};
   };
 
-  static uintptr_t tag_of(Blocks blocks) { return (blocks.n - 1) / kPlaces; }
+  static uintptr_t tag_of(Blocks blocks) { return blocks.n / kPlaces; }
   static Span* run_of(uintptr_t word) { return reinterpret_cast<Span*>(word & ~kTagMask); }
   std::atomic<uintptr_t>& place_of(PageGroup group, Blocks blocks) {
-    return rows_[static_cast<int>(group)].places[(blocks.n - 1) % kPlaces];
+    return rows_[static_cast<int>(group)].places[blocks.n % kPlaces];
   }
 
   Row rows_[kPageGroups];

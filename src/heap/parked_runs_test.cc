@@ -31,11 +31,11 @@ TEST(ParkedRuns, GivesARunOfJustThatLengthAndGroup) {
 }
 
 TEST(ParkedRuns, TellsAllLengthsApart) {
-  for (uint32_t n = kBlocksPerHugePage; n != 0; --n) {
+  for (uint32_t n = kBlocksPerHugePage - 1; n != 0; --n) {
     ParkedRuns parked;
     Record run;
     parked.park(&run, PageGroup::unknown, {n});
-    for (uint32_t other = 1; other <= kBlocksPerHugePage; ++other) {
+    for (uint32_t other = 1; other < kBlocksPerHugePage; ++other) {
       if (other != n) {
         ASSERT_EQ(parked.take(PageGroup::unknown, {other}), nullptr) << n << " " << other;
       }
