@@ -207,7 +207,7 @@ GLIBC_MAPPING = """
 | `uordblks` | | bytes in use, thread caches included |
 | `fordblks` | `total rest`, size | `arena` minus `uordblks`: free slots and blocks |
 | `ordblks` | `total rest`, count; `sizes` | free slots in the heap |
-| `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB (direct mappings) |
+| `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB, except 2 MiB |
 | `keepcost` | | bytes that `malloc_trim(0)` would return to the system |
 | `smblks`, `fsmblks`, `usmblks` | `total fast` | 0: llamalloc has no such chunks |
 | | `system max` | the largest `arena` so far, as seen by calls of these functions |
@@ -220,7 +220,7 @@ GLIBC_MAPPING = """
 |---|---|---|
 | `M_CHECK_ACTION` | any | sets `on_misuse:abort` if `value & 2`, else `on_misuse:report` |
 | `M_MXFAST` | 0 to 160 | none |
-| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: every object above 1 MiB has its own mapping |
+| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: objects above 1 MiB, except 2 MiB, have mappings |
 | `M_ARENA_TEST`, `M_ARENA_MAX` | above 0 | none: there is only one heap |
 | `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory is returned automatically (`release_delay`) |
 | `M_MMAP_MAX`, `M_PERTURB` | any | none |

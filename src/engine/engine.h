@@ -182,7 +182,7 @@ class Engine {
   // start of an unhardened object in span.
   void* resize_in_place(void* p, Span* span, size_t size);
   // realloc of the object that starts at p in span, to at most kLargestSize: in place, or else by
-  // move(have), which allocates (heap/heap.h, grows_as_run), copies, frees, and returns where the
+  // move(have), which allocates (heap/heap.h, may_grow_again), copies, frees, and returns where the
   // object is then. have: its bytes; hardened, those that were asked for.
   template <typename Move>
   [[gnu::always_inline]] void* resize(void* p, Span* span, size_t size, Move&& move) {

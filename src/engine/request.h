@@ -20,7 +20,7 @@ struct Request {
   CallSite site{};
   size_t alignment = 1;       // a power of two
   bool counted = false;       // the fast path has already subtracted the size from the countdown
-  bool grows = false;         // realloc makes it larger: heap/heap.h, grows_as_run
+  bool grows = false;         // realloc makes it larger: heap/heap.h, may_grow_again
   uint8_t hotness = kNoHint;  // 0 (cold) to 255 (hot)
 };
 

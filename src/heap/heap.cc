@@ -249,16 +249,15 @@ void Heap::give_back_for_growth() {
 // ----- Runs and direct mappings -----
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
-  Span* span = bytes > kRunMax || alignment > kRunMax
-                   ? direct_.allocate(bytes, alignment, sampled)
-                   : allocate_run(bytes, alignment, group, sampled);
+  Span* span = is_run(bytes, alignment) ? allocate_run(bytes, alignment, group, sampled)
+                                        : direct_.allocate(bytes, alignment, sampled);
   settle();
   return span;
 }
 
 Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
-  Span* span = alignment <= kBlockSize ? parked_.take(group, blocks) : nullptr;
+  Span* span = alignment <= kBlockSize && bytes <= kRunMax ? parked_.take(group, blocks) : nullptr;
   if (span != nullptr) {
     span->sampled = sampled;
     show_again(span);
@@ -292,6 +291,11 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
 // Twice the room, aligned, so that the next one does not begin where this one ends; the second half
 // goes back at once. No page is opened for that.
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
+  if (bytes > kRunMax) {
+    Span* span = direct_.allocate(bytes, 1, false);
+    settle();
+    return span;
+  }
   const Blocks blocks = Blocks::covering(bytes);
   const Blocks room{2 * blocks.n};
   const PageHeap::Place place =
@@ -306,10 +310,11 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 }
 
 // One that was resized is not parked: its length is not likely to be asked for, and where it lay
-// the next object that grows finds room.
+// the next object that grows finds room. A whole page is not parked: any object may need it.
 void Heap::park(Span* span) {
   Span* leaves = span;
-  if (!span->resized) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
+  if (!span->resized && span->bytes <= kRunMax)
+    leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
   if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 
@@ -326,9 +331,10 @@ size_t Heap::drain_parked() {
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct)
     return bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
-  if (span->kind != SpanKind::run || bytes > kRunMax || bytes <= kLeastGrowing) return nullptr;
+  if (span->kind != SpanKind::run || bytes <= kLeastGrowing) return nullptr;
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
+  if (want > have && bytes > kRunMax) return nullptr;
   if (want == have) return span->base;
   if (want > have && !pages_.extend(span->page, span->base, have, want)) return nullptr;
   if (want < have) pages_.give(span->page, span->base + want.bytes(), {have.n - want.n});

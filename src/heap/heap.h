@@ -3,8 +3,8 @@
 // nothing; threads, clocks and options belong to the layers above.
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
-//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
-//   allocate_growing         runs above 12 KiB, of objects that realloc makes larger
+//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB (but is_run)
+//   allocate_growing         runs above 12 KiB and mappings, of objects that realloc makes larger
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
 //
@@ -31,11 +31,24 @@ inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
-// Whether an object of `have` bytes that realloc makes larger gets a run: such objects often grow
-// again, and a run can grow in place. Up to 32 KiB, only if rounding up to whole blocks wastes at
-// most an eighth, as with slots. Below 12 KiB the copies are cheap.
-constexpr bool grows_as_run(size_t have, size_t want) {
-  if (want <= have || want > kRunMax) return false;
+// A mapping of that size would take just the memory of one huge page. When a run is freed, the page
+// is there for objects of all sizes.
+constexpr bool fills_page(size_t bytes) {
+  return align_up(bytes, kSmallPage) == kHugePageSize;
+}
+
+// Whether a run serves such an object above kSmallMax; else a direct mapping does.
+constexpr bool is_run(size_t bytes, size_t alignment = 1) {
+  return bytes <= kRunMax ? alignment <= kRunMax : fills_page(bytes) && alignment <= kHugePageSize;
+}
+
+// Whether an object of `have` bytes that realloc makes larger goes where it can grow further, as
+// such objects often do: a run in its page, what fills a page in a mapping. Up to 32 KiB, only if
+// rounding up to whole blocks wastes at most an eighth, as with slots. Below 12 KiB the copies are
+// cheap.
+constexpr bool may_grow_again(size_t have, size_t want) {
+  if (want <= have) return false;
+  if (want > kRunMax) return fills_page(want);
   return want > kTableMax ||
          (want > kLeastGrowing && Blocks::covering(want).bytes() - want <= want / 8);
 }
@@ -176,7 +189,8 @@ class Heap {
   // Null: no memory. span->fresh: the object reads as zero.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
-  // amount of free space behind it, the run goes there, so that it can grow.
+  // amount of free space behind it, the run goes there, so that it can grow. A larger object gets a
+  // mapping.
   Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span) {
     hide(span);

@@ -160,7 +160,7 @@ class Run {
     const size_t alignment = size_t{1} << input_.below(27);
     if (bytes <= kSmallMax && alignment <= kBlockSize) return;  // slots serve those
     if (live_.size() >= kMostLive) return;
-    const bool grows = alignment == 1 && bytes > kLeastGrowing && bytes <= kRunMax;
+    const bool grows = alignment == 1 && bytes > kLeastGrowing;
     Span* span = grows ? heap_.allocate_growing(bytes, group())
                        : heap_.allocate(bytes, alignment, group(), input_.byte() % 8 == 0);
     if (span == nullptr) return;

@@ -31,8 +31,9 @@ PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alig
   return take_in(group, PageKind::native, blocks, alignment, below);
 }
 
-PageKind PageHeap::kind_of_new(PageGroup group, Grain grain) {
-  return lies_apart(group, grain) && has_many_fine() ? PageKind::coarse : PageKind::native;
+PageKind PageHeap::kind_of_new(PageGroup group, Blocks blocks, Grain grain) {
+  const bool apart = has_many_fine() || blocks.n == kBlocksPerHugePage;
+  return lies_apart(group, grain) && apart ? PageKind::coarse : PageKind::native;
 }
 
 PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t alignment,
@@ -97,7 +98,7 @@ PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) 
   page->group = group;
   page->opened = system_.now_coarse();
   page->last_taken.store(page->opened.n, std::memory_order_relaxed);
-  PageSet& set = set_of(group, kind_of_new(group, grain));
+  PageSet& set = set_of(group, kind_of_new(group, blocks, grain));
   LockGuard guard(set.lock());
   const Place place = set.take_first(page, blocks);
   demand_.change(place.newly_backed, blocks.n, page->opened);

@@ -38,8 +38,8 @@ inline constexpr size_t kFineMax = size_t{16} << 10;
 constexpr Grain grain_of(size_t bytes) {
   return bytes <= kFineMax ? Grain::fine : Grain::coarse;
 }
-// Up to so many fine pages a new page is fine, whatever it is for: in a small heap, pages of two
-// kinds would cost more than they save.
+// Up to so many fine pages a new page is fine, whatever it is for, unless one object fills it: in a
+// small heap, pages of two kinds would cost more than they save.
 inline constexpr uint32_t kSharedPages = 24;
 // Above it, coarse blocks fill only fine pages whose longest free run is shorter than this. Such a
 // page stays anyway. One with more room may become empty, or is the one that fine blocks fill now.
@@ -238,7 +238,7 @@ class PageHeap {
                              uint32_t below = PageSet::kAnyRun);
   bool is_small_with_holes() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
-  PageKind kind_of_new(PageGroup group, Grain grain);
+  PageKind kind_of_new(PageGroup group, Blocks blocks, Grain grain);
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   bool part(HugePage* page, const BlockBits& rest);

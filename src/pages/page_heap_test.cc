@@ -202,6 +202,12 @@ TEST_F(PageHeapTest, CoarseBlocksLieAmongFewFineOnes) {
   EXPECT_EQ(pages_.in_use(), kSharedPages);
 }
 
+TEST_F(PageHeapTest, CoarseBlocksThatFillAPageDoNotCountAsFine) {
+  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll, 1, Grain::coarse);
+  const Held fine = take(PageGroup::unknown, kHalf);
+  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, fine.page);
+}
+
 // A page with small holes stays anyway. One that is half free may become empty, had no buffer come.
 TEST_F(PageHeapTest, CoarseBlocksFillSmallHolesOfManyFineOnes) {
   pages_.share_pages_below(0);

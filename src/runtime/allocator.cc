@@ -49,9 +49,9 @@ namespace {
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !process.hardening.is_on())) {
-    Span* span = size > kRunMax ? process.heap.take_last_direct(size)
-                                : cache->magazines.take_run(process.heap, blocks_of_run(size),
-                                                            PageGroup::unknown);
+    Span* span = is_run(size) ? cache->magazines.take_run(process.heap, blocks_of_run(size),
+                                                          PageGroup::unknown)
+                              : process.heap.take_last_direct(size);
     if (LLAMALLOC_LIKELY(span != nullptr)) {
       cache->countdown.store(left, std::memory_order_relaxed);
       cache_slot.end_call();

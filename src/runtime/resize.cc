@@ -85,7 +85,7 @@ namespace {
 
 // Without memory for a smaller object, the larger one serves.
 void* move_to_new(void* p, size_t old_size, size_t size, CallSite site) {
-  void* moved = grows_as_run(old_size, size)
+  void* moved = may_grow_again(old_size, size)
                     ? allocate_whole({.size = size, .site = site, .grows = true})
                     : allocate(size, site);
   if (moved == nullptr) return size <= old_size ? p : nullptr;

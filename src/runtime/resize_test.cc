@@ -139,15 +139,15 @@ class SampledResize : public testing::Test {
 
 TEST_F(SampledResize, AMappingThatMovesIsTheSameSample) {
   const double before = freed();
-  void* p = sampled(2 << 20);
+  void* p = sampled(3 << 20);
   void* walls[2];  // so that the system has to move it
   for (void*& wall : walls)
     wall = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* q = reallocate(p, 40 << 20, kSite);
   ASSERT_NE(p, q);
   expect_alive(q, 40 << 20);
-  q = reallocate(q, 3 << 20, kSite);
-  expect_alive(q, 3 << 20);
+  q = reallocate(q, 4 << 20, kSite);
+  expect_alive(q, 4 << 20);
   // Another object where the first one lay is another sample.
   deallocate(q, CallSite{});
   EXPECT_FALSE(alive().has_value());

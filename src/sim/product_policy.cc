@@ -128,7 +128,7 @@ uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& 
   bool moves = false;
   const void* resized = engine_.resize(p, span, request.size, [&](size_t have) -> void* {
     moves = true;
-    void* moved = place(request, grows_as_run(have, request.size));
+    void* moved = place(request, may_grow_again(have, request.size));
     if (moved != nullptr) free(address, bytes, request.thread, request.now);
     return moved;
   });

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs: how they grow, what parks, and what fills a huge page.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "heap/heap.h"
+#include "os/fake/fake_pages.h"
+
+namespace llamalloc {
+namespace {
+
+class RunsTest : public testing::Test {
+ protected:
+  char* one(PageGroup group, size_t size) {
+    return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
+  }
+  HugePage* page_of(const void* p) { return heap_.find(p)->page; }
+
+  FakePages system_;
+  MetadataArena arena_{system_};
+  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
+  Heap heap_{system_, arena_, *tables_};
+};
+
+TEST_F(RunsTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
+  Span* first = heap_.allocate(300000, 1, PageGroup::unknown, false);
+  Span* keeps_page = heap_.allocate(300000, 1, PageGroup::unknown, false);
+  const char* base = first->base;
+  EXPECT_TRUE(first->fresh);
+  heap_.deallocate(first);
+  Span* second = heap_.allocate(300000, 1, PageGroup::unknown, false);
+  EXPECT_EQ(second->base, base);
+  EXPECT_FALSE(second->fresh);
+  heap_.deallocate(second);
+  heap_.deallocate(keeps_page);
+}
+
+TEST_F(RunsTest, RunsGrowAndShrinkInPlace) {
+  Span* run = heap_.allocate(35 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.resize(run, 50 * kBlockSize), run->base);
+  EXPECT_EQ(run->bytes, 50 * kBlockSize);
+  Span* behind = heap_.allocate(35 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(behind->base, run->base + 50 * kBlockSize);
+  EXPECT_EQ(heap_.resize(run, 51 * kBlockSize), nullptr);
+  EXPECT_EQ(heap_.resize(run, 36 * kBlockSize), run->base);
+  Span* hole = heap_.allocate(14 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(hole->base, run->base + 36 * kBlockSize);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// The memory of a freed mapping could serve mappings of its size only.
+TEST_F(RunsTest, WhatFillsAHugePageLeavesItToAllSizes) {
+  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
+  ASSERT_EQ(whole->kind, SpanKind::run);
+  char* const base = whole->base;
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(base) % kHugePageSize, 0u);
+  heap_.deallocate(whole);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u) << "it is not parked";
+  EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->base, base);
+  EXPECT_EQ(heap_.pages().counts().acquired, 1u);
+  Span* aligned = heap_.allocate(kHugePageSize - 1, kHugePageSize, PageGroup::brief, false);
+  EXPECT_EQ(aligned->kind, SpanKind::run);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned->base) % kHugePageSize, 0u);
+  for (const size_t other : {kHugePageSize - kSmallPage, kHugePageSize + 1})
+    EXPECT_EQ(heap_.allocate(other, 1, PageGroup::unknown, false)->kind, SpanKind::direct);
+  EXPECT_EQ(heap_.allocate(kHugePageSize, 2 * kHugePageSize, PageGroup::unknown, false)->kind,
+            SpanKind::direct);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(RunsTest, WhatFillsAHugePageShrinksInPlace) {
+  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize - 1), whole->base);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize + 1), nullptr);
+  EXPECT_EQ(heap_.resize(whole, kRunMax + 1), whole->base);
+  EXPECT_EQ(whole->bytes, kRunMax + kBlockSize);
+  Span* behind = heap_.allocate(kRunMax - kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(behind->base, whole->base + whole->bytes);
+  EXPECT_EQ(heap_.resize(whole, kHugePageSize), nullptr);
+  heap_.deallocate(whole);
+  heap_.deallocate(behind);
+  heap_.release({}, 0);
+  EXPECT_EQ(heap_.pages().in_use(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// The system moves it without a copy when it grows further.
+TEST_F(RunsTest, WhatReallocGrowsToAHugePageGetsAMapping) {
+  EXPECT_TRUE(may_grow_again(kRunMax, kHugePageSize));
+  EXPECT_FALSE(may_grow_again(kHugePageSize, kHugePageSize));
+  EXPECT_FALSE(may_grow_again(kHugePageSize, kHugePageSize + 1)) << "it is a mapping anyway";
+  Span* growing = heap_.allocate_growing(kHugePageSize, PageGroup::unknown);
+  ASSERT_EQ(growing->kind, SpanKind::direct);
+  EXPECT_NE(heap_.resize(growing, 2 * kHugePageSize), nullptr);
+}
+
+// Buffers that grow in turn do not push each other away at every step.
+TEST_F(RunsTest, GrowingRunsFindRoomBehindThem) {
+  Span* runs[4];
+  for (Span*& run : runs) run = heap_.allocate_growing(40'000, PageGroup::unknown);
+  for (size_t bytes = 40'000; bytes <= 16 * kBlockSize; bytes += 8'000)
+    for (Span* run : runs) {
+      ASSERT_EQ(heap_.resize(run, bytes), run->base) << bytes;
+    }
+  EXPECT_EQ(runs[3]->bytes, 16 * kBlockSize);
+  EXPECT_EQ(heap_.resize(runs[0], 16 * kBlockSize + 1), nullptr);
+  EXPECT_EQ(heap_.resize(runs[0], kLeastGrowing), nullptr) << "a slot holds that better";
+  EXPECT_EQ(heap_.resize(runs[0], kLeastGrowing + 1), runs[0]->base);
+  EXPECT_EQ(runs[0]->bytes, kLeastRun);
+  EXPECT_TRUE(heap_.is_consistent());
+  for (Span* run : runs) heap_.deallocate(run);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << "what was resized is not parked";
+}
+
+TEST_F(RunsTest, TheLeastRunLeavesTheRoomBehindItToOthers) {
+  heap_.allocate(kRunMax, 1, PageGroup::unknown, false);  // opens the page
+  Span* run = heap_.allocate_growing(kLeastGrowing + 1, PageGroup::unknown);
+  EXPECT_EQ(run->bytes, kLeastRun);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - kRunMax - kLeastRun);
+  EXPECT_EQ(heap_.resize(run, kLeastRun + 1), run->base);
+}
+
+TEST_F(RunsTest, NoPageIsOpenedForTheRoomToGrow) {
+  for (int i = 0; i < 16; ++i) {
+    Span* run = heap_.allocate_growing(120'000, PageGroup::unknown);
+    ASSERT_EQ(heap_.pages().in_use(), 1u) << i;
+    ASSERT_NE(run, nullptr);
+  }
+  EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - 16 * 15 * kBlockSize);
+}
+
+TEST_F(RunsTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
+  Span* run = heap_.allocate(300'000, 1, PageGroup::brief, false);
+  char* const base = run->base;
+  heap_.deallocate(run);
+  EXPECT_EQ(heap_.find(base), nullptr) << "a second free is found";
+  EXPECT_TRUE(heap_.has_empty_pages()) << "something for the worker";
+  EXPECT_EQ(heap_.count(PageGroup::brief).allocated, 0u);
+  EXPECT_EQ(heap_.count(PageGroup::brief).free_blocks, kHugePageSize);
+  Span* other = heap_.allocate(310'000, 1, PageGroup::brief, false);
+  EXPECT_NE(other->base, base) << "another length";
+  run = heap_.allocate(300'000, 1, PageGroup::brief, true);
+  EXPECT_EQ(run->base, base);
+  EXPECT_EQ(heap_.find(base), run);
+  EXPECT_TRUE(run->sampled);
+  EXPECT_FALSE(run->fresh);
+  heap_.deallocate(run);
+  heap_.deallocate(other);
+  EXPECT_EQ(heap_.count(PageGroup::brief).pages, 1u);
+  heap_.release(Nanos{}, 0);
+  EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(RunsTest, ASampleTakesNoMoreBlocksThanItNeeds) {
+  for (int c = 0; c < kSizeClasses; ++c) {
+    const int bin = bin_of(PageGroup::brief, c, true);
+    void* const sample = heap_.take_one(bin);
+    const Span* span = heap_.find(sample);
+    ASSERT_TRUE(span->sampled);
+    EXPECT_EQ(heap_.pages().used_bytes(),
+              align_up(std::max(slot_size_of(bin), kLeastRun), kBlockSize));
+    EXPECT_EQ(heap_.give_one(sample), nullptr);
+    EXPECT_EQ(heap_.pages().used_bytes(), 0u);
+    ASSERT_TRUE(heap_.is_consistent());
+  }
+}
+
+TEST_F(RunsTest, ParkedRunsHelpOutWhereThereIsNoMemory) {
+  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  Span* second = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  heap_.deallocate(run);
+  system_.calls_left = 0;
+  EXPECT_NE(one(PageGroup::unknown, 5000), nullptr);
+  heap_.deallocate(second);
+}
+
+}  // namespace
+}  // namespace llamalloc
