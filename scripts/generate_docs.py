@@ -72,6 +72,7 @@ def options_page() -> str:
         "`%t` the time when it started (seconds since 1970), and `%%` a percent sign. So processes",
         "that share the options write different files: `profile:/var/log/heap.%e.%p.pb.gz`.",
         "Forked children have the `%t` of their parent. With `learn`, they use its file, too.",
+        "A relative path starts in the folder in which the program was started, wherever it goes.",
         "",
         "## Where options come from",
         "You can set options in three places. A later one overrides an earlier one:",
@@ -207,7 +208,7 @@ GLIBC_MAPPING = """
 | `uordblks` | | bytes in use, thread caches included |
 | `fordblks` | `total rest`, size | `arena` minus `uordblks`: free slots and blocks |
 | `ordblks` | `total rest`, count; `sizes` | free slots in the heap |
-| `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB, except 2 MiB |
+| `hblks`, `hblkhd` | `total mmap` | number and bytes of objects above 1 MiB (direct mappings) |
 | `keepcost` | | bytes that `malloc_trim(0)` would return to the system |
 | `smblks`, `fsmblks`, `usmblks` | `total fast` | 0: llamalloc has no such chunks |
 | | `system max` | the largest `arena` so far, as seen by calls of these functions |
@@ -220,7 +221,7 @@ GLIBC_MAPPING = """
 |---|---|---|
 | `M_CHECK_ACTION` | any | sets `on_misuse:abort` if `value & 2`, else `on_misuse:report` |
 | `M_MXFAST` | 0 to 160 | none |
-| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: objects above 1 MiB, except 2 MiB, have mappings |
+| `M_MMAP_THRESHOLD` | 0 to 32 MiB | none: objects above 1 MiB have their own mapping |
 | `M_ARENA_TEST`, `M_ARENA_MAX` | above 0 | none: there is only one heap |
 | `M_TRIM_THRESHOLD`, `M_TOP_PAD` | any | none: memory is returned automatically (`release_delay`) |
 | `M_MMAP_MAX`, `M_PERTURB` | any | none |

@@ -7,9 +7,9 @@ bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a 
 part of it); `remote`, 64 bytes that another thread frees. The pairs are counted three times more
 for ours, where it places objects by lifetime: by what the call site decides, as learned in process
 and as a model says, and where the stack has to be looked at. A figure is the mean of a steady
-state: the difference of a long and a short run, so that starting up and growing fall out. Counts are
-deterministic, but for those with two threads; the harness' own instructions are not part of them.
-Not the same as time, yet no neighbour disturbs them.
+state: the difference of a long and a short run, so that starting up and growing fall out. Counts
+are deterministic, but for those with two threads; the harness' own instructions are not part of
+them. Not the same as time, yet no neighbour disturbs them.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
   Span* span = nullptr;
   if (request.grows)
     span = heap.allocate_growing(size, group);
-  else if (is_run(size) && request.alignment <= kBlockSize && cache != nullptr)
+  else if (size <= kRunMax && request.alignment <= kBlockSize && cache != nullptr)
     span = cache->magazines.take_run(heap, blocks_of_run(size), group);
   if (span == nullptr && !request.grows)
     span = heap.allocate(size, request.alignment, group, false);

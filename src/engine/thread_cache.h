@@ -58,7 +58,7 @@ struct alignas(kSmallPage) ThreadCache {
   Nanos asked;          // when housekeeping became due
   uint8_t vain_claims;  // failed claims since `asked`; this and next_claim are the worker's
   Nanos next_claim;
-  uint32_t tag;       // the thread's tag in the profiler's TagTable; 0: none
+  uint32_t tag;            // the thread's tag in the profiler's TagTable; 0: none
   ThreadCache* next;       // all caches ever made, under the registry's lock, like
   ThreadCache* next_free;  // those without a thread
   Magazines magazines;

@@ -249,8 +249,10 @@ void Heap::give_back_for_growth() {
 // ----- Runs and direct mappings -----
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
-  Span* span = is_run(bytes, alignment) ? allocate_run(bytes, alignment, group, sampled)
-                                        : direct_.allocate(bytes, alignment, sampled);
+  const bool in_page = fills_page(bytes) && alignment <= kHugePageSize && pages_.has_empty();
+  Span* span = (bytes <= kRunMax && alignment <= kRunMax) || in_page
+                   ? allocate_run(bytes, alignment, group, sampled)
+                   : direct_.allocate(bytes, alignment, sampled);
   settle();
   return span;
 }

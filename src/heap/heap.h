@@ -3,7 +3,7 @@
 // nothing; threads, clocks and options belong to the layers above.
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
-//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB (but is_run)
+//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
 //   allocate_growing         runs above 12 KiB and mappings, of objects that realloc makes larger
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
@@ -31,15 +31,9 @@ inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
-// A mapping of that size would take just the memory of one huge page. When a run is freed, the page
-// is there for objects of all sizes.
+// A mapping of that size would take just the memory of one huge page.
 constexpr bool fills_page(size_t bytes) {
   return align_up(bytes, kSmallPage) == kHugePageSize;
-}
-
-// Whether a run serves such an object above kSmallMax; else a direct mapping does.
-constexpr bool is_run(size_t bytes, size_t alignment = 1) {
-  return bytes <= kRunMax ? alignment <= kRunMax : fills_page(bytes) && alignment <= kHugePageSize;
 }
 
 // Whether an object of `have` bytes that realloc makes larger goes where it can grow further, as
@@ -186,7 +180,9 @@ class Heap {
   void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
 
   // An object above kSmallMax bytes, or with a larger alignment (power of two) than slots have.
-  // Null: no memory. span->fresh: the object reads as zero.
+  // Null: no memory. span->fresh: the object reads as zero. What fills a huge page is a run, too,
+  // if an empty page is there that has memory; when it is freed, the page serves objects of all
+  // sizes. For a mapping only what is touched is charged, so none is taken from the system for it.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
   // amount of free space behind it, the run goes there, so that it can grow. A larger object gets a

@@ -50,37 +50,63 @@ TEST_F(RunsTest, RunsGrowAndShrinkInPlace) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+class WholePageTest : public RunsTest {
+ protected:
+  void leave_an_empty_page() {
+    Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+    heap_.deallocate(run);
+    heap_.release(Nanos{}, 0);
+    ASSERT_EQ(heap_.pages().counts().empty_backed, 1u);
+  }
+  Span* whole(size_t bytes = kHugePageSize, size_t alignment = 1) {
+    return heap_.allocate(bytes, alignment, PageGroup::unknown, false);
+  }
+};
+
+// What the program does not touch of it costs nothing.
+TEST_F(WholePageTest, NoPageIsTakenFromTheSystemForOneObject) {
+  EXPECT_EQ(whole()->kind, SpanKind::direct);
+  EXPECT_EQ(heap_.pages().counts().acquired, 0u);
+}
+
 // The memory of a freed mapping could serve mappings of its size only.
-TEST_F(RunsTest, WhatFillsAHugePageLeavesItToAllSizes) {
-  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
-  ASSERT_EQ(whole->kind, SpanKind::run);
-  char* const base = whole->base;
+TEST_F(WholePageTest, AnEmptyPageServesAndIsThereForAllSizesAfterwards) {
+  leave_an_empty_page();
+  Span* span = whole();
+  ASSERT_EQ(span->kind, SpanKind::run);
+  char* const base = span->base;
   EXPECT_EQ(reinterpret_cast<uintptr_t>(base) % kHugePageSize, 0u);
-  heap_.deallocate(whole);
+  heap_.deallocate(span);
   EXPECT_EQ(heap_.pages().counts().empty_backed, 1u) << "it is not parked";
   EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->base, base);
   EXPECT_EQ(heap_.pages().counts().acquired, 1u);
-  Span* aligned = heap_.allocate(kHugePageSize - 1, kHugePageSize, PageGroup::brief, false);
-  EXPECT_EQ(aligned->kind, SpanKind::run);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned->base) % kHugePageSize, 0u);
-  for (const size_t other : {kHugePageSize - kSmallPage, kHugePageSize + 1})
-    EXPECT_EQ(heap_.allocate(other, 1, PageGroup::unknown, false)->kind, SpanKind::direct);
-  EXPECT_EQ(heap_.allocate(kHugePageSize, 2 * kHugePageSize, PageGroup::unknown, false)->kind,
-            SpanKind::direct);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-TEST_F(RunsTest, WhatFillsAHugePageShrinksInPlace) {
-  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
-  EXPECT_EQ(heap_.resize(whole, kHugePageSize - 1), whole->base);
-  EXPECT_EQ(heap_.resize(whole, kHugePageSize + 1), nullptr);
-  EXPECT_EQ(heap_.resize(whole, kRunMax + 1), whole->base);
-  EXPECT_EQ(whole->bytes, kRunMax + kBlockSize);
+TEST_F(WholePageTest, OnlyForWhatFillsIt) {
+  for (const size_t other : {kHugePageSize - kSmallPage, kHugePageSize + 1}) {
+    leave_an_empty_page();
+    EXPECT_EQ(whole(other)->kind, SpanKind::direct);
+  }
+  leave_an_empty_page();
+  EXPECT_EQ(whole(kHugePageSize, 2 * kHugePageSize)->kind, SpanKind::direct);
+  leave_an_empty_page();
+  EXPECT_EQ(whole(kHugePageSize - 1, kHugePageSize)->kind, SpanKind::run);
+}
+
+TEST_F(WholePageTest, TheObjectShrinksInPlace) {
+  leave_an_empty_page();
+  Span* span = whole();
+  EXPECT_EQ(heap_.resize(span, kHugePageSize - 1), span->base);
+  EXPECT_EQ(heap_.resize(span, kHugePageSize + 1), nullptr);
+  EXPECT_EQ(heap_.resize(span, kRunMax + 1), span->base);
+  EXPECT_EQ(span->bytes, kRunMax + kBlockSize);
   Span* behind = heap_.allocate(kRunMax - kBlockSize, 1, PageGroup::unknown, false);
-  EXPECT_EQ(behind->base, whole->base + whole->bytes);
-  EXPECT_EQ(heap_.resize(whole, kHugePageSize), nullptr);
-  heap_.deallocate(whole);
+  EXPECT_EQ(behind->base, span->base + span->bytes);
+  EXPECT_EQ(heap_.resize(span, kHugePageSize), nullptr);
   heap_.deallocate(behind);
+  EXPECT_EQ(heap_.resize(span, kHugePageSize), nullptr) << "a mapping can grow further";
+  heap_.deallocate(span);
   heap_.release({}, 0);
   EXPECT_EQ(heap_.pages().in_use(), 0u);
   EXPECT_TRUE(heap_.is_consistent());

@@ -19,6 +19,27 @@ void Placement::part_site(CallSite site, int size_class) const {
   cache_.decided.forget(site.return_address, site_shape(size_class));
 }
 
+Placement::Choice Placement::settle(uint64_t key, LifetimeClass lifetime) {
+  lifetime = unless_blind(lifetime);
+  cache_.publish(key, lifetime, kUnknownModule);
+  return choice_of(key, lifetime);
+}
+
+Placement::Choice Placement::settle_models_site(CallSite site, int size_class, uint64_t key,
+                                                LifetimeClass lifetime) {
+  const Choice choice = settle(key, lifetime);
+  if (cache_.find(parted_key(site, size_class)).found) return choice;
+  return settle_site(site, size_class, choice, kFromModel);
+}
+
+Placement::Choice Placement::settle_site(CallSite site, int size_class, Choice choice,
+                                         uint16_t origin) {
+  cache_.decided.publish(site.return_address, site_shape(size_class),
+                         place_of(choice.lifetime) | origin);
+  choice.key = origin == kFromModel ? of_site(choice.key) : 0;
+  return choice;
+}
+
 void Placement::publish(uint64_t key, uint64_t site_key, LifetimeClass lifetime, bool recheck,
                         Marks marks) {
   if (recheck) {

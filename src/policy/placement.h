@@ -99,21 +99,13 @@ class Placement {
   bool observe(uint64_t key, LifetimeClass predicted, Nanos lifetime, bool again = false);
   // A miss was answered at once. They return the choice for it from then on. The modules of the key
   // are not known, so that it goes with any that is unloaded.
-  Choice settle(uint64_t key, LifetimeClass lifetime) {
-    lifetime = unless_blind(lifetime);
-    cache_.publish(key, lifetime, kUnknownModule);
-    return choice_of(key, lifetime);
-  }
+  Choice settle(uint64_t key, LifetimeClass lifetime);
   // Of a site that decides. The key keeps the answer, too: where two sites share a slot of the site
   // cache, only one is found there.
   Choice settle_learned_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime) {
     return settle_site(site, size_class, settle(key, lifetime), 0);
   }
-  Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime) {
-    const Choice choice = settle(key, lifetime);
-    if (cache_.find(parted_key(site, size_class)).found) return choice;
-    return settle_site(site, size_class, choice, kFromModel);
-  }
+  Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime);
   // From now on what does not stay is published as `mixed` (Gate::is_late).
   void part_only_what_stays(bool yes) { only_staying_.store(yes, std::memory_order_relaxed); }
   // The context was dropped before its evaluation: it counts as new again.
@@ -133,12 +125,7 @@ class Placement {
 
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
   void part_site(CallSite site, int size_class) const;
-  Choice settle_site(CallSite site, int size_class, Choice choice, uint16_t origin) {
-    cache_.decided.publish(site.return_address, site_shape(size_class),
-                           place_of(choice.lifetime) | origin);
-    choice.key = origin == kFromModel ? of_site(choice.key) : 0;
-    return choice;
-  }
+  Choice settle_site(CallSite site, int size_class, Choice choice, uint16_t origin);
   LifetimeClass unless_blind(LifetimeClass lifetime) const {
     const bool blind =
         only_staying_.load(std::memory_order_relaxed) && group_of(lifetime) != PageGroup::permanent;

@@ -109,14 +109,15 @@ class PredictionCache {
     return finish(key);
   }
 
-  // The slot of a context if its site is not a wrapper, it is the first of its set and the thread
-  // is on its own stack (the common case); else 0: use find().
-  uint64_t find_quickly(CallSite site, uintptr_t stack_high, int size_class) const {
+  // Finds the group of a context if its site is not a wrapper, it is the first of its set and the
+  // thread is on its own stack (the common case). False: use find().
+  bool find_quickly(CallSite site, uintptr_t stack_high, int size_class, PageGroup* group) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
     const uint64_t key = finish(shallow_key(hash, site, stack_high, size_class));
     const uint64_t slot = slots_[set_of(key)].load(std::memory_order_relaxed);
     const bool plain = sites.frame_bytes(site.return_address, hash) == 0;
-    return __builtin_expect(plain && (slot ^ key) <= ~kTag, 1) ? slot : 0;
+    *group = group_in(slot);
+    return plain && (slot ^ key) <= ~kTag;
   }
 
   Prediction find(uint64_t key) const {
@@ -128,8 +129,6 @@ class PredictionCache {
     }
     return {};
   }
-  static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
-
   // Enters a new key as pending, with the prior's class; false if another thread just did.
   bool begin(uint64_t key, LifetimeClass prior) {
     return write(key, slot_of(key, prior, 0) | kPending, false);
@@ -170,6 +169,7 @@ class PredictionCache {
   static uintptr_t readable_limit(uintptr_t stack_pointer, const StackBounds& own) {
     return own.contains(stack_pointer) ? own.high : align_up(stack_pointer, kSmallPage);
   }
+  static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
   static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }
   static size_t set_of(uint64_t key) { return (key & ((size_t{1} << kShift) - 1)) * 2; }
   static uint64_t slot_of(uint64_t key, LifetimeClass lifetime, uint8_t marks) {

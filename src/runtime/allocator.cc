@@ -49,9 +49,9 @@ namespace {
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
   if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !process.hardening.is_on())) {
-    Span* span = is_run(size) ? cache->magazines.take_run(process.heap, blocks_of_run(size),
-                                                          PageGroup::unknown)
-                              : process.heap.take_last_direct(size);
+    Span* span = size > kRunMax ? process.heap.take_last_direct(size)
+                                : cache->magazines.take_run(process.heap, blocks_of_run(size),
+                                                            PageGroup::unknown);
     if (LLAMALLOC_LIKELY(span != nullptr)) {
       cache->countdown.store(left, std::memory_order_relaxed);
       cache_slot.end_call();
@@ -79,6 +79,33 @@ void* allocate_whole(const Request& request) {
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site) {
   if (!is_cold(hotness) || size > kSmallMax) return allocate_aligned(size, alignment, site);
   return allocate_slowly({.size = size, .site = site, .alignment = alignment, .hotness = hotness});
+}
+
+namespace {
+
+[[gnu::noinline]] void* allocate_looked_up(size_t size, CallSite site, ThreadCache* cache,
+                                           size_t offset, SlowCall* slow) {
+  const int size_class = static_cast<int>(offset / sizeof(Magazine));
+  const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
+  const Prediction p = prediction_cache.find(key);
+  Magazine* magazine = &cache->magazines.bins[bin_of(p.group, size_class, false)];
+  if (LLAMALLOC_UNLIKELY(!p.found || magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+}  // namespace
+
+void* allocate_by_context(size_t size, CallSite site, ThreadCache* cache, size_t offset,
+                          SlowCall* slow) {
+  const int size_class = static_cast<int>(offset / sizeof(Magazine));
+  PageGroup group;
+  if (LLAMALLOC_UNLIKELY(
+          !prediction_cache.find_quickly(site, cache->own_stack.high, size_class, &group)))
+    return allocate_looked_up(size, site, cache, offset, slow);
+  Magazine* magazine =
+      cache->magazines.at_offset(magazine_offset_of(bin_of(group, 0, false)) + offset);
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
 }
 
 namespace {

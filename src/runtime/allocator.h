@@ -57,36 +57,17 @@ using SlowCall = void*(size_t, CallSite);
 
 // The paths by lifetime: each calls the next with the same arguments, so that none needs to be
 // moved. offset: of the magazine of the size class among those of a group.
-template <SlowCall slow>
-[[gnu::noinline]] void* allocate_looked_up(size_t size, CallSite site, ThreadCache* cache,
-                                           size_t offset) {
-  const int size_class = static_cast<int>(offset / sizeof(Magazine));
-  const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
-  const Prediction p = prediction_cache.find(key);
-  Magazine* magazine = &cache->magazines.bins[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(!p.found || magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
-}
-
-// The site does not decide alone: the stack's height, and its callers.
-template <SlowCall slow>
+//
+// Where the site does not decide alone: by the stack's height, and its callers.
 [[gnu::noinline]] void* allocate_by_context(size_t size, CallSite site, ThreadCache* cache,
-                                            size_t offset) {
-  const int size_class = static_cast<int>(offset / sizeof(Magazine));
-  const uint64_t slot = prediction_cache.find_quickly(site, cache->own_stack.high, size_class);
-  if (LLAMALLOC_UNLIKELY(slot == 0)) return allocate_looked_up<slow>(size, site, cache, offset);
-  Magazine* magazine =
-      &cache->magazines.bins[bin_of(PredictionCache::group_in(slot), size_class, false)];
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
-}
+                                            size_t offset, SlowCall* slow);
 
 template <SlowCall slow>
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            size_t offset) {
   uint16_t place;
   if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
-    return allocate_by_context<slow>(size, site, cache, offset);
+    return allocate_by_context(size, site, cache, offset, slow);
   Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
   return pop_and_end_call(magazine);

@@ -173,6 +173,7 @@ bool open_control(const char* pattern) {
   const Called called{"control socket", path};
   ListenAddress address;
   if (!path_of_option(pattern, path, sizeof(path))) snprintf(path, sizeof(path), "%s", pattern);
+  anchor_path(path, sizeof(sockaddr_un::sun_path));
   if (const char* fault = local_address(path, &address)) {
     if (parent_tells()) return false;
     print_line("%s %.300s: %s; continuing without it", called.what, path, fault);
@@ -204,6 +205,7 @@ bool open_http(const char* pattern) {
   ListenAddress address;
   if (!is_path(pattern) || !path_of_option(pattern, text, sizeof(text)))
     snprintf(text, sizeof(text), "%s", pattern);
+  if (is_path(text)) anchor_path(text + sizeof(kUnixAddress) - 1, sizeof(sockaddr_un::sun_path));
   if (const char* fault = why_not(text, &address)) {
     if (parent_tells()) return false;
     print_line("http %.300s: %s; continuing without it", text, fault);

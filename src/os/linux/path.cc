@@ -99,7 +99,7 @@ void anchor_path(char* path, size_t room) {
   // The system call, as getcwd may allocate.
   if (start[0] == 0 && syscall(SYS_getcwd, start, sizeof(start)) <= 0) start[0] = 0;
   const size_t folder = strlen(start), length = strlen(path);
-  if (path[0] == '/' || start[0] != '/' || folder + length + 2 > room) return;
+  if (path[0] == '/' || path[0] == 0 || start[0] != '/' || folder + length + 2 > room) return;
   memmove(path + folder + 1, path, length + 1);
   memcpy(path, start, folder);
   path[folder] = '/';

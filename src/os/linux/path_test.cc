@@ -82,5 +82,26 @@ TEST(PathTest, FillsThePathOfAnOption) {
   EXPECT_FALSE(path_of_option("/a/%e", path, 5));
 }
 
+TEST(PathTest, AnchorsARelativePathInTheFolderOfTheStart) {
+  char start[4096];
+  char path[4200];
+  ASSERT_NE(getcwd(start, sizeof(start)), nullptr);
+  for (const char* const now : {static_cast<const char*>(start), "/"}) {
+    ASSERT_EQ(chdir(now), 0);
+    snprintf(path, sizeof(path), "a/b");
+    anchor_path(path, sizeof(path));
+    EXPECT_EQ(std::string(path), std::string(start) + "/a/b");
+  }
+  EXPECT_EQ(chdir(start), 0);
+  snprintf(path, sizeof(path), "/a");
+  anchor_path(path, sizeof(path));
+  EXPECT_STREQ(path, "/a");
+  snprintf(path, sizeof(path), "a");
+  anchor_path(path, strlen(start) + 2);
+  EXPECT_STREQ(path, "a") << "no room";
+  anchor_path(path, strlen(start) + 3);
+  EXPECT_EQ(std::string(path), std::string(start) + "/a");
+}
+
 }  // namespace
 }  // namespace llamalloc
