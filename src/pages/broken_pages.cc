@@ -43,7 +43,7 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
 }
 
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
-  if (page->last_taken.load(std::memory_order_relaxed) > rules.before.n) return false;
+  if (page->blocks_taken.load(std::memory_order_relaxed) > rules.before.n) return false;
   if (huge && is_empty_soon(page, rules)) return false;
   if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
   return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
@@ -59,7 +59,7 @@ void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
 void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
   Broken broken{.page = page, .score = 0, .rest = {}, .backed = page->backed_blocks(), .gain = 0};
   broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
-  const int64_t rest = rules.before.n - page->last_taken.load(std::memory_order_relaxed);
+  const int64_t rest = rules.before.n - page->blocks_taken.load(std::memory_order_relaxed);
   broken.score = static_cast<double>(broken.gain) * (static_cast<double>(rest) + 1);
   chosen->candidates += broken.gain;
   size_t at = chosen->broken_count;

@@ -62,6 +62,13 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
 }
 
+// A few slots that a server uses each second.
+TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
+  const PageHeap::Place kept = nearly_empty_page();
+  pages_.touch(kept.page);
+  EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
+}
+
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
   const HugePage* page = nearly_empty_page().page;
   break_pages();

@@ -84,6 +84,8 @@ struct HugePage {
   // lock of a bin or of the set, read by the worker. A stale value can only make a promotion come
   // earlier.
   std::atomic<int64_t> last_taken{0};
+  // Of those, the last blocks: objects that are placed among others touch no free block.
+  std::atomic<int64_t> blocks_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes
   // The huge page whose table entries are on the same small page (page_tables.h); null: none.
@@ -92,6 +94,10 @@ struct HugePage {
   const char* address() const { return base; }
   // Of its address, among all 2 MiB of address space.
   uintptr_t number() const { return reinterpret_cast<uintptr_t>(base) / kHugePageSize; }
+  void note_taken(Nanos now) {
+    last_taken.store(now.n, std::memory_order_relaxed);
+    blocks_taken.store(now.n, std::memory_order_relaxed);
+  }
   // Blocks that have, or may have, memory behind them.
   uint32_t backed_blocks() const {
     return !backed ? 0 : broken ? dirty.count() : static_cast<uint32_t>(kBlocksPerHugePage);

@@ -6,7 +6,7 @@ namespace llamalloc {
 inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
   const Nanos now = system_.now_coarse();
   demand_.change(place.newly_backed, blocks.n, now);
-  place.page->last_taken.store(now.n, std::memory_order_relaxed);
+  place.page->note_taken(now);
 }
 
 [[gnu::noinline]] PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
@@ -97,7 +97,7 @@ PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) 
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();
-  page->last_taken.store(page->opened.n, std::memory_order_relaxed);
+  page->note_taken(page->opened);
   PageSet& set = set_of(group, kind_of_new(group, blocks, grain));
   LockGuard guard(set.lock());
   const Place place = set.take_first(page, blocks);
@@ -128,7 +128,7 @@ void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
   const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
   page->group = longer;
   page->promoted = true;
-  page->last_taken.store(now.n, std::memory_order_relaxed);
+  page->note_taken(now);
   PageSet& to = set_of(longer, PageKind::promoted);
   from.remove(page);
   LockGuard guard(to.lock());

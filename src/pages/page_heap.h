@@ -49,7 +49,7 @@ inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks i
 
 // Which sparse pages may be broken now.
 struct BreakRules {
-  Nanos before;             // pages that took no object since
+  Nanos before;             // pages of which no block was taken since
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};
