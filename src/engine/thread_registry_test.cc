@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/fake_world.h"
+#include "heap/test_heap.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
@@ -40,37 +41,30 @@ TEST(ThreadRegistry, ANewCacheIsUntouchedButForItsBeginning) {
   EXPECT_EQ(system.resident(cache, sizeof(ThreadCache)), kSmallPage);
 }
 
-TEST(ThreadRegistry, AFreeCacheIsFoundAmongThoseInUse) {
-  FakePages system;
-  MetadataArena arena(system);
-  HeapTables& tables = *new HeapTables;
-  Heap heap(system, arena, tables);
-  ThreadRegistry registry(empty_cache);
-  ThreadCache* first = registry.adopt(arena);
-  ThreadCache* second = registry.adopt(arena);
+class Retired : public OnFakeMemory {
+ protected:
+  ThreadRegistry registry_{empty_cache};
+};
+
+TEST_F(Retired, AFreeCacheIsFoundAmongThoseInUse) {
+  ThreadCache* first = registry_.adopt(arena_);
+  ThreadCache* second = registry_.adopt(arena_);
   EXPECT_NE(first, second);
-  registry.retire(first, heap);
-  EXPECT_EQ(registry.adopt(arena), first);
-  EXPECT_NE(registry.adopt(arena), second);
-  registry.forget_others(second);
-  EXPECT_NE(registry.adopt(arena), second);
-  delete &tables;
+  registry_.retire(first, heap_);
+  EXPECT_EQ(registry_.adopt(arena_), first);
+  EXPECT_NE(registry_.adopt(arena_), second);
+  registry_.forget_others(second);
+  EXPECT_NE(registry_.adopt(arena_), second);
 }
 
 // Its memory is still in the processor's cache.
-TEST(ThreadRegistry, TheCacheOfTheThreadThatEndedLastIsTakenFirst) {
-  FakePages system;
-  MetadataArena arena(system);
-  HeapTables& tables = *new HeapTables;
-  Heap heap(system, arena, tables);
-  ThreadRegistry registry(empty_cache);
+TEST_F(Retired, TheCacheOfTheThreadThatEndedLastIsTakenFirst) {
   ThreadCache* caches[3];
-  for (ThreadCache*& cache : caches) cache = registry.adopt(arena);
-  const size_t made = arena.used_bytes();
-  for (const int i : {2, 0, 1}) registry.retire(caches[i], heap);
-  for (const int i : {1, 0, 2}) EXPECT_EQ(registry.adopt(arena), caches[i]);
-  EXPECT_EQ(arena.used_bytes(), made);
-  delete &tables;
+  for (ThreadCache*& cache : caches) cache = registry_.adopt(arena_);
+  const size_t made = arena_.used_bytes();
+  for (const int i : {2, 0, 1}) registry_.retire(caches[i], heap_);
+  for (const int i : {1, 0, 2}) EXPECT_EQ(registry_.adopt(arena_), caches[i]);
+  EXPECT_EQ(arena_.used_bytes(), made);
 }
 
 class Idle : public testing::Test {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heap/heap.h"
+#include "heap/test_heap.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
@@ -15,7 +16,7 @@ namespace {
 constexpr size_t kTurn = size_t{90} << 20;
 constexpr size_t kMapped = size_t{9} << 20;
 
-class TurnsTest : public testing::Test {
+class TurnsTest : public OnFakeMemory {
  protected:
   TurnsTest() {
     system_.on_release_argument = this;
@@ -39,14 +40,6 @@ class TurnsTest : public testing::Test {
     for (Span* span : spans) heap_.deallocate(span);
   }
 
-  char* one(PageGroup group, size_t size) {
-    return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
-  }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
   size_t peak_ = 0;
   int locked_ = 0;
 };

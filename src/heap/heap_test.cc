@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "heap/test_heap.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
@@ -17,12 +18,8 @@ namespace {
 constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageGroup::brief,
                                  PageGroup::session, PageGroup::permanent};
 
-class HeapTest : public testing::Test {
+class HeapTest : public OnFakeMemory {
  protected:
-  char* one(PageGroup group, size_t size) {
-    return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
-  }
-  HugePage* page_of(const void* p) { return heap_.find(p)->page; }
   // What the counters say against a walk over all pages. Nothing is parked or in a depot, and
   // break_idle has just looked.
   void expect_counters_agree() {
@@ -35,11 +32,6 @@ class HeapTest : public testing::Test {
     ASSERT_EQ(heap_.held_bytes(), held);
     ASSERT_EQ(heap_.live_bytes(), live);
   }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
 };
 
 // The tag answers for a free as the record would.

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "heap/test_heap.h"
 #include "heap/test_thread.h"
 #include "os/fake/fake_pages.h"
 
@@ -24,7 +25,7 @@ constexpr int kMostThreads = 16;
 constexpr int kObjects = 2000;  // that a thread holds
 constexpr size_t kSizes[] = {16, 24, 32, 48, 64, 100, 128, 200, 256, 400, 512, 1000};
 
-class LockCount : public testing::Test {
+class LockCount : public OnFakeMemory {
  protected:
   using Counts = std::map<const Lock*, uint32_t>;
 
@@ -50,11 +51,6 @@ class LockCount : public testing::Test {
       if (lock == &bin.lock) return true;
     return false;
   }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
 };
 
 // Replaces random objects of its own, of mixed sizes.

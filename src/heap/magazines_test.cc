@@ -11,18 +11,15 @@
 #include <thread>
 #include <vector>
 
+#include "heap/test_heap.h"
 #include "heap/test_thread.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
 namespace {
 
-class MagazinesTest : public testing::Test {
+class MagazinesTest : public OnFakeMemory {
  protected:
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
 };
 
 TEST_F(MagazinesTest, APairGetsTheSameSlotAgain) {

@@ -6,23 +6,13 @@
 #include <vector>
 
 #include "heap/heap.h"
+#include "heap/test_heap.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
 namespace {
 
-class RunsTest : public testing::Test {
- protected:
-  char* one(PageGroup group, size_t size) {
-    return static_cast<char*>(heap_.take_one(bin_of(group, size_class_of(size), false)));
-  }
-  HugePage* page_of(const void* p) { return heap_.find(p)->page; }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
-};
+class RunsTest : public OnFakeMemory {};
 
 TEST_F(RunsTest, RunsAreNotFreshWhenTheirBlocksWereUsed) {
   Span* first = heap_.allocate(300000, 1, PageGroup::unknown, false);

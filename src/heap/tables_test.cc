@@ -8,17 +8,14 @@
 #include <vector>
 
 #include "heap/heap.h"
+#include "heap/test_heap.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
 namespace {
 
-class TablesTest : public testing::Test {
+class TablesTest : public OnFakeMemory {
  protected:
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
-  Heap heap_{system_, arena_, *tables_};
 };
 
 // After a peak little of our own tables stays: neither their part of the map nor records of spans.
