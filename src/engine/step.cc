@@ -82,7 +82,7 @@ void Engine::break_pages(Nanos now) {
       pages.break_sparse({.before = at_limit ? now : now - Nanos{2 * release_delay().n},
                           .limit = huge ? most : SIZE_MAX,
                           .now = now,
-                          .spared = forced ? now : now + window});
+                          .spared = forced ? now : now + plan_.awaited()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);

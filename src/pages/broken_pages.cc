@@ -35,10 +35,11 @@ bool is_to_mend(const HugePage* page, bool huge) {
   return huge && page->broken && page->used_blocks >= kFull;
 }
 
-// All its objects should be dead by then.
+// All its objects should be dead by then. One into whose spans others are placed meanwhile will not
+// be empty.
 bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   const int64_t deadline = row(page->group.load(std::memory_order_relaxed)).deadline.n;
-  const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
+  const int64_t taken = page->blocks_taken.load(std::memory_order_relaxed);
   return deadline > rules.now.n - taken && deadline <= rules.spared.n - taken;
 }
 

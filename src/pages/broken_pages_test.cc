@@ -69,6 +69,33 @@ TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
   EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
 }
 
+// A session lives for 200 s.
+TEST_F(BrokenPagesTest, APageThatWillBeEmptySoonIsSpared) {
+  nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(170);
+  const auto break_within = [this](int64_t seconds) {
+    return pages_
+        .break_sparse({.before = system_.time - kDelay,
+                       .now = system_.time,
+                       .spared = system_.time + Nanos::seconds(seconds)})
+        .given_back;
+  };
+  EXPECT_EQ(break_within(60), 0u);
+  EXPECT_NE(break_within(10), 0u);
+}
+
+TEST_F(BrokenPagesTest, APageThatOthersAreStillPlacedInIsNot) {
+  const PageHeap::Place kept = nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(230);
+  pages_.touch(kept.page);
+  EXPECT_NE(pages_
+                .break_sparse({.before = system_.time - kDelay,
+                               .now = system_.time,
+                               .spared = system_.time + Nanos::seconds(300)})
+                .given_back,
+            0u);
+}
+
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
   const HugePage* page = nearly_empty_page().page;
   break_pages();
