@@ -311,12 +311,9 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   return span;
 }
 
-// One that was resized is not parked: its length is not likely to be asked for, and where it lay
-// the next object that grows finds room. A whole page is not parked: any object may need it.
 void Heap::park(Span* span) {
   Span* leaves = span;
-  if (!span->resized && span->bytes <= kRunMax)
-    leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
+  if (may_park(*span)) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
   if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 

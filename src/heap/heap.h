@@ -212,6 +212,10 @@ class Heap {
   // deallocate() in two steps, for a thread that keeps a freed run for a while (magazines.h).
   void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
   void park(Span* span);
+  // Whether a freed run is worth keeping for the next one of its length. One that was resized is
+  // not: its length is not likely to be asked for, and where it lay the next object that grows
+  // finds room. Nor is a whole page: any object may need it.
+  static bool may_park(const Span& run) { return !run.resized && run.bytes <= kRunMax; }
   // Allocates a hidden run again.
   void show_again(Span* span) {
     span->fresh = false;
