@@ -69,6 +69,14 @@ TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
   EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
 }
 
+TEST_F(BrokenPagesTest, ARunThatGrowsInPlaceTakesBlocks) {
+  const PageHeap::Place kept = nearly_empty_page();
+  ASSERT_TRUE(pages_.extend(kept.page, kept.start(), kKept, {kKept.n + 1}));
+  EXPECT_EQ(break_pages(), 0u);
+  system_.time = system_.time + kDelay;
+  EXPECT_NE(break_pages(), 0u);
+}
+
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
   const HugePage* page = nearly_empty_page().page;
   break_pages();
