@@ -258,15 +258,19 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
-  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
+  static Blocks blocks_of(const Span& span) {
+    return span.kind == SpanKind::slots ? Blocks{shape_of_bin(span.bin).blocks}
+                                        : Blocks::covering(span.object_size());
+  }
+  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock. A run
+  // may be resized meanwhile.
   template <typename F>
   void for_each_span(const HugePage& page, F&& f) const {
     for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
       const Span* span = map_.find_any(page.base + block * kBlockSize);
       uint32_t blocks = 1;
       if (span != nullptr) {
-        blocks = span->kind == SpanKind::slots ? shape_of_bin(span->bin).blocks
-                                               : Blocks::covering(span->bytes).n;
+        blocks = blocks_of(*span).n;
         f(*span);
       }
       block = page.used.next(block + blocks, true);
