@@ -39,7 +39,8 @@ TEST(SystemPages, ReadsHowManyHugePagesWereSplit) {
   EXPECT_LE(splits.mappings, after["thp_split_pmd"]);
 }
 
-// From now on each madvise of the thread fails with EAGAIN, as where the system is out of something.
+// From now on each madvise of the thread fails with EAGAIN, as where the system is out of
+// something.
 bool refuse_madvise() {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
