@@ -59,7 +59,18 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   system_.time = system_.time + kDelay;
   take(kQuarter);
   system_.time = system_.time + kDelay;
-  EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
+  EXPECT_EQ(break_pages(), 0u) << "more than a quarter of it is used";
+}
+
+TEST_F(BrokenPagesTest, AFullerOneIsLeftLonger) {
+  nearly_empty_page();
+  take({kBlocksPerHugePage / 4 - kKept.n});
+  const auto break_after = [this](int64_t seconds) {
+    system_.time = system_.time + Nanos::seconds(seconds);
+    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay}).given_back;
+  };
+  EXPECT_EQ(break_after(7), 0u) << "a quarter: four times as long as one with an eighth";
+  EXPECT_EQ(break_after(2), kHugePageSize - kQuarter.bytes());
 }
 
 // A few slots that a server uses each second.
