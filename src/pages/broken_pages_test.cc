@@ -63,7 +63,18 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   system_.time = system_.time + kDelay;
   take(kQuarter);
   system_.time = system_.time + kDelay;
-  EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
+  EXPECT_EQ(break_pages(), 0u) << "more than a quarter of it is used";
+}
+
+TEST_F(BrokenPagesTest, AFullerOneIsLeftLonger) {
+  nearly_empty_page();
+  take({kBlocksPerHugePage / 4 - kKept.n});
+  const auto break_after = [this](int64_t seconds) {
+    system_.time = system_.time + Nanos::seconds(seconds);
+    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay}).given_back;
+  };
+  EXPECT_EQ(break_after(7), 0u) << "a quarter: four times as long as one with an eighth";
+  EXPECT_EQ(break_after(2), kHugePageSize - kQuarter.bytes());
 }
 
 // A few slots that a server uses each second.
@@ -79,6 +90,33 @@ TEST_F(BrokenPagesTest, ARunThatGrowsInPlaceTakesBlocks) {
   EXPECT_EQ(break_pages(), 0u);
   system_.time = system_.time + kDelay;
   EXPECT_NE(break_pages(), 0u);
+}
+
+// A session lives for 200 s.
+TEST_F(BrokenPagesTest, APageThatWillBeEmptySoonIsSpared) {
+  nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(170);
+  const auto break_within = [this](int64_t seconds) {
+    return pages_
+        .break_sparse({.before = system_.time - kDelay,
+                       .now = system_.time,
+                       .spared = system_.time + Nanos::seconds(seconds)})
+        .given_back;
+  };
+  EXPECT_EQ(break_within(60), 0u);
+  EXPECT_NE(break_within(10), 0u);
+}
+
+TEST_F(BrokenPagesTest, APageThatOthersAreStillPlacedInIsNot) {
+  const PageHeap::Place kept = nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(230);
+  pages_.touch(kept.page);
+  EXPECT_NE(pages_
+                .break_sparse({.before = system_.time - kDelay,
+                               .now = system_.time,
+                               .spared = system_.time + Nanos::seconds(300)})
+                .given_back,
+            0u);
 }
 
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
