@@ -27,7 +27,7 @@ struct Broken {
 // What was chosen of a set under its lock.
 struct Chosen {
   Broken broken[kAtOnce];
-  HugePage* mended[kAtOnce];
+  char* mended[kAtOnce];  // where they lie: without the lock, they may be emptied and given up
   size_t broken_count = 0, mended_count = 0;
   size_t candidates = 0;  // bytes
   int64_t filled = 0;     // blocks that the mended ones had given back
@@ -101,19 +101,21 @@ void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
 Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, size_t* room,
               size_t* in_pieces) {
   Chosen chosen;
+  HugePage* to_mend[kAtOnce];
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
     *in_pieces += page->broken;
     if (is_to_mend(page, huge) && chosen.mended_count < kAtOnce)
-      chosen.mended[chosen.mended_count++] = page;
+      to_mend[chosen.mended_count++] = page;
     else if (page->broken)
       chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
     if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
   keep_within(&chosen, huge, room, in_pieces);
   for (size_t i = 0; i < chosen.mended_count; ++i) {
-    chosen.filled += int64_t{kBlocksPerHugePage} - chosen.mended[i]->dirty.count();
-    set.mark_broken(chosen.mended[i], false);
+    chosen.mended[i] = to_mend[i]->base;
+    chosen.filled += int64_t{kBlocksPerHugePage} - to_mend[i]->dirty.count();
+    set.mark_broken(to_mend[i], false);
   }
   for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <thread>
 
 #include "os/fake/fake_pages.h"
 #include "pages/page_heap.h"
@@ -78,6 +82,14 @@ TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
   const PageHeap::Place kept = nearly_empty_page();
   pages_.touch(kept.page);
   EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
+}
+
+TEST_F(BrokenPagesTest, ARunThatGrowsInPlaceTakesBlocks) {
+  const PageHeap::Place kept = nearly_empty_page();
+  ASSERT_TRUE(pages_.extend(kept.page, kept.start(), kKept, {kKept.n + 1}));
+  EXPECT_EQ(break_pages(), 0u);
+  system_.time = system_.time + kDelay;
+  EXPECT_NE(break_pages(), 0u);
 }
 
 // A session lives for 200 s.
@@ -318,6 +330,37 @@ TEST_F(SmallPagesTest, OnceThereAreHugePagesFullOnesBecomeHuge) {
   pages_.grant_huge_pages(true);
   break_pages();
   EXPECT_EQ(system_.collapsed, 2 * kHugePageSize);
+}
+
+// A page that is being made huge again is emptied, and its address space given up; under
+// -fsanitize=thread.
+TEST(BrokenPages, SpaceIsGivenUpWhilePagesAreMended) {
+  constexpr int kRounds = 1000;
+  MetadataArena arena(system_pages);
+  NoPageTables tables;
+  auto sets = std::make_unique<PageSets>();
+  PageHeap pages(system_pages, arena, tables, *sets);
+  pages.count_splits(false);
+  const auto take = [&](Blocks blocks) { return pages.take(PageGroup::session, blocks, 1); };
+  const auto give = [&](const PageHeap::Place& place, Blocks blocks) {
+    pages.give(place.page, place.start(), blocks);
+  };
+  std::atomic<bool> done{false};
+  std::thread breaker([&] {
+    while (!done.load()) pages.break_idle(Nanos::max());
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    const PageHeap::Place kept = take(kKept);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const PageHeap::Place half = take(kHalf);
+    std::this_thread::yield();
+    give(half, kHalf);
+    give(kept, kKept);
+    pages.give_up_space();
+  }
+  done = true;
+  breaker.join();
+  EXPECT_TRUE(pages.is_consistent());
 }
 
 }  // namespace
