@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from llamalloc.formats import path_pattern
+from llamalloc.formats import path_pattern, regular_file
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.trace -- ./server"
@@ -218,9 +218,10 @@ def _writable(path: Path) -> Path:
         raise launch.LaunchError(
             f"{path}: cannot be written; {path.parent} is not a writable folder"
         )
-    if path.is_dir():
-        raise launch.LaunchError(f"{path}: is a folder; give a file")
-    return path
+    try:
+        return regular_file.replaced(path)
+    except OSError as error:
+        raise launch.LaunchError(f"{path}: {error.strerror}") from None
 
 
 def _finish(path: Path, pack: bool) -> bool:
