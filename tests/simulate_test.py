@@ -76,6 +76,18 @@ def test_damaged_traces_are_told(tmp_path: Path) -> None:
         assert "t.trace" in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("kind", ["model", "state"])
+def test_a_damaged_predictor_is_named_once(tmp_path: Path, kind: str) -> None:
+    damaged = tmp_path / "p"
+    for data in (None, b"", b"llmlearn", b"text"):
+        if data is not None:
+            damaged.write_bytes(data)
+        done = run("synthetic:waves:20000", "--predictor", f"{kind}:{damaged}")
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.count(str(damaged)) == 1 and done.stderr.count("\n") == 1
+        assert done.stderr.count("llamalloc") == 1 and "it is " not in done.stderr
+
+
 def replayed(trace: str, samples: int, speed: float = 1) -> dict:
     return simulation.replay(trace, samples, speed)
 

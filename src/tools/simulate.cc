@@ -246,12 +246,13 @@ int run(const Arguments& arguments) {
   const Learned other{&teacher_survey, teacher.get()};
   Prediction prediction;
   if (!predict(arguments.spec, own, teacher ? other : own, &prediction, &error))
-    return failed("predictor " + arguments.predictor, error);
+    return failed(arguments.predictor.substr(arguments.predictor.find(':') + 1), error);
   const bool learns = arguments.spec.kind == PredictorSpec::Kind::online;
   error = "cannot reserve 9 TiB of address space; raise `ulimit -v`";
   const auto policy = learns ? make_learning_policy(*input, arguments.learning, &error)
                              : make_policy(arguments.policy);
-  if (policy == nullptr) return failed(arguments.policy, error);
+  const std::string& state = arguments.learning.state;
+  if (policy == nullptr) return failed(state.empty() ? arguments.policy : state, error);
   if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
     return failed("--conf " + arguments.conf, error);
   policy->take_evidence(prediction.evidence);
