@@ -43,6 +43,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["trace", "-o", "/none/t.trace", "--", "true"], "not a writable folder"),
         (["trace", "-o", "/tmp/t.trace", "--", "true"], "make build"),
         (["trace", "cut", "/tmp/t.trace"], "--output"),
+        (["trace", "cut", "t", "-o", "/tmp/c", "--from", "9", "--to", "1"], "not before --to"),
         (["trace", "info"], "T.trace"),
         (["report"], "FILE"),
         (["recrod"], "recrod"),

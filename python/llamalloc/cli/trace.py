@@ -167,6 +167,9 @@ def cut(
     """
     from llamalloc.running import traces
 
+    if start is not None and end is not None and start >= end:
+        raise launch.LaunchError(f"--from {start:g} is not before --to {end:g}")
+
     def work() -> None:
         target = _writable(output)
         traces.cut(file, target, events=events, start=start, end=end)

@@ -178,7 +178,7 @@ class _Reader:
         self._check_kind()
         message = self.message
         if not message.sample:
-            cure = "record for longer, or more finely with LLAMALLOC_CONF=sample_interval:64KiB"
+            cure = "record for longer, or more finely: --interval 4KiB (option sample_interval)"
             raise ProfileError(self.path, "it holds no samples", cure)
         contexts = tuple(self._context(sample) for sample in message.sample)
         return Profile(
