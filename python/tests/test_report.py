@@ -57,6 +57,7 @@ def test_the_text_shows_both(stats_file: Path, capsys: pytest.CaptureFixture[str
     for words in ("How long objects lived", "still alive at the end", "Where the memory is"):
         assert words in text
     assert "64 B in transient" in text and "Huge pages were" not in text
+    assert "freed while it ended counts as alive" in text
 
 
 def test_missing_huge_pages_are_told_once(
