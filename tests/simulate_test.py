@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
         (["synthetic:waves", "--predictor", "online", "--policy", "best-fit"], 2, "llamalloc"),
         (["synthetic:waves", "--predictor", "state:/none"], 1, "/none: no such file"),
         (["synthetic:waves", "--keep", "/none"], 2, "online"),
-        (["synthetic:waves", "--predictor", "online", "--conf", "segregate:x"], 2, "segregate"),
+        (["synthetic:waves", "--conf", "segregate:x"], 2, "expected auto, always or never\n"),
         (["synthetic:waves", "--samples", "0"], 2, "number"),
         ([], 2, "one trace"),
     ],

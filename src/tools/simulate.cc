@@ -88,7 +88,8 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 
 int option_faults = 0;
 void print_fault(const char* message) {
-  fprintf(stderr, "llamalloc-simulate: %s\n", message);
+  const std::string text = message;  // nothing is ignored here
+  fprintf(stderr, "llamalloc-simulate: %s\n", text.substr(0, text.rfind("; ignored")).c_str());
   ++option_faults;
 }
 

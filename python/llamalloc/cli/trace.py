@@ -67,7 +67,8 @@ def record(
 
     The exit code is that of the program, or 128 + n if signal n ended it, or 1 if the program
     succeeded but nothing was recorded. If the program is killed, only its last events are lost.
-    Programs that it starts are recorded too, each in its own file T.trace.PID.
+    Programs that it starts are recorded too, each in its own file T.trace.PID. Files of an earlier
+    run, T.trace and T.trace.NUMBER, are removed.
 
     Examples:
 
