@@ -166,20 +166,29 @@ def run_all(
     setting: Setting,
     runs: list[tuple[str, str]],
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+    heard: Callable[[float], None] = lambda runs: None,
 ) -> list[Result]:
-    """The result of every run, in order; progress(done, total, run) after each.
+    """The result of every run, in order; progress(done, total, run) after each, and heard(runs)
+    now and then: how many are done, parts of them included.
 
     Raises SimulationError with the tool's own message if one fails.
     """
     tool = find_tool()
     done = 0
+    shares = dict.fromkeys(runs, 0.0)
 
     def one(run: tuple[str, str]) -> Result:
         nonlocal done
         policy, predictor = run
-        words = ["--policy", policy, "--predictor", predictor]
-        result = _json_of([str(tool), *setting.arguments(), *words])
+        words = ["--policy", policy, "--predictor", predictor, "--progress"]
+
+        def share(part: float) -> None:
+            shares[run] = part
+            heard(sum(shares.values()))
+
+        result = _json_of([str(tool), *setting.arguments(), *words], heard=share)
         done += 1
+        share(1.0)
         progress(done, len(runs), f"{policy}, {predictor}")
         return result
 
@@ -231,11 +240,27 @@ def simulate_paced(real: Result, setting: Setting) -> Result:
         return run_all(replace(setting, pace=file.name), [("llamalloc", "none")])[0]
 
 
-def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("llamalloc")]
+def _json_of(
+    command: list[str],
+    environment: dict[str, str] | None = None,
+    heard: Callable[[float], None] = lambda share: None,
+) -> Result:
+    said = ""
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        subprocess.Popen(
+            command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process,
+    ):
+        for line in process.stderr or ():
+            if line.startswith("progress "):
+                heard(float(line.split()[1]))
+            elif line.startswith("llamalloc"):
+                said = line.strip()
+        code = process.wait()
+        output.seek(0)
+        result = output.read()
+    if code != 0:
         name = Path(command[0]).name
-        said = lines[-1].removeprefix(f"{name}: ") if lines else f"exit code {done.returncode}"
-        raise SimulationError(said if lines else f"{name} failed: {said}")
-    return json.loads(done.stdout)
+        raise SimulationError(said.removeprefix(f"{name}: ") or f"{name} failed: exit code {code}")
+    return json.loads(result)
