@@ -9,13 +9,14 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
     known_contexts          contexts that the predictor had an entry for
     trace                   file, events, objects, frees, resizes, placements, contexts, threads,
                             allocated_bytes, duration_ns, peak_time_ns, peak_live, drops
-    totals                  ratios of footprint to live bytes:
-        average_huge, average_small          over time, in pages of 2 MiB and of 4 KiB
-        after_drops_huge, after_drops_small  over the load's drops; 0: there was none
-        worst_drop, peak                     2 MiB: of the worst drop; highest by highest
-        coverage                             share of what is resident that is on huge pages
-        peak_footprint                       bytes, without metadata
-        huge_pages_acquired                  from the system, counting every time
+    totals                  ratios to live bytes, of what is resident, or `small`, in 4 KiB pages:
+        average, average_small          over time
+        after_drops, after_drops_small  over the load's drops; 0: there was none
+        worst_drop                      of the worst drop
+        peak                            highest footprint in 2 MiB pages by highest live bytes
+        coverage                        share of what is resident that is on huge pages
+        peak_footprint                  bytes in 2 MiB pages, without metadata
+        huge_pages_acquired             from the system, counting every time
     classes                 a row a lifetime class: name, placements, outlived, bytes
     gate                    of a process that learns, when its gate changed: time_ns, placing, late,
                             verdict, says (a sentence)
@@ -25,7 +26,8 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
         live                 as asked for
         huge, small          footprint in 2 MiB and in 4 KiB pages, mappings of their own and
                              metadata included
-        resident, covered    what a process would show; of that on huge pages
+        resident, covered    what a control group would be charged for: of broken pages only
+                             what they have left; of that on huge pages
         rounding, free_slots, free_blocks, empty_pages, thread_caches, metadata
                              the losses: live and these are exactly `huge`
         all but `sample` also: objects, outlivers (objects past the bound of their class), pinned
