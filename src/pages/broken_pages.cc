@@ -22,6 +22,7 @@ struct Broken {
   BlockBits rest;
   uint32_t backed;  // blocks of the page that may have memory
   size_t gain;      // bytes of the rest that may have memory
+  bool anew;        // it was broken before, and has been filled and emptied since
 };
 
 // What was chosen of a set under its lock.
@@ -48,18 +49,17 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
 
 // The more is in a page, the sooner it may fill again, and the more would lose its huge page.
 bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
-  const double fill = huge ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
+  const double fill = huge && !page->broken ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
   const double longer = (fill * fill - 1) * static_cast<double>(rules.rest.n);
   return page->blocks_taken.load(std::memory_order_relaxed) <=
          rules.before.n - static_cast<int64_t>(longer);
 }
 
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
-  if (page->used_blocks > (huge ? kSparse : kBlocksPerHugePage - 1)) return false;
-  if (!is_at_rest(page, huge, rules)) return false;
+  if (is_to_mend(page, huge) || !is_at_rest(page, huge, rules)) return false;
   if (huge && is_empty_soon(page, rules)) return false;
-  if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
-  return !page->broken;
+  if (page->broken) return page->dirty.count() > page->used_blocks;
+  return page->used_blocks <= (huge ? kSparse : kBlocksPerHugePage - 1);
 }
 
 void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
@@ -70,7 +70,12 @@ void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
 
 // The best ones first; the worst leaves if there is no room.
 void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
-  Broken broken{.page = page, .score = 0, .rest = {}, .backed = page->backed_blocks(), .gain = 0};
+  Broken broken{.page = page,
+                .score = 0,
+                .rest = {},
+                .backed = page->backed_blocks(),
+                .gain = 0,
+                .anew = page->broken};
   broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
   const int64_t rest = rules.before.n - page->blocks_taken.load(std::memory_order_relaxed);
   broken.score = static_cast<double>(broken.gain) * (static_cast<double>(rest) + 1);
@@ -89,9 +94,9 @@ void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
   size_t kept = 0;
   for (size_t i = 0; i < chosen->broken_count; ++i) {
     const Broken& broken = chosen->broken[i];
-    if (broken.gain > *room || (huge && *in_pieces >= kMostBroken)) continue;
+    if (broken.gain > *room || (huge && !broken.anew && *in_pieces >= kMostBroken)) continue;
     *room -= broken.gain;
-    *in_pieces += !broken.page->broken;
+    *in_pieces += !broken.anew;
     chosen->candidates -= broken.gain;
     chosen->broken[kept++] = broken;
   }
@@ -144,14 +149,17 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
       done.mend_time = done.mend_time + (mended - started);
       for (size_t i = 0; i < chosen.broken_count; ++i) {
         const Broken& broken = chosen.broken[i];
-        const bool parted = !huge || part(broken.page, broken.rest);
+        const bool parted = !huge || broken.anew || part(broken.page, broken.rest);
         const bool whole = parted ? give_rest_back(broken.page, broken.rest, broken.backed) : false;
         if (!parted) {
           leave_whole(broken.page, broken.rest);
           in_pieces -= huge;
         }
         if (whole) done.given_back += broken.gain;
-        ++(whole ? done.pages : done.refused);
+        if (whole)
+          done.pages += !huge || !broken.anew;
+        else
+          ++done.refused;
       }
       if (chosen.broken_count != 0) done.break_time = done.break_time + (system_.now() - mended);
     }

@@ -129,6 +129,23 @@ TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
   EXPECT_EQ(page->dirty.count(), kQuarter.n + kKept.n);
 }
 
+TEST_F(BrokenPagesTest, WhatFilledItAndIsFreedAgainGoesBackAgain) {
+  const HugePage* page = nearly_empty_page().page;
+  break_pages();
+  const PageHeap::Place place = take(kHalf);
+  ASSERT_EQ(place.page, page);
+  memset(place.start(), 7, kHalf.bytes());
+  give(place, kHalf);
+  EXPECT_EQ(break_pages(), 0u) << "not at rest";
+  system_.time = system_.time + Nanos::seconds(3);
+  const int advice = system_.huge_advice;
+  EXPECT_EQ(break_pages(), kHalf.bytes());
+  EXPECT_EQ(page->dirty.count(), kKept.n);
+  EXPECT_TRUE(page->broken);
+  EXPECT_EQ(system_.huge_advice, advice) << "it consists of small pages already";
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 TEST_F(BrokenPagesTest, HalfFullItBecomesHugeAgain) {
   const HugePage* page = nearly_empty_page().page;
   break_pages();
