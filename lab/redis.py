@@ -101,6 +101,7 @@ class RedisServer(Server):
         options: Sequence[str] = (),
     ) -> None:
         self.address = address or free_port()
+        folder = folder.absolute()  # redis-server goes there before it opens its log
         self.log = folder / f"{name}.log"
         self.stderr = folder / f"{name}.stderr"
         self.log.unlink(missing_ok=True)

@@ -114,7 +114,7 @@ def commands_page() -> str:
         "It then accepts these commands on the Unix socket PATH, one per connection:",
         "",
         "```",
-        "echo release | socat - UNIX-CONNECT:/run/server.control",
+        "echo release | socat - UNIX-CONNECT:/run/server.control    # package socat",
         "```",
         "",
         "A reply starts with the line `ok` or `error: REASON` (contracts/control_protocol.md). C",

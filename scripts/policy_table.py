@@ -15,7 +15,7 @@ five loads of GENERATED in that folder, and measures them too.
 
 Record the traces first, each by
     .venv/bin/python -m lab.workloads run NAME --under "llamalloc trace -o out/traces/NAME.trace"
-A cell: footprint in huge pages by live bytes, averaged over the trace, and after its drops (a `-`:
+A cell: charge by live bytes, averaged over the trace, and after its drops (a `-`:
 it has none, or what stays is below 5 % of the peak, where the quotient says nothing).
 """
 
@@ -157,7 +157,7 @@ def verdict_of(run: dict) -> str:
 
 def means(runs: tuple[dict, ...]) -> list[float]:
     """Average and after drops; no second one without drops."""
-    average = sum(run["totals"]["average_huge"] for run in runs) / len(runs)
+    average = sum(run["totals"]["average"] for run in runs) / len(runs)
     drops = [ratio for run in runs if (ratio := ratio_after_drops(run)) is not None]
     return [average, sum(drops) / len(drops)] if drops else [average]
 
@@ -175,7 +175,7 @@ def ratio_after_drops(result: dict) -> float | None:
     drops = [m for m in result["moments"] if m["kind"] == "drop"]
     drops = [m for m in drops if m["live"] > 0.05 * result["trace"]["peak_live"]]
     live = sum(m["live"] for m in drops)
-    return sum(m["huge"] for m in drops) / live if live else None
+    return sum(m["resident"] for m in drops) / live if live else None
 
 
 def after_drops(result: dict) -> str:
@@ -204,7 +204,7 @@ def print_policies(traces: list[pathlib.Path], out: pathlib.Path | None) -> None
         row = [trace.stem, f"{found[trace, *COLUMNS[0]]['trace']['peak_live'] / 2**20:.0f} MiB"]
         for column in COLUMNS:
             result = found[trace, *column]
-            row.append(f"{result['totals']['average_huge']:.2f} / {after_drops(result)}")
+            row.append(f"{result['totals']['average']:.2f} / {after_drops(result)}")
         print("| " + " | ".join(row) + " |", flush=True)
     print("\nhuge pages acquired:")
     for trace in traces:

@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_result() -> None:
         (["synthetic:waves", "--predictor", "online", "--policy", "best-fit"], 2, "llamalloc"),
         (["synthetic:waves", "--predictor", "state:/none"], 1, "/none: no such file"),
         (["synthetic:waves", "--keep", "/none"], 2, "online"),
-        (["synthetic:waves", "--predictor", "online", "--conf", "segregate:x"], 2, "segregate"),
+        (["synthetic:waves", "--conf", "segregate:x"], 2, "expected auto, always or never\n"),
         (["synthetic:waves", "--samples", "0"], 2, "number"),
         ([], 2, "one trace"),
     ],
@@ -74,6 +74,18 @@ def test_damaged_traces_are_told(tmp_path: Path) -> None:
         done = run(str(damaged))
         assert done.returncode == 1 and done.stdout == ""
         assert "t.trace" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["model", "state"])
+def test_a_damaged_predictor_is_named_once(tmp_path: Path, kind: str) -> None:
+    damaged = tmp_path / "p"
+    for data in (None, b"", b"llmlearn", b"text"):
+        if data is not None:
+            damaged.write_bytes(data)
+        done = run("synthetic:waves:20000", "--predictor", f"{kind}:{damaged}")
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.count(str(damaged)) == 1 and done.stderr.count("\n") == 1
+        assert done.stderr.count("llamalloc") == 1 and "it is " not in done.stderr
 
 
 def replayed(trace: str, samples: int, speed: float = 1) -> dict:

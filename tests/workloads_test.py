@@ -9,6 +9,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,14 @@ def redis_server(tmp_path):
     server = redis.RedisServer([], dict(os.environ), tmp_path, "redis")
     yield server
     server.stop()
+
+
+def test_a_server_may_have_a_relative_folder(tmp_path, monkeypatch):
+    (tmp_path / "logs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    server = redis.RedisServer([], dict(os.environ), Path("logs"), "redis")
+    assert server.stop() == []
+    assert (tmp_path / "logs" / "redis.log").is_file()
 
 
 def test_each_key_is_set_once_and_deleted_once(redis_server):

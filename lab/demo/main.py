@@ -43,7 +43,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--reuse", action="store_true", help="take the model of the last demo")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "demo", help="folder to write")
     parser.add_argument("--json", type=Path, help="write results to this file, and no page")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.runs < 1 or options.soak < 0:
+        parser.error("--runs must be at least 1, and --soak at least 0")
+    return options
 
 
 class Teller:
@@ -65,7 +68,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; the huge page setting is as before", file=sys.stderr)
         return 130
-    except (ServerError, BenchmarkError, LaunchError, learn.LearnError, ValueError) as error:
+    except (
+        ServerError, BenchmarkError, LaunchError, learn.LearnError, OSError, ValueError
+    ) as error:  # fmt: skip
         print(f"demo: {error}", file=sys.stderr)
         return 2
 

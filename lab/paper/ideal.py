@@ -29,9 +29,9 @@ def _simulated(context: Context, program: str) -> list[simulation.Result]:
 def _one(result: simulation.Result) -> Results:
     moments = [m for m in result["moments"] if m["kind"] == "sample"]
     return {
-        "average": result["totals"]["average_huge"],
+        "average": result["totals"]["average"],
         "peak": result["totals"]["peak"],
-        "series": [(m["time_ns"] / 1e9, m["live"], m["huge"]) for m in moments],
+        "series": [(m["time_ns"] / 1e9, m["live"], m["resident"]) for m in moments],
     }
 
 
@@ -39,7 +39,7 @@ def show(results: Results) -> Section:
     """A table of averages and a picture for each program."""
     section = Section("Figure 9: perfect predictions")
     section.paragraphs.append(
-        "Footprint in huge pages / live bytes, simulated from one recorded run of each program. "
+        "Charge / live bytes, simulated from one recorded run of each program. "
         "The paper reports less than 1.1 on average for both."
     )
     rows = [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: every wrong use is one line that names cause and cure, with exit code 2."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "--modell", "m"], "--modell"),
         (["run", "--", "surely-no-such-program"], "not found in PATH"),
         (["run", "--model", "/none.model", "--", "true"], "llamalloc train"),
+        (["run", "--model", "/tmp", "--", "true"], "not a file; name the model itself"),
         (["run", "--conf", "retane:1", "--", "true"], "no option 'retane'"),
         (["run", "--stats", "/none/s.json", "--", "true"], "not a writable folder"),
         (["run", "--control", "/tmp/" + "x" * 120, "--", "true"], "107 bytes"),
@@ -41,6 +43,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["trace", "-o", "/none/t.trace", "--", "true"], "not a writable folder"),
         (["trace", "-o", "/tmp/t.trace", "--", "true"], "make build"),
         (["trace", "cut", "/tmp/t.trace"], "--output"),
+        (["trace", "cut", "t", "-o", "/tmp/c", "--from", "9", "--to", "1"], "not before --to"),
         (["trace", "info"], "T.trace"),
         (["report"], "FILE"),
         (["recrod"], "recrod"),
@@ -52,6 +55,32 @@ def test_wrong_use_is_one_line(
     assert call(arguments) == 2
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1 and err.startswith("llamalloc: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("record", "-o", "PIPE", "--", "true"),
+        ("trace", "-o", "PIPE", "--", "true"),
+        ("trace", "cut", "t.trace", "-o", "PIPE"),
+        ("trace", "export", "t.trace", "-o", "PIPE"),
+        ("train", "-o", "PIPE", "p.pb.gz"),
+    ],
+    ids=lambda words: words[0] if words[0] != "trace" else f"trace {words[1]}",
+)
+def test_a_device_is_not_replaced(
+    library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """As `-o /dev/null` by root would, for the whole system."""
+    (pipe, link) = (tmp_path / "pipe", tmp_path / "link")
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        assert call([str(path) if word == "PIPE" else word for word in words]) in (1, 2)
+        err = capsys.readouterr().err
+        assert err == f"llamalloc: {path}: is a device or pipe; name an ordinary file\n"
+    assert pipe.is_fifo()
+    assert link.is_symlink()
 
 
 @pytest.mark.parametrize("verb", ["record", "train", "run", "report", "doctor", "trace"])
@@ -95,6 +124,15 @@ def test_record_says_when_nothing_was_recorded(
     assert call(["record", "-o", str(profile), "--", "sh", "-c", "exit 4"]) == 4
     assert call(["record", "-o", str(profile), "--", "sh", "-c", "kill -9 $$"]) == 137
     assert "signal 9" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("--version",), ("doctor", "--json"), ("trace", "--help")])
+def test_an_output_that_is_full_is_one_line(words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "llamalloc.cli", *words]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "llamalloc: No space left on device\n"
 
 
 @pytest.mark.parametrize(("text", "value"), [("64KiB", 65536), ("4096", 4096), ("1 MiB", 1 << 20)])

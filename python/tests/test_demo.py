@@ -10,7 +10,7 @@ from support.statistics import document
 
 from lab import redis
 from lab import redis_benchmark as benchmark
-from lab.demo import allocators, measure, page, results, table
+from lab.demo import allocators, main, measure, page, results, table
 from lab.demo.sampler import Series
 from lab.redis_benchmark import BenchmarkError, Rate
 from llamalloc.running import procmem
@@ -121,6 +121,16 @@ def test_the_first_run_forgets_and_the_second_remembers(tmp_path: Path) -> None:
     assert state.exists()
     measure.prepare_state(row_of("learns-1"), tmp_path)
     assert not state.exists()
+
+
+def test_wrong_use_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main.main(["--only", "plain", "--out", str(tmp_path / "file")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and str(tmp_path / "file") in err
+    with pytest.raises(SystemExit):
+        main.main(["--runs", "0"])
+    assert "--runs must be at least 1" in capsys.readouterr().err
 
 
 def test_a_second_run_needs_a_first(tmp_path: Path) -> None:

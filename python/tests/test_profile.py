@@ -132,7 +132,7 @@ def test_another_version(tmp_path, message):
 def test_no_samples(tmp_path, message):
     del message.sample[:]
     text = refusal(profile_writer.write_message(message, tmp_path / "p.pb.gz"))
-    assert "holds no samples" in text and "record for longer" in text
+    assert "holds no samples" in text and "more finely: --interval 4KiB" in text
 
 
 def test_missing_labels(tmp_path, message):

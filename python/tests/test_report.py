@@ -2,6 +2,7 @@
 """`llamalloc report` on the golden profile and on statistics that one can sum by hand."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_the_text_shows_both(stats_file: Path, capsys: pytest.CaptureFixture[str
     for words in ("How long objects lived", "still alive at the end", "Where the memory is"):
         assert words in text
     assert "64 B in transient" in text and "Huge pages were" not in text
+    assert "freed while it ended counts as alive" in text
 
 
 def test_missing_huge_pages_are_told_once(
@@ -131,6 +133,50 @@ def test_bad_files_get_one_line_and_exit_code_2(
     assert call(["report", str(path)]) == 2
     err = capsys.readouterr().err
     assert words in err and str(path) in err and err.count("\n") == 1
+
+
+def _members(value, path=()):
+    """The paths of all members, however deep; of a list, those of its first item."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value[:1])
+    for key, member in inner:
+        yield (*path, key)
+        if isinstance(member, (dict, list)):
+            yield from _members(member, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, "x", [], {}, [1], {"x": []}, float("nan"), 10**400], ids=lambda w: repr(w)[:9]
+)
+def test_statistics_of_any_other_shape_get_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: object
+) -> None:
+    path = tmp_path / "s.json"
+    whole = document() | {"learning": "on", "peak": {"seconds": 1.5, "stats": {"backed": 1}}}
+    for *outer, last in _members(whole):
+        damaged = json.loads(json.dumps(whole))
+        place = damaged
+        for key in outer:
+            place = place[key]
+        place[last] = wrong
+        path.write_text(json.dumps(damaged))
+        code = call(["report", str(path)])
+        err = capsys.readouterr().err
+        assert (code, err.count("\n")) in {(0, 0), (2, 1)}, (outer, last, err)
+        assert code == 0 or err.startswith(f"llamalloc: {path}: "), err
+
+
+@pytest.mark.parametrize(
+    ("verb", "of_folder"), [("report", "is a folder; name a file"), ("train", "Is a directory")]
+)
+def test_what_is_no_ordinary_file_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, of_folder: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    output = ["-o", str(tmp_path / "m")] if verb == "train" else []
+    for path, said in ((tmp_path / "pipe", "not a regular file"), (tmp_path, of_folder)):
+        assert call([verb, str(path), *output]) != 0
+        err = capsys.readouterr().err.splitlines()[-1]
+        assert said in err and str(path) in err
 
 
 def test_frames_are_readable(monkeypatch: pytest.MonkeyPatch) -> None:

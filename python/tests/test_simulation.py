@@ -3,6 +3,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LLAMALLOC_LIBRARY", str(library))
     path = tmp_path / simulation.TOOL
     path.write_text(
-        f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\n'
+        f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\necho progress 0.250 >&2\n'
         f"[ -f {tmp_path}/answer ] && exec cat {tmp_path}/answer\n"
         "echo 'llamalloc-simulate: x.trace: event 3: damaged' >&2\nexit 1\n"
     )
@@ -60,16 +61,17 @@ def test_policies_are_named_or_all() -> None:
 def test_the_tool_gets_what_was_asked_for(tool: Path) -> None:
     answer(tool, {"policy": "x"})
     setting = Setting("t.trace", learn="l.trace", error=0.25, error_by_object=True, samples=7)
-    seen = []
+    seen, heard = [], []
     runs = [("llamalloc", "exact"), ("best-fit", "none")]
-    found = simulation.run_all(setting, runs, lambda *progress: seen.append(progress))
+    found = simulation.run_all(setting, runs, lambda *told: seen.append(told), heard.append)
+    assert heard[0] == 0.25 and heard[-1] == 2
     assert found == [{"policy": "x"}] * 2
     assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]
     calls = (tool.parent / "calls").read_text().splitlines()
     words = "t.trace --samples 7 --seed 1 --learn l.trace --error 0.25 --error-objects"
     assert sorted(calls) == [
-        f"{words} --policy best-fit --predictor none",
-        f"{words} --policy llamalloc --predictor exact",
+        f"{words} --policy best-fit --predictor none --progress",
+        f"{words} --policy llamalloc --predictor exact --progress",
     ]
 
 
@@ -95,6 +97,17 @@ def test_wrong_use_is_told(
     assert call(["simulate", "t.trace", *words]) in (1, 2)
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
+
+
+def test_what_is_done_is_said_now_and_then(
+    tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer(tool, {"policy": "x"})
+    command = sys.modules["llamalloc.cli.simulate"]  # the package has a function of that name
+    monkeypatch.setattr(command, "_EVERY", 0.0)
+    monkeypatch.setattr(command, "_print", lambda results, as_json: None)
+    assert call(["simulate", "t.trace"]) == 0
+    assert "llamalloc: simulating, 25%\n" in capsys.readouterr().err
 
 
 def test_a_missing_tool_is_told(tool: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -295,6 +295,15 @@ def test_a_damaged_trace_is_one_line(verb: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """Imitated by a limit on the size of files."""
+    table = tmp_path / "t.parquet"
+    done = trace("export", GOLDEN / "trace_v1.trace", "-o", table, limit=2000)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"llamalloc: {table}: cannot be written (")
+    assert done.stderr.count("\n") == 1
+
+
 def test_info_is_a_page_or_json() -> None:
     page = trace("info", GOLDEN / "trace_v1.trace")
     assert page.returncode == 0 and "make_session < main" in page.stdout

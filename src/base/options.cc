@@ -49,8 +49,7 @@ bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
 constexpr const char* kReactions[] = {"abort", "report"};
 constexpr const char* kSegregations[] = {"auto", "always", "never"};
 constexpr const char* kForecasts[] = {"auto", "peak", "trend", "none"};
-constexpr const char* kBadNumber = "not a number with a known unit";
-constexpr const char* kOutOfRange = "out of range";
+constexpr const char* kOutOfRange = "out of range (docs/options.md)";
 
 bool in_range(uint64_t value, uint64_t minimum, uint64_t maximum, const char** error) {
   if (value >= minimum && value <= maximum) return true;
@@ -62,20 +61,22 @@ template <size_t N>
 bool set_number(Text text, const Unit (&units)[N], uint64_t minimum, uint64_t maximum,
                 uint64_t* out, const char** error) {
   uint64_t value = 0;
-  *error = kBadNumber;
   if (!parse_number(text, units, &value) || !in_range(value, minimum, maximum, error)) return false;
   Options::change(out, value);
   return true;
 }
 
 bool set_bytes(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
+  *error = "not a size; write it like 64MiB";
   return set_number(text, kByteUnits, low, high, out, error);
 }
 bool set_nanos(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
+  *error = "not a time; write it like 250ms or 10s";
   return set_number(text, kTimeUnits, low, high, out, error);
 }
 bool set_count(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
   constexpr Unit kOne[] = {{"", 1}};
+  *error = "not a number";
   return set_number(text, kOne, low, high, out, error);
 }
 bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
@@ -168,11 +169,12 @@ Text trim(Text text) {
   return text;
 }
 
-// key:value as two texts; false: no colon.
+// key:value as two texts without blanks around them; false: no colon.
 bool split(Text part, Text* key, Text* value) {
-  *key = until(part.data, part.data + part.length, ':');
-  if (key->length == part.length) return false;
-  *value = {key->data + key->length + 1, part.length - key->length - 1};
+  const Text name = until(part.data, part.data + part.length, ':');
+  if (name.length == part.length) return false;
+  *key = trim(name);
+  *value = trim({name.data + name.length + 1, part.length - name.length - 1});
   return true;
 }
 
@@ -189,8 +191,6 @@ bool apply_line(Options& options, Text line, bool secure, const char** error) {
   if (memchr(line.data, 0, line.length) != nullptr) return false;
   *error = "expected key:value";
   if (!split(line, &key, &value)) return false;
-  key = trim(key);
-  value = trim(value);
   *error = "a file of options cannot name another one";
   if (key.is("conf_file")) return false;
   return options.set(key.data, key.length, value.data, value.length, secure, error);
@@ -245,7 +245,7 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
     return set_##kind(value, minimum, maximum, &name, error);              \
   }
 #include "contracts/options.def"
-  *error = "no such option";
+  *error = "no such option (docs/options.md)";
   return false;
 }
 
@@ -253,10 +253,11 @@ void Options::parse(const char* configuration, bool secure, Warn warn, const cha
   Faults faults(source, warn);
   const char* end = configuration + strnlen(configuration, kLongestText);
   for (const char* p = configuration; p < end;) {
-    const Text part = until(p, end, ',');
+    const Text whole = until(p, end, ',');
+    const Text part = trim(whole);
     const char* error = nullptr;
     if (part.length > 0 && !apply(*this, part, secure, &error)) faults.add(0, part, error);
-    p += part.length + 1;
+    p += whole.length + 1;
   }
 }
 

@@ -3,9 +3,8 @@
 //
 // Values: bytes "64MiB", "512KiB", "1GiB", "4096" (K, M, G and KB, MB, GB mean the same powers of
 // 1024); times "10s", "250ms", "5us", "3ns", "2m", "1h", a bare number is seconds; flags on/off,
-// true/false, yes/no, 1/0. In a string a comma ends a value, so paths cannot hold one; in a file
-// the line ends it, spaces around key and value count for nothing, and `#` starts a line of
-// comment.
+// true/false, yes/no, 1/0. Spaces around key and value count for nothing. In a string a comma ends
+// a value, so paths cannot hold one; in a file the line ends it, and `#` starts a line of comment.
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace llamalloc {
 namespace {
@@ -37,6 +38,24 @@ TEST(Options, AReactionIsOneOfTwoWords) {
             std::string::npos);
   EXPECT_EQ(parse(&options, "segregate:auto"), "");
   EXPECT_EQ(options.segregate, Segregate::automatic);
+}
+
+TEST(Options, BlanksAroundKeyAndValueCountForNothing) {
+  Options options;
+  EXPECT_EQ(parse(&options, " retain: 3MiB , stats:/a b,\tsegregate :never, "), "");
+  EXPECT_EQ(options.retain, 3u << 20);
+  EXPECT_STREQ(options.stats.text, "/a b");
+  EXPECT_EQ(options.segregate, Segregate::never);
+}
+
+TEST(Options, AFaultyNumberIsToldHowToWriteIt) {
+  Options options;
+  for (const auto& [text, cure] : {std::pair{"retain:lots", "not a size; write it like 64MiB"},
+                                   std::pair{"release_delay:soon", "not a time; write it like"},
+                                   std::pair{"owner_pid:me", "not a number"},
+                                   std::pair{"retain:9999TiB", "out of range (docs/options.md)"},
+                                   std::pair{"retian:1", "no such option (docs/options.md)"}})
+    EXPECT_NE(parse(&options, text).find(cure), std::string::npos) << fault;
 }
 
 TEST(Options, APathHasKnownPercentLettersOnly) {
@@ -98,8 +117,8 @@ TEST(Options, AFaultInAFileIsNamedWithItsLine) {
         "/f:3: \"reta\": the line contains a zero byte;", "/f:4: \"retain\": expected key:value;",
         "/f:5: \"stats:/x\": the line contains a zero byte",
         "/f:6: \"conf_file:/other\": a file of options cannot name another one;",
-        "/f:7: \"release_delay:9999h\": out of range;", "/f:8: \"?[2J:1\": no such option;",
-        "xxx\": too long;"})
+        "/f:7: \"release_delay:9999h\": out of range (docs/options.md);",
+        "/f:8: \"?[2J:1\": no such option (docs/options.md);", "xxx\": too long;"})
     EXPECT_NE(faults.find(expected), std::string::npos) << expected << "\nnot in\n" << faults;
 }
 

@@ -99,6 +99,22 @@ TEST_F(ReleaseTest, NotBelowTheDemandThatIsForecast) {
             get(Stat::release_skipped));
 }
 
+// It has 20 s to become empty by itself, but demand that comes back is not awaited for so long.
+TEST_F(ReleaseTest, ASparsePageIsNotSparedLongerThanDemandIsAwaited) {
+  constexpr Blocks kMost{kBlocksPerHugePage - 2};
+  const auto take = [this](Blocks blocks) {
+    const PageHeap::Place place = engine_.heap.pages().take(PageGroup::brief, blocks, 1);
+    memset(place.start(), 1, blocks.bytes());
+    return place;
+  };
+  take(Blocks{2});
+  const PageHeap::Place rest = take(kMost);
+  run(30);
+  engine_.heap.pages().give(rest.page, rest.start(), kMost);
+  run(90);
+  EXPECT_EQ(get(Stat::bytes_broken), kMost.bytes());
+}
+
 TEST_F(ReleaseTest, ASwingingLoadIsRecognised) {
   for (int swing = 0; swing < 8; ++swing) {
     fill(), run(50), give(kStays), run(50);

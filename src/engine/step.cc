@@ -78,11 +78,12 @@ void Engine::break_pages(Nanos now) {
                                    .forced = forced},
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
-  const Breaking done =
-      pages.break_sparse({.before = at_limit ? now : now - Nanos{2 * release_delay().n},
-                          .limit = huge ? most : SIZE_MAX,
-                          .now = now,
-                          .spared = forced ? now : now + window});
+  const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
+  const Breaking done = pages.break_sparse({.before = now - rest,
+                                            .rest = rest,
+                                            .limit = huge ? most : SIZE_MAX,
+                                            .now = now,
+                                            .spared = forced ? now : now + plan_.awaited()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);

@@ -306,20 +306,17 @@ void DirectMappings::unmap(Span* span) {
   span->fresh = span->grown = false;
 }
 
-// While the address may change, nobody finds the object there.
+// While the address may change, nobody finds the object there. The system may move it to where the
+// map has no leaf, and cannot be asked to put it back.
 void* DirectMappings::resize(Span* span, size_t bytes) {
   const size_t size = align_up(bytes, kSmallPage);
   if (size == span->bytes) return span->base;
-  if (size > span->bytes && !makes_room(size - span->bytes)) return nullptr;
+  const bool grows = size > span->bytes;
+  if (grows && (!makes_room(size - span->bytes) || !map_.keep_spare(system_))) return nullptr;
   map_.set(span->base, {1}, nullptr);
   void* moved = system_.remap(span->base, span->bytes, size);
-  if (moved != nullptr && !map_.cover(moved, 1, system_)) {
-    moved = system_.remap(moved, size, span->bytes);
-    CHECK(moved != nullptr && map_.cover(moved, 1, system_));
-    span->base = static_cast<char*>(moved);
-    moved = nullptr;
-  }
   if (moved != nullptr) {
+    CHECK(map_.cover(moved, 1, system_));
     span->base = static_cast<char*>(moved);
     LockGuard guard(lock_);
     add(bytes_, size - span->bytes);

@@ -191,6 +191,29 @@ TEST_F(DirectMappingsTest, CountsWhatIsInUse) {
   EXPECT_TRUE(direct_.is_consistent());
 }
 
+// There the map needs a leaf, for which there is no address space by then: the object stays
+// findable.
+TEST_F(DirectMappingsTest, WhatTheSystemMovedFarAwayIsFoundWithoutMemoryForTables) {
+  constexpr size_t kBytes = size_t{3} << 20;
+  Span* span = allocate(kBytes, 1, false);
+  char* const base = span->base;
+  base[0] = 7;
+  system_.moves_far = true;
+  system_.most_mapped = system_.mapped + (size_t{1} << 20);
+  EXPECT_EQ(direct_.resize(span, kBytes + kSmallPage), nullptr);
+  EXPECT_EQ(map_->find(base), span) << "nothing changed";
+  system_.most_mapped = SIZE_MAX;
+  ASSERT_TRUE(map_->keep_spare(system_));
+  system_.most_mapped = system_.mapped + (size_t{1} << 20);
+  char* const moved = static_cast<char*>(direct_.resize(span, kBytes + kSmallPage));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(map_->find(moved), span);
+  EXPECT_EQ(moved[0], 7);
+  EXPECT_EQ(direct_.bytes(), kBytes + kSmallPage);
+  EXPECT_TRUE(direct_.is_consistent());
+  deallocate(span);
+}
+
 TEST_F(DirectMappingsTest, AFailedAllocationIsNotCounted) {
   for (int allowed = 0; allowed < 4; ++allowed) {
     system_.calls_left = allowed;

@@ -317,12 +317,9 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   return span;
 }
 
-// One that was resized is not parked: its length is not likely to be asked for, and where it lay
-// the next object that grows finds room. A whole page is not parked: any object may need it.
 void Heap::park(Span* span) {
   Span* leaves = span;
-  if (!span->resized && span->bytes <= kRunMax)
-    leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
+  if (may_park(*span)) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
   if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
 }
 
@@ -345,9 +342,9 @@ void* Heap::resize(Span* span, size_t bytes) {
   if (want > have && bytes > kRunMax) return nullptr;
   if (want == have) return span->base;
   if (want > have && !pages_.extend(span->page, span->base, have, want)) return nullptr;
-  if (want < have) pages_.give(span->page, span->base + want.bytes(), {have.n - want.n});
-  span->bytes = want.bytes();
   span->resized = true;
+  span->store_bytes(want.bytes());  // first: where it ends the span of somebody else may begin
+  if (want < have) pages_.give(span->page, span->base + want.bytes(), {have.n - want.n});
   return span->base;
 }
 
@@ -360,12 +357,13 @@ PageCounts Heap::count(const HugePage& page) const {
     const bool run = span.kind != SpanKind::slots;
     const uint32_t objects = run ? 1 : span.slots - span.count_free();
     const int size_class = run ? kSizeClasses : span.bin % kSizeClasses;
-    const size_t bytes = run ? span.bytes : shape_of_bin(span.bin).blocks * kBlockSize;
+    const size_t bytes = blocks_of(span).bytes();
+    const size_t allocated = run ? bytes : objects * span.slot_size;
     counts.of[size_class].objects += objects;
     counts.of[size_class].slots += run ? 1 : span.slots;
-    counts.allocated += objects * span.object_size();
+    counts.allocated += allocated;
     counts.in_spans += bytes;
-    counts.free_slots += bytes - objects * span.object_size();
+    counts.free_slots += bytes - allocated;
   });
   return counts;
 }

@@ -216,6 +216,10 @@ class Heap {
   // deallocate() in two steps, for a thread that keeps a freed run for a while (magazines.h).
   void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
   void park(Span* span);
+  // Whether a freed run is worth keeping for the next one of its length. One that was resized is
+  // not: its length is not likely to be asked for, and where it lay the next object that grows
+  // finds room. Nor is a whole page: any object may need it.
+  static bool may_park(const Span& run) { return !run.resized && run.bytes <= kRunMax; }
   // Allocates a hidden run again.
   void show_again(Span* span) {
     span->fresh = false;
@@ -258,15 +262,19 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
-  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock.
+  static Blocks blocks_of(const Span& span) {
+    return span.kind == SpanKind::slots ? Blocks{shape_of_bin(span.bin).blocks}
+                                        : Blocks::covering(span.object_size());
+  }
+  // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock. A run
+  // may be resized meanwhile.
   template <typename F>
   void for_each_span(const HugePage& page, F&& f) const {
     for (uint32_t block = page.used.next(0, true); block < kBlocksPerHugePage;) {
       const Span* span = map_.find_any(page.base + block * kBlockSize);
       uint32_t blocks = 1;
       if (span != nullptr) {
-        blocks = span->kind == SpanKind::slots ? shape_of_bin(span->bin).blocks
-                                               : Blocks::covering(span->bytes).n;
+        blocks = blocks_of(*span).n;
         f(*span);
       }
       block = page.used.next(block + blocks, true);

@@ -156,7 +156,8 @@ class Run {
   }
 
   void allocate() {
-    const size_t bytes = input_.size(24) + (input_.flag() ? kSmallMax : 0);
+    size_t bytes = input_.size(24) + (input_.flag() ? kSmallMax : 0);
+    if (bytes % 8 == 7) bytes = kHugePageSize - bytes % kSmallPage;  // what fills a huge page
     const size_t alignment = size_t{1} << input_.below(27);
     if (bytes <= kSmallMax && alignment <= kBlockSize) return;  // slots serve those
     if (live_.size() >= kMostLive) return;

@@ -92,9 +92,10 @@ struct Magazines {
   // Frees a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
   // Keeps a run that the program freed; the one kept before goes to the heap. False: it is too
-  // large for the thread's share.
+  // large for the thread's share, or nobody would take it (Heap::may_park).
   bool keep_run(Heap& heap, Span* span, size_t threads) {
-    if (span->kind != SpanKind::run || span->resized || span->bytes * threads > heap.cache_limit())
+    if (span->kind != SpanKind::run || !Heap::may_park(*span) ||
+        span->bytes * threads > heap.cache_limit())
       return false;
     heap.hide(span);
     Span* const before = run;

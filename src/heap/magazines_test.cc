@@ -119,6 +119,20 @@ TEST_F(MagazinesTest, ARunIsKeptOnlyWithinTheShareOfAThread) {
   EXPECT_FALSE(cache.keep_run(heap_, direct, 1));
 }
 
+// Nobody would take it from there, as a request of that size looks for an empty page.
+TEST_F(MagazinesTest, ARunThatFillsAHugePageIsNotKept) {
+  TestThread thread(heap_, arena_);
+  std::vector<Span*> runs;
+  while (heap_.cache_limit() < kHugePageSize)
+    runs.push_back(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
+  heap_.deallocate(runs.back());
+  heap_.deallocate(runs[runs.size() - 2]);
+  heap_.release({}, 0);
+  Span* whole = heap_.allocate(kHugePageSize, 1, PageGroup::unknown, false);
+  ASSERT_EQ(whole->kind, SpanKind::run);
+  EXPECT_FALSE(thread.cache().keep_run(heap_, whole, 1));
+}
+
 // ----- What placement by lifetime left, once it is given up -----
 
 TEST_F(MagazinesTest, SlotsThatOtherGroupsLeftAreTakenBeforeASpanIsOpened) {

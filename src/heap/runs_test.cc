@@ -2,7 +2,9 @@
 // Runs: how they grow, what parks, and what fills a huge page.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "heap/heap.h"
@@ -188,6 +190,26 @@ TEST_F(RunsTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
   EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
+}
+
+// Statistics look at runs that their owners resize; under -fsanitize=thread.
+TEST_F(RunsTest, SomebodyCountsWhileRunsAreResized) {
+  constexpr int kRounds = 20'000;
+  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  std::atomic<bool> done{false};
+  std::thread owner([&] {
+    for (int i = 0; i < kRounds; ++i) {
+      EXPECT_NE(heap_.resize(run, kRunMax / 2), nullptr);
+      EXPECT_NE(heap_.resize(run, kRunMax), nullptr);
+    }
+    done = true;
+  });
+  while (!done.load()) {
+    const GroupCounts counts = heap_.count(PageGroup::unknown);
+    EXPECT_GE(counts.allocated, kRunMax / 2);
+    EXPECT_EQ(counts.allocated + counts.free_blocks, kHugePageSize);
+  }
+  owner.join();
 }
 
 TEST_F(RunsTest, ASampleTakesNoMoreBlocksThanItNeeds) {

@@ -92,7 +92,11 @@ struct alignas(kCacheLine) Span {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
     return static_cast<uint32_t>(static_cast<unsigned __int128>(offset) * magic >> 64);
   }
-  size_t object_size() const { return kind == SpanKind::slots ? slot_size : bytes; }
+  size_t object_size() const {
+    return kind == SpanKind::slots ? slot_size : __atomic_load_n(&bytes, __ATOMIC_RELAXED);
+  }
+  // Of a run that others may look at: statistics read it without its owner.
+  void store_bytes(size_t now) { __atomic_store_n(&bytes, now, __ATOMIC_RELAXED); }
   uint32_t count_free() const {
     uint32_t n = 0;
     for (const uint64_t *word = words(), *end = word + word_count; word != end; ++word)

@@ -111,6 +111,18 @@ class SpanMap {
     return true;
   }
 
+  // Keeps address space for one leaf more, so that cover() of one address does not fail. False: no
+  // memory.
+  bool keep_spare(PageSource& system) {
+    if (spare_.load(std::memory_order_relaxed) != nullptr) return true;
+    Leaf* leaf = new_leaf(system);
+    Leaf* expected = nullptr;
+    if (leaf != nullptr &&
+        !spare_.compare_exchange_strong(expected, leaf, std::memory_order_relaxed))
+      system.unmap(leaf, sizeof(Leaf));
+    return leaf != nullptr;
+  }
+
   // For objects that no thread may cache: they have no tags.
   void set(const void* start, Blocks blocks, Span* span) {
     for_each_entry(start, blocks, [span](Leaf& leaf, size_t i) {
@@ -173,21 +185,26 @@ class SpanMap {
   }
   bool ensure_leaf(size_t i, PageSource& system) {
     if (root_[i].load(std::memory_order_relaxed)) return true;
-    void* leaf = system.map(sizeof(Leaf), kSmallPage);
+    Leaf* leaf = new_leaf(system);
+    if (leaf == nullptr) leaf = spare_.exchange(nullptr, std::memory_order_relaxed);
     if (leaf == nullptr) return false;
-    system.advise_huge(leaf, sizeof(Leaf), false);
     Leaf* expected = nullptr;
     // A leaf is zero when published; readers depend on the pointer itself, so release suffices.
-    if (!root_[i].compare_exchange_strong(expected, static_cast<Leaf*>(leaf),
-                                          std::memory_order_release))
+    if (!root_[i].compare_exchange_strong(expected, leaf, std::memory_order_release))
       system.unmap(leaf, sizeof(Leaf));
     return true;
+  }
+  static Leaf* new_leaf(PageSource& system) {
+    void* leaf = system.map(sizeof(Leaf), kSmallPage);
+    if (leaf != nullptr) system.advise_huge(leaf, sizeof(Leaf), false);
+    return static_cast<Leaf*>(leaf);
   }
 
   std::array<std::atomic<Leaf*>, kRootEntries> root_{};
   // By bin, starting with kNoLocalBin, whose value is 0, so that no pointer passes its test. Set
   // with the bin's first span.
   std::array<std::atomic<uint64_t>, kLocalBins - kNoLocalBin> magics_{};
+  std::atomic<Leaf*> spare_{nullptr};
 };
 
 // The map as the pool of huge pages sees it. A class of its own, because SpanMap must be all zero

@@ -2,12 +2,15 @@
 // Huge pages that a few objects keep: what is free of them goes back to the system, and they are
 // made huge again when they fill. In a process without huge pages nothing is lost by that: whatever
 // is free of a page at rest goes back.
+#include <algorithm>
+
 #include "pages/page_heap.h"
 
 namespace llamalloc {
 namespace {
 
 constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
+constexpr uint32_t kSparse = kBlocksPerHugePage / 4;  // at most
 constexpr uint32_t kFull = kBlocksPerHugePage / 2;    // again worth a huge page
 constexpr size_t kAtOnce = 16;                        // of a set
 // Each may split a mapping twice, and a process has 65,530 at most.
@@ -24,7 +27,7 @@ struct Broken {
 // What was chosen of a set under its lock.
 struct Chosen {
   Broken broken[kAtOnce];
-  HugePage* mended[kAtOnce];
+  char* mended[kAtOnce];  // where they lie: without the lock, they may be emptied and given up
   size_t broken_count = 0, mended_count = 0;
   size_t candidates = 0;  // bytes
   int64_t filled = 0;     // blocks that the mended ones had given back
@@ -35,18 +38,28 @@ bool is_to_mend(const HugePage* page, bool huge) {
   return huge && page->broken && page->used_blocks >= kFull;
 }
 
-// All its objects should be dead by then.
+// All its objects should be dead by then. One into whose spans others are placed meanwhile will not
+// be empty.
 bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   const int64_t deadline = row(page->group.load(std::memory_order_relaxed)).deadline.n;
-  const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
+  const int64_t taken = page->blocks_taken.load(std::memory_order_relaxed);
   return deadline > rules.now.n - taken && deadline <= rules.spared.n - taken;
 }
 
+// The more is in a page, the sooner it may fill again, and the more would lose its huge page.
+bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
+  const double fill = huge ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
+  const double longer = (fill * fill - 1) * static_cast<double>(rules.rest.n);
+  return page->blocks_taken.load(std::memory_order_relaxed) <=
+         rules.before.n - static_cast<int64_t>(longer);
+}
+
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
-  if (page->blocks_taken.load(std::memory_order_relaxed) > rules.before.n) return false;
+  if (page->used_blocks > (huge ? kSparse : kBlocksPerHugePage - 1)) return false;
+  if (!is_at_rest(page, huge, rules)) return false;
   if (huge && is_empty_soon(page, rules)) return false;
   if (!huge && page->broken) return page->dirty.count() > page->used_blocks;
-  return !page->broken && page->used_blocks <= (huge ? kLittle : kBlocksPerHugePage - 1);
+  return !page->broken;
 }
 
 void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
@@ -88,19 +101,21 @@ void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
 Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, size_t* room,
               size_t* in_pieces) {
   Chosen chosen;
+  HugePage* to_mend[kAtOnce];
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
     *in_pieces += page->broken;
     if (is_to_mend(page, huge) && chosen.mended_count < kAtOnce)
-      chosen.mended[chosen.mended_count++] = page;
+      to_mend[chosen.mended_count++] = page;
     else if (page->broken)
       chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
     if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
   });
   keep_within(&chosen, huge, room, in_pieces);
   for (size_t i = 0; i < chosen.mended_count; ++i) {
-    chosen.filled += int64_t{kBlocksPerHugePage} - chosen.mended[i]->dirty.count();
-    set.mark_broken(chosen.mended[i], false);
+    chosen.mended[i] = to_mend[i]->base;
+    chosen.filled += int64_t{kBlocksPerHugePage} - to_mend[i]->dirty.count();
+    set.mark_broken(to_mend[i], false);
   }
   for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
   return chosen;

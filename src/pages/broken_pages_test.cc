@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <thread>
 
 #include "os/fake/fake_pages.h"
 #include "pages/page_heap.h"
@@ -59,7 +63,18 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   system_.time = system_.time + kDelay;
   take(kQuarter);
   system_.time = system_.time + kDelay;
-  EXPECT_EQ(break_pages(), 0u) << "more than an eighth of it is used";
+  EXPECT_EQ(break_pages(), 0u) << "more than a quarter of it is used";
+}
+
+TEST_F(BrokenPagesTest, AFullerOneIsLeftLonger) {
+  nearly_empty_page();
+  take({kBlocksPerHugePage / 4 - kKept.n});
+  const auto break_after = [this](int64_t seconds) {
+    system_.time = system_.time + Nanos::seconds(seconds);
+    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay}).given_back;
+  };
+  EXPECT_EQ(break_after(7), 0u) << "a quarter: four times as long as one with an eighth";
+  EXPECT_EQ(break_after(2), kHugePageSize - kQuarter.bytes());
 }
 
 // A few slots that a server uses each second.
@@ -67,6 +82,41 @@ TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
   const PageHeap::Place kept = nearly_empty_page();
   pages_.touch(kept.page);
   EXPECT_EQ(break_pages(), kHugePageSize - kKept.bytes());
+}
+
+TEST_F(BrokenPagesTest, ARunThatGrowsInPlaceTakesBlocks) {
+  const PageHeap::Place kept = nearly_empty_page();
+  ASSERT_TRUE(pages_.extend(kept.page, kept.start(), kKept, {kKept.n + 1}));
+  EXPECT_EQ(break_pages(), 0u);
+  system_.time = system_.time + kDelay;
+  EXPECT_NE(break_pages(), 0u);
+}
+
+// A session lives for 200 s.
+TEST_F(BrokenPagesTest, APageThatWillBeEmptySoonIsSpared) {
+  nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(170);
+  const auto break_within = [this](int64_t seconds) {
+    return pages_
+        .break_sparse({.before = system_.time - kDelay,
+                       .now = system_.time,
+                       .spared = system_.time + Nanos::seconds(seconds)})
+        .given_back;
+  };
+  EXPECT_EQ(break_within(60), 0u);
+  EXPECT_NE(break_within(10), 0u);
+}
+
+TEST_F(BrokenPagesTest, APageThatOthersAreStillPlacedInIsNot) {
+  const PageHeap::Place kept = nearly_empty_page();
+  system_.time = system_.time + Nanos::seconds(230);
+  pages_.touch(kept.page);
+  EXPECT_NE(pages_
+                .break_sparse({.before = system_.time - kDelay,
+                               .now = system_.time,
+                               .spared = system_.time + Nanos::seconds(300)})
+                .given_back,
+            0u);
 }
 
 TEST_F(BrokenPagesTest, WhatIsTakenOfItReadsAsZero) {
@@ -280,6 +330,37 @@ TEST_F(SmallPagesTest, OnceThereAreHugePagesFullOnesBecomeHuge) {
   pages_.grant_huge_pages(true);
   break_pages();
   EXPECT_EQ(system_.collapsed, 2 * kHugePageSize);
+}
+
+// A page that is being made huge again is emptied, and its address space given up; under
+// -fsanitize=thread.
+TEST(BrokenPages, SpaceIsGivenUpWhilePagesAreMended) {
+  constexpr int kRounds = 1000;
+  MetadataArena arena(system_pages);
+  NoPageTables tables;
+  auto sets = std::make_unique<PageSets>();
+  PageHeap pages(system_pages, arena, tables, *sets);
+  pages.count_splits(false);
+  const auto take = [&](Blocks blocks) { return pages.take(PageGroup::session, blocks, 1); };
+  const auto give = [&](const PageHeap::Place& place, Blocks blocks) {
+    pages.give(place.page, place.start(), blocks);
+  };
+  std::atomic<bool> done{false};
+  std::thread breaker([&] {
+    while (!done.load()) pages.break_idle(Nanos::max());
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    const PageHeap::Place kept = take(kKept);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const PageHeap::Place half = take(kHalf);
+    std::this_thread::yield();
+    give(half, kHalf);
+    give(kept, kKept);
+    pages.give_up_space();
+  }
+  done = true;
+  breaker.join();
+  EXPECT_TRUE(pages.is_consistent());
 }
 
 }  // namespace

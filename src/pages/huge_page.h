@@ -84,7 +84,8 @@ struct HugePage {
   // lock of a bin or of the set, read by the worker. A stale value can only make a promotion come
   // earlier.
   std::atomic<int64_t> last_taken{0};
-  // Of those, the last blocks: objects that are placed among others touch no free block.
+  // When the last blocks were, also by a run that grew: objects that are placed among others touch
+  // no free block.
   std::atomic<int64_t> blocks_taken{0};
 
   char* records = nullptr;  // kPageRecordBytes

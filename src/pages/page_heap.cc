@@ -116,11 +116,14 @@ void PageHeap::give(HugePage* page, const char* start, Blocks blocks) {
 
 bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks want) {
   uint32_t newly_backed = 0;
+  const Nanos now = system_.now_coarse();
   const bool extended = with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
-    return set.extend(page, page->block_at(start), have, want, &newly_backed);
+    if (!set.extend(page, page->block_at(start), have, want, &newly_backed)) return false;
+    page->blocks_taken.store(now.n, std::memory_order_relaxed);
+    return true;
   });
-  if (extended) demand_.change(newly_backed, want.n - have.n, system_.now_coarse());
+  if (extended) demand_.change(newly_backed, want.n - have.n, now);
   return extended;
 }
 

@@ -49,7 +49,8 @@ inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks i
 
 // Which sparse pages may be broken now.
 struct BreakRules {
-  Nanos before;             // pages of which no block was taken since
+  Nanos before;             // pages of which no block was taken since ..
+  Nanos rest{};             // .. or, the fuller ones, since up to three times as long before that
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};

@@ -259,9 +259,9 @@ bool PagePool::is_first(const HugePage* page) const {
   return page->base == first_pages_ + (pages_made_ - 1) * kHugePageSize;
 }
 
-void PagePool::make_huge(HugePage* page) {
-  system_.advise_huge(page->base, kHugePageSize, true);
-  system_.collapse(page->base, kHugePageSize);
+void PagePool::make_huge(char* base) {
+  system_.advise_huge(base, kHugePageSize, true);
+  system_.collapse(base, kHugePageSize);
 }
 
 void PagePool::collapse_first_pages() {

@@ -95,8 +95,8 @@ class PagePool {
 
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages();
-  // The same for a page that was broken.
-  void make_huge(HugePage* page);
+  // The same for a page that was broken, by where it lies.
+  void make_huge(char* base);
 
   // f(HugePage*) for the record of every page that ever was, in use or not, each once. No lock is
   // held: page->set says whether the page is in use.

@@ -411,14 +411,15 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
     then = "the load has come back";
   } else if (on_) {
     what = "on trial";
+  } else if (trough_.held == 0) {
+    snprintf(out, room, "off: no trough of the load was seen");
   } else {
     const size_t pinned = pinned_of(trough_);
     const bool much =
         is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
-    const char* why = trough_.held == 0 ? "no trough of the load was seen"
-                      : !much           ? "troughs pin little"
-                      : !pays(trough_)  ? "lifetimes do not separate"
-                                        : "it has just begun to pay";
+    const char* why = !much            ? "troughs pin little"
+                      : !pays(trough_) ? "lifetimes do not separate"
+                                       : "it has just begun to pay";
     snprintf(out, room,
              "off: %s (pinned in the last trough %lld MiB, of which it would save %lld MiB; "
              "held/live %u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes "

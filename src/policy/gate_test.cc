@@ -50,6 +50,7 @@ TEST(GateTest, ASteadyLoadNever) {
   Server server;
   server.run(steady(), kDay);
   EXPECT_EQ(server.switches, 0) << "however much is pinned";
+  EXPECT_EQ(server.sentence(), "placement by lifetime is off: no trough of the load was seen");
 }
 
 TEST(GateTest, ASmallHeapNever) {

@@ -94,7 +94,8 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   size_t demand[kForecasts] = {expected_[0], expected_[1]};
   const DemandSeries::Range late = series.range(now, kRest);
   at_rest_ = late.most_used - late.least_used <= mapped_ / kStill;
-  if (is_auto) expect(now, patience(rules.window), series, demand);
+  awaited_ = is_auto ? patience(rules.window) : rules.window;
+  if (is_auto) expect(now, awaited_, series, demand);
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
   beside_ = std::min(beside_ + whole / kPart, less(demand_, mapped_) / kPart);

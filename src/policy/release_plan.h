@@ -52,6 +52,8 @@ class ReleasePlan {
   uint64_t broken_by_rate() const { return broken_by_rate_; }
   // What is followed now; never `automatic`.
   ReleaseForecast in_force() const { return in_force_; }
+  // How long demand is awaited: the window, or less if `auto` decides.
+  Nanos awaited() const { return awaited_; }
 
  private:
   // Of late: what counts fades, so that another load can change the choice.
@@ -70,6 +72,7 @@ class ReleasePlan {
   ReleaseForecast choose(ReleaseForecast option) const;
 
   Nanos last_{};
+  Nanos awaited_{};
   uint32_t epoch_ = 0, window_ = 1;  // seconds
   bool forced_ = false;
   size_t rate_now_ = 0;  // R

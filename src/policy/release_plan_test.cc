@@ -160,6 +160,13 @@ TEST_F(ReleasePlanTest, AutoBreaksAPartOfWhatWentBackWhole) {
   }
 }
 
+TEST_F(ReleasePlanTest, AutoAwaitsDemandNoLongerThanItTook) {
+  swings(4, 50, 300, 5, ReleaseForecast::automatic);
+  EXPECT_LE(plan_->awaited(), Nanos::seconds(13)) << "it came back after 5 s";
+  step(ReleaseForecast::peak);
+  EXPECT_EQ(plan_->awaited(), kWindow);
+}
+
 TEST_F(ReleasePlanTest, AutoStopsWhereSkipsAreWrong) {
   swings(4, 50, 300, 5, ReleaseForecast::automatic);
   for (int i = 0; i < 4; ++i) {  // peaks far apart

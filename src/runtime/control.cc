@@ -105,7 +105,8 @@ void say_taken(const Called& called) {
 bool path_is_free(const Called& called, const ListenAddress& address) {
   struct stat status;
   const char* path = address.local.sun_path;
-  if (!address.is_local() || lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode)) return true;
+  if (!address.is_local() || lstat(path, &status) != 0) return true;
+  if (!S_ISSOCK(status.st_mode)) return complain(called, "cannot open it", EEXIST), false;
   if (somebody_answers(address)) return say_taken(called), false;
   unlink(path);  // a dead process left it
   return true;

@@ -111,9 +111,9 @@ void write_gate(JsonWriter& json, const Outcome& outcome) {
 void write_totals(JsonWriter& json, const Survey& survey, const Outcome& outcome) {
   const Totals t = totals(survey, outcome);
   json.open("totals", '{');
-  json.real("average_huge", t.average_huge);
+  json.real("average", t.average);
   json.real("average_small", t.average_small);
-  json.real("after_drops_huge", t.drop_huge);
+  json.real("after_drops", t.drop);
   json.real("after_drops_small", t.drop_small);
   json.real("worst_drop", t.worst_drop);
   json.real("peak", t.peak_ratio);
@@ -143,26 +143,25 @@ void write_releases(JsonWriter& json, const ReleaseReport& releases) {
 }  // namespace
 
 Totals totals(const Survey& survey, const Outcome& outcome) {
-  uint64_t live = 0, huge = 0, small = 0, resident = 0, covered = 0;
-  uint64_t drop_live = 0, drop_huge = 0, drop_small = 0;
+  uint64_t live = 0, small = 0, resident = 0, covered = 0;
+  uint64_t drop_live = 0, drop = 0, drop_small = 0;
   Totals t;
   for (const Moment& m : outcome.moments) {
     if (m.kind == MomentKind::sample) {
       live += m.live;
-      huge += m.footprint.huge;
       small += m.footprint.small;
       resident += m.footprint.resident;
       covered += m.footprint.covered;
     } else if (m.kind == MomentKind::drop) {
       drop_live += m.live;
-      drop_huge += m.footprint.huge;
+      drop += m.footprint.resident;
       drop_small += m.footprint.small;
-      t.worst_drop = std::max(t.worst_drop, ratio(m.footprint.huge, m.live));
+      t.worst_drop = std::max(t.worst_drop, ratio(m.footprint.resident, m.live));
     }
   }
-  t.average_huge = ratio(huge, live);
+  t.average = ratio(resident, live);
   t.average_small = ratio(small, live);
-  t.drop_huge = ratio(drop_huge, drop_live);
+  t.drop = ratio(drop, drop_live);
   t.drop_small = ratio(drop_small, drop_live);
   t.peak_ratio = ratio(outcome.peak_footprint, survey.peak_live);
   t.coverage = ratio(covered, resident);

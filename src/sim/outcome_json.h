@@ -22,12 +22,12 @@ std::string to_json(const RunNames& names, const Survey& survey, const Predictio
 
 // Sums over the evenly spaced samples, and what follows from them.
 struct Totals {
-  double average_huge = 0;   // footprint in 2 MiB pages / live bytes, both averaged over time
-  double average_small = 0;  // in 4 KiB pages
-  double drop_huge = 0;      // over the drops: sum of footprints / sum of live bytes; 0: no drop
+  double average = 0;        // resident / live bytes, both averaged over time
+  double average_small = 0;  // the same in 4 KiB pages
+  double drop = 0;           // over the drops: sum of resident / sum of live bytes; 0: no drop
   double drop_small = 0;
   double worst_drop = 0;
-  double peak_ratio = 0;  // highest footprint / highest live bytes
+  double peak_ratio = 0;  // highest footprint in 2 MiB pages / highest live bytes
   double coverage = 0;    // share of resident memory on huge pages, averaged
 };
 Totals totals(const Survey& survey, const Outcome& outcome);

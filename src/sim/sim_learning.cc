@@ -19,6 +19,7 @@ bool SimLearning::open(const std::string& state, std::string* error) {
                                                system_pages, &file_, text, sizeof(text));
   if (!is_usable(status)) {
     *error = status == ReadStatus::absent ? state + ": no such file" : text;
+    *error = error->substr(0, error->find("; it is "));  // what a process does with the file then
     return false;
   }
   run_.take_in(file_, status == ReadStatus::ok, engine_.known_contexts.tree(), system_pages);

@@ -97,8 +97,8 @@ TEST_F(SimLearningTest, TheSecondRunPlacesFromTheStartAndSaves) {
   EXPECT_TRUE(knows.gate.front().placing);
   EXPECT_EQ(knows.gate.back().verdict, GateVerdict::helps) << knows.gate.back().says;
   const Run blind = run(*load, options(Segregate::never));
-  EXPECT_LT(knows.totals.drop_huge, 0.7 * blind.totals.drop_huge);
-  EXPECT_LT(knows.totals.average_huge, blind.totals.average_huge);
+  EXPECT_LT(knows.totals.drop, 0.7 * blind.totals.drop);
+  EXPECT_LT(knows.totals.average, blind.totals.average);
 }
 
 TEST_F(SimLearningTest, WhatIsKnownIsRightFromTheFirstAllocation) {

@@ -78,8 +78,8 @@ TEST(SimulationTest, AnOracleLeavesTheExpectedPages) {
   const auto blind = run(*input, "llamalloc", "none");
   EXPECT_GE(last(*blind).footprint.huge, 75 * kHugePageSize);
   ASSERT_EQ(oracle->survey.drops.size(), 1u);
-  EXPECT_LT(totals(oracle->survey, oracle->outcome).drop_huge, 10.0);
-  EXPECT_GT(totals(blind->survey, blind->outcome).drop_huge, 50.0);
+  EXPECT_LT(totals(oracle->survey, oracle->outcome).drop, 10.0);
+  EXPECT_GT(totals(blind->survey, blind->outcome).drop, 50.0);
 }
 
 TEST(SimulationTest, OutliversPinPagesAndShowOnTheMap) {
@@ -139,7 +139,7 @@ TEST(SimulationTest, JsonNamesWhatItHolds) {
   const auto done = run(*input, "slabs-lowest", "none");
   const std::string json = to_json({"a \"file\"", "slabs-lowest", "none"}, done->survey,
                                    done->prediction, done->outcome);
-  for (const char* text : {"\"a \\\"file\\\"\"", "\"totals\":{\"average_huge\":", "\"moments\":[",
+  for (const char* text : {"\"a \\\"file\\\"\"", "\"totals\":{\"average\":", "\"moments\":[",
                            "\"kind\":\"peak\"", "\"classes\":[{\"name\":\"le_10ms\""})
     EXPECT_NE(json.find(text), std::string::npos) << text;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state_file/state_file.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -27,6 +28,12 @@ ReadStatus refuse(FileImage::Fault fault, const FileImage& image, ErrorText& err
     default:
       return cannot_be_read(error, image.reason());
   }
+}
+
+// Behind the reason. There may be no earlier file.
+const char* cure(int error) {
+  if (error == ENOENT) return ": its folder is missing; make it, or name another place";
+  return "; an earlier file stays: correct that, or name another place";
 }
 
 bool write_whole(FileSink& file, const char* path, const uint8_t* data, size_t bytes) {
@@ -61,17 +68,16 @@ bool write_learned_state(const char* path, const LearnedHeader& header, LearnedN
   ErrorText error(message, room);
   error.prefix("state %s: cannot be written: ", path);
   if (nodes.size() > kMaxLearnedNodes || !is_sorted(nodes))
-    return error.fail("nodes out of order or too many; the old file stays");
+    return error.fail("nodes out of order or too many; an earlier file stays");
   constexpr size_t kFile = align_up(sizeof(FileSink), kSmallPage);
   const size_t bytes = encoded_bytes(nodes);
   const size_t all = kFile + align_up(bytes, kSmallPage);
   auto* memory = static_cast<uint8_t*>(scratch.map(all, kSmallPage));
-  if (memory == nullptr) return error.fail("out of memory; the old file stays");
+  if (memory == nullptr) return error.fail("out of memory; an earlier file stays");
   auto* file = new (memory) FileSink;
   encode_learned_state(header, nodes, memory + kFile);
   const bool written = write_whole(*file, path, memory + kFile, bytes);
-  if (!written)
-    error.fail("%s; the old file stays: correct that, or name another place", file->reason());
+  if (!written) error.fail("%s%s", file->reason(), cure(file->error()));
   scratch.unmap(memory, all);
   if (written && room > 0) message[0] = 0;
   return written;

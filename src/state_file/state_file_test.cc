@@ -153,12 +153,20 @@ TEST_F(StateFileTest, AFullDiskLeavesTheOldFile) {
   setrlimit(RLIMIT_FSIZE, &limit);
   EXPECT_FALSE(written);
   EXPECT_EQ(error_, "state " + path_ +
-                        ": cannot be written: File too large; the old file stays: correct that, or "
-                        "name another place");
+                        ": cannot be written: File too large; an earlier file stays: correct "
+                        "that, or name another place");
   EXPECT_EQ(content(path_), before);
   EXPECT_EQ(files(), 1u);
   EXPECT_FALSE(write_to("/dev/full", many(10)));
   EXPECT_NE(std::string(error_).find("No space left on device"), std::string::npos) << error_;
+}
+
+TEST_F(StateFileTest, AMissingFolderIsNamedAsTheCause) {
+  const std::string path = folder_ + "/missing/s.learned";
+  EXPECT_FALSE(write_to(path, many(1)));
+  EXPECT_EQ(error_, "state " + path +
+                        ": cannot be written: No such file or directory: its folder is missing; "
+                        "make it, or name another place");
 }
 
 TEST_F(StateFileTest, AFolderThatIsNotToBeWrittenIsOneLine) {

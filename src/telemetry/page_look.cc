@@ -101,11 +101,11 @@ bool PageLook::copy_page(Heap& heap, uint64_t page_number) {
       if (span_count == kMostSpans) return;
       const bool run = span.kind != SpanKind::slots;
       const uint32_t objects = run ? 1 : span.slots - span.count_free();
-      const uint32_t blocks = run ? Blocks::covering(span.bytes).n : shape_of_bin(span.bin).blocks;
-      bytes_of_[kind_of(span)] += objects * span.object_size();
-      spans[span_count++] = {.size = static_cast<uint32_t>(span.object_size()),
+      const size_t size = span.object_size();
+      bytes_of_[kind_of(span)] += objects * size;
+      spans[span_count++] = {.size = static_cast<uint32_t>(size),
                              .first_block = static_cast<uint16_t>(page.block_at(span.base)),
-                             .blocks = static_cast<uint16_t>(blocks),
+                             .blocks = static_cast<uint16_t>(Heap::blocks_of(span).n),
                              .objects = static_cast<uint16_t>(objects),
                              .slots = static_cast<uint16_t>(run ? 1 : span.slots),
                              .run = run,

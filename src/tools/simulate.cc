@@ -88,7 +88,8 @@ bool parse_count(const char* text, uint64_t most, uint64_t* count) {
 
 int option_faults = 0;
 void print_fault(const char* message) {
-  fprintf(stderr, "llamalloc-simulate: %s\n", message);
+  const std::string text = message;  // nothing is ignored here
+  fprintf(stderr, "llamalloc-simulate: %s\n", text.substr(0, text.rfind("; ignored")).c_str());
   ++option_faults;
 }
 
@@ -246,12 +247,13 @@ int run(const Arguments& arguments) {
   const Learned other{&teacher_survey, teacher.get()};
   Prediction prediction;
   if (!predict(arguments.spec, own, teacher ? other : own, &prediction, &error))
-    return failed("predictor " + arguments.predictor, error);
+    return failed(arguments.predictor.substr(arguments.predictor.find(':') + 1), error);
   const bool learns = arguments.spec.kind == PredictorSpec::Kind::online;
   error = "cannot reserve 9 TiB of address space; raise `ulimit -v`";
   const auto policy = learns ? make_learning_policy(*input, arguments.learning, &error)
                              : make_policy(arguments.policy);
-  if (policy == nullptr) return failed(arguments.policy, error);
+  const std::string& state = arguments.learning.state;
+  if (policy == nullptr) return failed(state.empty() ? arguments.policy : state, error);
   if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
     return failed("--conf " + arguments.conf, error);
   policy->take_evidence(prediction.evidence);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace llamalloc::trace {
 
@@ -12,8 +13,15 @@ std::unique_ptr<TraceFileWriter> TraceFileWriter::create(const std::string& path
                                                          const TraceFileOptions& options,
                                                          std::string* error) {
   std::unique_ptr<TraceFileWriter> writer(new TraceFileWriter);
-  writer->path_ = path;
-  writer->temporary_ = path + ".tmp";
+  namespace fs = std::filesystem;
+  std::error_code fault;
+  // A file renamed over /dev/null would replace it for the whole system.
+  if (fs::exists(path, fault) && !fs::is_regular_file(path, fault)) {
+    *error = path + ": a folder, a device or a pipe; name an ordinary file";
+    return nullptr;
+  }
+  writer->path_ = fs::is_symlink(path, fault) ? fs::weakly_canonical(path, fault).string() : path;
+  writer->temporary_ = writer->path_ + ".tmp";
   writer->options_ = options;
   writer->file_ = fopen(writer->temporary_.c_str(), "wbe");
   if (writer->file_ == nullptr) {

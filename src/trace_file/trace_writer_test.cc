@@ -2,6 +2,7 @@
 #include "trace_file/trace_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trace_file/test_traces.h"
@@ -46,6 +47,22 @@ TEST(TraceFileWriter, AFullDiskIsTold) {
   std::string error;
   EXPECT_EQ(TraceFileWriter::create("/none/t.trace", {}, &error), nullptr);
   EXPECT_NE(error.find("No such file"), std::string::npos);
+}
+
+TEST(TraceFileWriter, ReplacesOrdinaryFilesOnly) {
+  std::string error;
+  const std::string pipe = temporary_path("pipe"), target = temporary_path("target"),
+                    link = temporary_path("link");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(TraceFileWriter::create(pipe, {}, &error), nullptr);
+  EXPECT_EQ(error, pipe + ": a folder, a device or a pipe; name an ordinary file");
+  EXPECT_TRUE(TraceFileWriter::create(target, {}, &error)->close(&error));
+  ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+  EXPECT_TRUE(TraceFileWriter::create(link, {}, &error)->close(&error));
+  struct stat found;
+  EXPECT_TRUE(lstat(link.c_str(), &found) == 0 && S_ISLNK(found.st_mode));
+  EXPECT_TRUE(lstat(target.c_str(), &found) == 0 && S_ISREG(found.st_mode));
+  for (const std::string& path : {pipe, target, link}) unlink(path.c_str());
 }
 
 class CutTest : public testing::Test {

@@ -17,6 +17,12 @@ from preload import Server, compile_program, free_port, run
 
 from llamalloc.formats import contracts
 
+JEMALLOC = """
+#include <stdio.h>
+__attribute__((weak)) const char* malloc_conf;
+__attribute__((constructor)) static void begin(void) { puts(malloc_conf ? malloc_conf : ""); }
+"""
+
 
 def test_what_callers_ask():
     done = run([compile_program("mallctl")], seconds=60)
@@ -28,6 +34,20 @@ def test_what_callers_ask():
     assert stats["resident"] >= stats["active"] >= stats["allocated"] > 0
     assert found["arenas"]["nbins"] == len(found["arenas"]["bin"]) > 10
     assert set(found["llamalloc"]) == {row.name for row in contracts.stats()}
+
+
+@pytest.mark.parametrize("own", [None, "narenas:1"])
+def test_a_jemalloc_that_nobody_uses_takes_no_huge_pages(own: str | None, tmp_path: Path):
+    """It finds its options where jemalloc looks for them; those of the program come first."""
+    library, program = tmp_path / "libjemalloc.so", tmp_path / "program"
+    (tmp_path / "library.c").write_text(JEMALLOC)
+    (tmp_path / "program.c").write_text(
+        (f'const char* malloc_conf = "{own}";' if own else "") + "int main(void) {}"
+    )
+    gcc = ["gcc", "-Wl,--no-as-needed", "-o"]
+    subprocess.run([*gcc, library, "-shared", "-fPIC", tmp_path / "library.c"], check=True)
+    subprocess.run([*gcc, program, "-rdynamic", tmp_path / "program.c", library], check=True)
+    assert run([program], seconds=20).stdout == (own or "thp:never") + "\n"
 
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is missing")

@@ -154,6 +154,17 @@ def test_the_end_of_one_process_leaves_the_socket_of_another(tmp_path):
         assert "pid" in control.ask(path, "ping")
 
 
+@pytest.mark.parametrize("option", ["control:", "http:unix:"])
+def test_what_is_no_socket_is_left_alone_and_named(tmp_path, option):
+    (tmp_path / "file").write_text("of the user")
+    for path in (tmp_path / "file", tmp_path):
+        done = subprocess.run(
+            ["true"], env=environment(f"{option}{path}"), capture_output=True, text=True, check=True
+        )
+        assert f"{path}: cannot open it: File exists; continuing without it" in done.stderr
+    assert (tmp_path / "file").read_text() == "of the user"
+
+
 def test_a_child_leaves_its_parent_the_socket(tmp_path):
     """It inherits the option; one that a dead process left is taken over."""
     path = tmp_path / "socket"

@@ -58,7 +58,13 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main() -> None:
     """Entry of the console script."""
-    sys.exit(call(sys.argv[1:]))
+    code = call(sys.argv[1:])
+    try:
+        if sys.stdout is not None:
+            sys.stdout.close()  # writes what is left of the output
+    except OSError as error:
+        code = code or _complain(f"standard output: {error.strerror}", 1)
+    sys.exit(code)
 
 
 def call(arguments: list[str]) -> int:
@@ -70,14 +76,17 @@ def call(arguments: list[str]) -> int:
         return _complain(_message(error))
     except LaunchError as error:
         return _complain(str(error))
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{named}{error.strerror or error}", 1)
     except (KeyboardInterrupt, typer.Abort):
         return 130
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, code: int = 2) -> int:
     if message:
         print(f"llamalloc: {message}", file=sys.stderr)
-    return 2
+    return code
 
 
 def _message(error: Exception) -> str:

@@ -179,6 +179,9 @@ def _finish(profile: Path) -> bool:
     except ProfileError as error:
         _say(str(error))
         return False
+    except OSError as error:
+        _say(f"{profile}: recorded, but not packed: {error.strerror or error}")
+        return False
     return True
 
 

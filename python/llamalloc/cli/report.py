@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llamalloc.formats import learned_state
+from llamalloc.formats import learned_state, regular_file
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def report(
 
         llamalloc report /run/server.sock
 
-        llamalloc report /var/lib/llamalloc/redis-server.learned
+        llamalloc report /var/lib/llamalloc/server.learned
 
         llamalloc report --json s.json | jq .[0].counters.outlivers
     """
@@ -133,8 +133,10 @@ def _item(file: Path) -> _Item:
 
 def _start_of(file: Path) -> bytes:
     try:
-        with file.open("rb") as stream:
+        with regular_file.opened(file) as stream:
             return stream.read(64)
+    except IsADirectoryError:
+        raise ValueError(f"{file}: is a folder; name a file in it") from None
     except OSError as error:
         raise ValueError(f"{file}: {(error.strerror or str(error)).lower()}") from error
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from llamalloc.formats import path_pattern
+from llamalloc.formats import path_pattern, regular_file
 from llamalloc.running import launch, learn_place
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
@@ -109,7 +109,15 @@ def paths_of(program: str = "", **files: Path | None) -> dict[str, str]:
     for name, file in files.items():
         if file is not None:
             _check_pattern(name, file, program)
-    return {name: str(file.absolute()) for name, file in files.items() if file is not None}
+    return {name: str(_place(name, file)) for name, file in files.items() if file is not None}
+
+
+def _place(name: str, file: Path) -> Path:
+    """The profile is packed anew in the end, so it must be a file that can be replaced."""
+    try:
+        return (regular_file.replaced(file) if name == "profile" else file).absolute()
+    except OSError as error:
+        raise launch.LaunchError(f"{file}: {error.strerror}") from None
 
 
 def _check_pattern(name: str, file: Path, program: str) -> None:
@@ -123,6 +131,10 @@ def _check_pattern(name: str, file: Path, program: str) -> None:
 
 def _check(name: str, file: Path) -> None:
     if name in _READ:
+        if file.exists() and not file.is_file():
+            raise launch.LaunchError(
+                f"{file}: not a file; name the {name.replace('_', ' ')} itself"
+            )
         if not file.is_file():
             raise launch.LaunchError(f"{file}: no such {_READ[name].format(file)}")
         if not os.access(file, os.R_OK):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +12,8 @@ import typer
 
 if TYPE_CHECKING:
     from llamalloc.running.simulation import Result, Setting
+
+_EVERY = 10.0  # seconds
 
 
 def simulate(
@@ -139,7 +142,8 @@ def _print(results: list[Result], as_json: bool) -> None:
 
 
 def _run(setting: Setting, runs: list[tuple[str, str]]) -> list[Result]:
-    """With a bar on stderr that is gone when done; where stderr is no terminal, a line a run."""
+    """With a bar on stderr that is gone when done; where stderr is no terminal, a line a run, and
+    one now and then."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -147,12 +151,25 @@ def _run(setting: Setting, runs: list[tuple[str, str]]) -> list[Result]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        return simulation.run_all(setting, runs, _say)
+        return simulation.run_all(setting, runs, _say, _Now(len(runs)))
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("simulating", total=len(runs))
         return simulation.run_all(
-            setting, runs, lambda done, total, what: bar.update(task, completed=done)
+            setting, runs, heard=lambda done: bar.update(task, completed=done)
         )
+
+
+class _Now:
+    """Says what is done of `total` runs, every ten seconds."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.next = total, time.monotonic() + _EVERY
+
+    def __call__(self, done: float) -> None:
+        if (now := time.monotonic()) < self.next:
+            return
+        self.next = now + _EVERY
+        print(f"llamalloc: simulating, {done / self.total:.0%}", file=sys.stderr, flush=True)
 
 
 def _say(done: int, total: int, what: str) -> None:

@@ -50,7 +50,7 @@ def top(
 def ps() -> int:
     """List the processes that run under llamalloc: PID, live and resident memory, command.
 
-    Processes of other users are listed for root only.
+    Processes of other users are listed for root only. The exit code is 1 if there is none.
     """
     from llamalloc.reporting.live_view import process_rows
     from llamalloc.running import published

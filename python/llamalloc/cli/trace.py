@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from llamalloc.formats import path_pattern
+from llamalloc.formats import path_pattern, regular_file
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.trace -- ./server"
@@ -67,7 +67,8 @@ def record(
 
     The exit code is that of the program, or 128 + n if signal n ended it, or 1 if the program
     succeeded but nothing was recorded. If the program is killed, only its last events are lost.
-    Programs that it starts are recorded too, each in its own file T.trace.PID.
+    Programs that it starts are recorded too, each in its own file T.trace.PID. Files of an earlier
+    run, T.trace and T.trace.NUMBER, are removed.
 
     Examples:
 
@@ -167,6 +168,9 @@ def cut(
     """
     from llamalloc.running import traces
 
+    if start is not None and end is not None and start >= end:
+        raise launch.LaunchError(f"--from {start:g} is not before --to {end:g}")
+
     def work() -> None:
         target = _writable(output)
         traces.cut(file, target, events=events, start=start, end=end)
@@ -218,9 +222,10 @@ def _writable(path: Path) -> Path:
         raise launch.LaunchError(
             f"{path}: cannot be written; {path.parent} is not a writable folder"
         )
-    if path.is_dir():
-        raise launch.LaunchError(f"{path}: is a folder; give a file")
-    return path
+    try:
+        return regular_file.replaced(path)
+    except OSError as error:
+        raise launch.LaunchError(f"{path}: {error.strerror}") from None
 
 
 def _finish(path: Path, pack: bool) -> bool:

@@ -80,7 +80,7 @@ def train(
 
         llamalloc train -o redis.model monday.pb.gz tuesday.pb.gz --holdout friday.pb.gz
 
-        llamalloc train -o redis.model p.pb.gz /var/lib/llamalloc/redis-server.learned
+        llamalloc train -o server.model p.pb.gz /var/lib/llamalloc/server.learned
 
         llamalloc train -o redis.model p.pb.gz --report accuracy.html
 

@@ -10,6 +10,8 @@ from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
 
+from llamalloc.formats import regular_file
+
 MAGIC = b"llmlearn"
 VERSION = 1
 CLASSES = 7  # le_10ms to gt_1000s
@@ -34,6 +36,10 @@ _WORD = (1 << 64) - 1
 
 class StateError(ValueError):
     """A state file that cannot be used. The message names the file and the cause."""
+
+
+def _damaged(what: str, cause: str) -> StateError:
+    return StateError(f"{what}: damaged, {cause}; the next run of its program replaces it")
 
 
 class GateVerdict(IntEnum):
@@ -157,7 +163,7 @@ def extend_key(key: int | None, word: int) -> int:
 
 def is_state_file(path: Path) -> bool:
     """Whether the file begins as one. Raises OSError."""
-    with path.open("rb") as stream:
+    with regular_file.opened(path) as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
@@ -201,7 +207,7 @@ def _node(row: tuple[int, ...]) -> Node:
 def read(path: Path) -> LearnedState:
     """The state in file `path`. Raises StateError for what learned_state.md does not allow."""
     try:
-        with path.open("rb") as stream:
+        with regular_file.opened(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as fault:
         raise StateError(f"{path}: {(fault.strerror or str(fault)).lower()}") from fault
@@ -216,12 +222,12 @@ def _unpacked(data: bytes, what: str) -> LearnedState:
     printable = all(0x20 < byte < 0x7F and byte != ord("/") for byte in text)
     sane = 0 < len(text) < len(name) and printable and name == text.ljust(len(name), b"\0")
     if not sane or verdict > max(GateVerdict):
-        raise StateError(f"{what}: damaged, its header is not sane")
+        raise _damaged(what, "its header is not sane")
     gate = Gate(
         GateVerdict(verdict), reversals, GateWaste(*head[9:14]), GateWaste(*head[14:]), peak
     )
     if not _is_sane_gate(gate):
-        raise StateError(f"{what}: damaged, its header is not sane")
+        raise _damaged(what, "its header is not sane")
     return LearnedState(program, text.decode("ascii"), runs, gate, nodes)
 
 
@@ -245,21 +251,21 @@ def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
     if data[: len(MAGIC)] != MAGIC:
         raise StateError(f"{what}: not a state file")
     if len(data) < _HEADER.size:
-        raise StateError(f"{what}: damaged, truncated")
+        raise _damaged(what, "truncated")
     version, count = _HEADER.unpack_from(data)[1:3]
     if version != VERSION:
         raise StateError(
             f"{what}: version {version}, not {VERSION}; read it with its own llamalloc"
         )
     if count > MAX_NODES or len(data) != _HEADER.size + count * _NODE.size + _TAIL.size:
-        raise StateError(f"{what}: damaged, {len(data)} bytes do not hold {count} nodes")
+        raise _damaged(what, f"{len(data)} bytes do not hold {count} nodes")
     if zlib.crc32(data[: -_TAIL.size]) != _TAIL.unpack(data[-_TAIL.size :])[0]:
-        raise StateError(f"{what}: damaged, the checksum does not match")
+        raise _damaged(what, "the checksum does not match")
     rows = _NODE.iter_unpack(data[_HEADER.size : -_TAIL.size])
     nodes = tuple(_node(row) for row in rows)
     ascending = all(a.key < b.key for a, b in pairwise(nodes))
     if not ascending or not all(_is_sane(node) for node in nodes):
-        raise StateError(f"{what}: damaged, its nodes are not sane")
+        raise _damaged(what, "its nodes are not sane")
     return nodes
 
 

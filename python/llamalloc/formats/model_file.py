@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from llamalloc import __version__
-from llamalloc.formats import contracts, safetensors_file, tokens
+from llamalloc.formats import contracts, regular_file, safetensors_file, tokens
 from llamalloc.formats.learned_state import Gate, gate_of_text, text_of_gate
 from llamalloc.formats.safetensors_file import Kind, SafetensorsError, shown
 
@@ -108,8 +108,10 @@ class Model:
 
 def check_writable(path: Path) -> None:
     """Raises ModelError if `path` cannot become a model file: to be known before the work."""
-    if path.is_dir():
-        raise ModelError(f"{path}: is a folder; name a file in it")
+    try:
+        regular_file.replaced(path)
+    except OSError as fault:
+        raise ModelError(f"{path}: {fault.strerror}") from None
     if not path.parent.is_dir():
         raise ModelError(f"{path}: there is no folder {path.parent}; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -121,6 +123,7 @@ def write(model: Model, path: Path) -> int:
 
     The file appears whole or not at all. Raises ModelError if it does not read back equal.
     """
+    path = regular_file.replaced(path)
     partial = path.with_name(path.name + ".partial")
     try:
         partial.write_bytes(_packed(model))

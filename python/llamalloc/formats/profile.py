@@ -14,7 +14,7 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from llamalloc.formats import histogram
+from llamalloc.formats import histogram, regular_file
 from llamalloc.formats.histogram import Histogram
 from llamalloc.formats.learned_state import Gate, code_key, gate_of_text, hash_build_id
 from llamalloc.formats.pprof_proto import ProfileMessage
@@ -138,10 +138,11 @@ def read(path: Path | str) -> Profile:
 def _bytes_of(path: Path) -> bytes:
     """The file's contents, unpacked where they are gzip data."""
     try:
-        with path.open("rb") as file:
+        with regular_file.opened(path) as file:
             packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
+            file.seek(0)
+            with gzip.open(file) if packed else file as stream:
+                data = stream.read(_MAX_FILE_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         raise ProfileError(path, f"damaged gzip data ({fault})") from fault
     except OSError as fault:
@@ -177,7 +178,7 @@ class _Reader:
         self._check_kind()
         message = self.message
         if not message.sample:
-            cure = "record for longer, or more finely with LLAMALLOC_CONF=sample_interval:64KiB"
+            cure = "record for longer, or more finely: --interval 4KiB (option sample_interval)"
             raise ProfileError(self.path, "it holds no samples", cure)
         contexts = tuple(self._context(sample) for sample in message.sample)
         return Profile(

@@ -13,6 +13,7 @@ from llamalloc.reporting.page import Page
 from llamalloc.reporting.profile_summary import ContextRow, ProfileSummary
 from llamalloc.reporting.stats_summary import PINNED_BELOW, StatsSummary
 from llamalloc.reporting.text import (
+    FREED_AT_EXIT,
     group_cells,
     learned_head,
     learned_rows,
@@ -59,6 +60,8 @@ def add_profile(page: Page, summary: ProfileSummary, profile: Profile | None = N
     page.heading("Who allocated most")
     _contexts(page, summary.top)
     page.heading("What was still alive at the end")
+    if summary.exiting:
+        page.paragraph(FREED_AT_EXIT)
     _contexts(page, summary.survivors)
 
 

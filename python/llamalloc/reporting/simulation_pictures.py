@@ -125,9 +125,9 @@ def policies(results: list[Result], title: str = "") -> bytes:
             style = ("-", "--", ":", "-.")[seen.get(policy, 0) % 4]
             seen[policy] = seen.get(policy, 0) + 1
             colour = _POLICY_COLOURS.get(policy, SOFT)
-            times, values = _series(result, "huge")
+            times, values = _series(result, "resident")
             axes.plot(times, values, style, color=colour, linewidth=1.3, label=name_of(result))
-        axes.set(xlabel="seconds", ylabel="MiB in 2 MiB pages")
+        axes.set(xlabel="seconds", ylabel="MiB charged")
         axes.set_title(title)
         highest = _HIGHEST * results[0]["trace"]["peak_live"] / 2**20
         axes.set_ylim(0, min(axes.get_ylim()[1], highest))

@@ -19,8 +19,8 @@ _CAUSES = ("rounding", "slots", "blocks", "empty", "caches", "metadata", "pinned
 def print_runs(results: list[dict[str, Any]], console: Console) -> None:
     """The trace, what each run cost, and where that went.
 
-    average, 4 KiB: over time, in 2 MiB and in 4 KiB pages; drops, worst: after drops of the load;
-    huge: share on huge pages; pages: huge pages acquired, counting every time.
+    average: over time; 4 KiB: the same, had the system no huge pages; drops, worst: after drops of
+    the load; huge: share on huge pages; pages: huge pages acquired, counting every time.
     """
     trace = results[0]["trace"]
     drops = "1 drop" if trace["drops"] == 1 else f"{trace['drops']} drops"
@@ -29,7 +29,7 @@ def print_runs(results: list[dict[str, Any]], console: Console) -> None:
         f"contexts over {seconds_text(trace['duration_ns'] / 1e9)}; at most "
         f"{bytes_text(trace['peak_live'])} live; {drops} of the load"
     )
-    view = _table("\nFootprint by live bytes", *_HEADS)
+    view = _table("\nCharge by live bytes", *_HEADS)
     for result in results:
         view.add_row(*_row(result))
     console.print(view)
@@ -65,9 +65,9 @@ def _row(result: dict[str, Any]) -> list[str]:
     drops = result["trace"]["drops"]
     return [
         name_of(result),
-        f"{totals['average_huge']:.3f}",
+        f"{totals['average']:.3f}",
         f"{totals['average_small']:.3f}",
-        f"{totals['after_drops_huge']:.3f}" if drops else "-",
+        f"{totals['after_drops']:.3f}" if drops else "-",
         f"{totals['worst_drop']:.3f}" if drops else "-",
         f"{totals['peak']:.3f}",
         f"{totals['coverage']:.0%}",

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llamalloc.formats import shape
+from llamalloc.formats.shape import EACH, NUMBER, TEXT
+
 HUGE_PAGE = 2 << 20
 PINNED_BELOW = 0.25  # allocated share under which a page counts as pinned
 TOP = 10
@@ -83,13 +86,32 @@ def read(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise StatisticsError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StatisticsError(f"{path}: not JSON ({error}); {_CURE}") from error
     if not isinstance(document, dict) or document.get("version") != 1 or "stats" not in document:
         raise StatisticsError(f"{path}: JSON, but not llamalloc statistics of version 1; {_CURE}")
+    if fault := shape.misfit(document, _SHAPE):
+        raise StatisticsError(f"{path}: damaged: {fault}; {_CURE}")
     return document
 
 
+# Of contracts/control_protocol.md, what is read here.
+_GROUP = {"group": TEXT, "pages": NUMBER, "allocated": NUMBER, "free_slots": NUMBER}
+_SPAN = {"size": NUMBER, "objects": NUMBER}
+_SHAPE = {
+    "pid?": NUMBER,
+    "command?": TEXT,
+    "seconds?": NUMBER,
+    "model?": TEXT,
+    "hugepages?": TEXT,
+    "learning?": TEXT,
+    "segregation?": TEXT,
+    "stats": {EACH: NUMBER},
+    "peak?": {"seconds": NUMBER, "stats": {EACH: NUMBER}},
+    "predicted?": {EACH: NUMBER},
+    "groups?": [_GROUP | {"free_blocks?": NUMBER}],
+    "pages?": [{"group": TEXT, "allocated": NUMBER, "spans": [_SPAN]}],
+}
 _CURE = "write some with: llamalloc run --stats s.json -- ./server"
 
 

@@ -18,6 +18,7 @@ from llamalloc.reporting.stats_summary import PINNED_BELOW, GroupRow, StatsSumma
 NO_HUGE_PAGES = (
     "Huge pages were {setting}, so the heap ran on small ones: see `llamalloc doctor` for the cure."
 )
+FREED_AT_EXIT = "What the program freed while it ended counts as alive at the end."
 
 
 def without_huge_pages(summary: StatsSummary) -> str:
@@ -98,6 +99,8 @@ def print_profile(summary: ProfileSummary, console: Console) -> None:
         )
         _print_contexts(title, summary.at_peak, console)
     _print_contexts("\nWhat was still alive at the end", summary.survivors, console)
+    if summary.exiting:
+        console.print(FREED_AT_EXIT)
 
 
 def _print_contexts(title: str, rows: list[ContextRow], console: Console) -> None:

@@ -9,13 +9,14 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
     known_contexts          contexts that the predictor had an entry for
     trace                   file, events, objects, frees, resizes, placements, contexts, threads,
                             allocated_bytes, duration_ns, peak_time_ns, peak_live, drops
-    totals                  ratios of footprint to live bytes:
-        average_huge, average_small          over time, in pages of 2 MiB and of 4 KiB
-        after_drops_huge, after_drops_small  over the load's drops; 0: there was none
-        worst_drop, peak                     2 MiB: of the worst drop; highest by highest
-        coverage                             share of what is resident that is on huge pages
-        peak_footprint                       bytes, without metadata
-        huge_pages_acquired                  from the system, counting every time
+    totals                  ratios to live bytes, of what is resident, or `small`, in 4 KiB pages:
+        average, average_small          over time
+        after_drops, after_drops_small  over the load's drops; 0: there was none
+        worst_drop                      of the worst drop
+        peak                            highest footprint in 2 MiB pages by highest live bytes
+        coverage                        share of what is resident that is on huge pages
+        peak_footprint                  bytes in 2 MiB pages, without metadata
+        huge_pages_acquired             from the system, counting every time
     classes                 a row a lifetime class: name, placements, outlived, bytes
     gate                    of a process that learns, when its gate changed: time_ns, placing, late,
                             verdict, says (a sentence)
@@ -25,7 +26,8 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
         live                 as asked for
         huge, small          footprint in 2 MiB and in 4 KiB pages, mappings of their own and
                              metadata included
-        resident, covered    what a process would show; of that on huge pages
+        resident, covered    what a control group would be charged for: of broken pages only
+                             what they have left; of that on huge pages
         rounding, free_slots, free_blocks, empty_pages, thread_caches, metadata
                              the losses: live and these are exactly `huge`
         all but `sample` also: objects, outlivers (objects past the bound of their class), pinned
@@ -166,20 +168,29 @@ def run_all(
     setting: Setting,
     runs: list[tuple[str, str]],
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+    heard: Callable[[float], None] = lambda runs: None,
 ) -> list[Result]:
-    """The result of every run, in order; progress(done, total, run) after each.
+    """The result of every run, in order; progress(done, total, run) after each, and heard(runs)
+    now and then: how many are done, parts of them included.
 
     Raises SimulationError with the tool's own message if one fails.
     """
     tool = find_tool()
     done = 0
+    shares = dict.fromkeys(runs, 0.0)
 
     def one(run: tuple[str, str]) -> Result:
         nonlocal done
         policy, predictor = run
-        words = ["--policy", policy, "--predictor", predictor]
-        result = _json_of([str(tool), *setting.arguments(), *words])
+        words = ["--policy", policy, "--predictor", predictor, "--progress"]
+
+        def share(part: float) -> None:
+            shares[run] = part
+            heard(sum(shares.values()))
+
+        result = _json_of([str(tool), *setting.arguments(), *words], heard=share)
         done += 1
+        share(1.0)
         progress(done, len(runs), f"{policy}, {predictor}")
         return result
 
@@ -231,11 +242,27 @@ def simulate_paced(real: Result, setting: Setting) -> Result:
         return run_all(replace(setting, pace=file.name), [("llamalloc", "none")])[0]
 
 
-def _json_of(command: list[str], environment: dict[str, str] | None = None) -> Result:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode != 0:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("llamalloc")]
+def _json_of(
+    command: list[str],
+    environment: dict[str, str] | None = None,
+    heard: Callable[[float], None] = lambda share: None,
+) -> Result:
+    said = ""
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        subprocess.Popen(
+            command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process,
+    ):
+        for line in process.stderr or ():
+            if line.startswith("progress "):
+                heard(float(line.split()[1]))
+            elif line.startswith("llamalloc"):
+                said = line.strip()
+        code = process.wait()
+        output.seek(0)
+        result = output.read()
+    if code != 0:
         name = Path(command[0]).name
-        said = lines[-1].removeprefix(f"{name}: ") if lines else f"exit code {done.returncode}"
-        raise SimulationError(said if lines else f"{name} failed: {said}")
-    return json.loads(done.stdout)
+        raise SimulationError(said.removeprefix(f"{name}: ") or f"{name} failed: exit code {code}")
+    return json.loads(result)

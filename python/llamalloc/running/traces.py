@@ -137,7 +137,7 @@ def export(path: Path, output: Path) -> int:
     except pl.exceptions.ComputeError as error:
         if "TraceError: " in str(error):
             raise TraceError(str(error).split("TraceError: ")[-1].strip()) from None
-        raise
+        raise TraceError(f"{output}: cannot be written ({str(error).splitlines()[0]})") from None
     except OSError as error:
         raise TraceError(f"{output}: {error.strerror or error}") from error
     finally:

@@ -56,9 +56,9 @@ def result(policy: str, predictor: str, *, error: float = 0.0, drop: bool = True
             "drops": int(drop),
         },
         "totals": {
-            "average_huge": 4.0,
+            "average": 4.0,
             "average_small": 1.001,
-            "after_drops_huge": 8.0 if drop else 0,
+            "after_drops": 8.0 if drop else 0,
             "after_drops_small": 1.004,
             "worst_drop": 8.0 if drop else 0,
             "peak": 2.0,

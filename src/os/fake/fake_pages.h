@@ -3,6 +3,8 @@
 // Counts its calls.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 
 #include "os/pages.h"
@@ -50,7 +52,9 @@ class FakePages final : public PageSource {
   }
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
     if (!allow() || refuse_remap) return nullptr;
-    void* moved = system_pages.remap(address, old_bytes, new_bytes);
+    void* moved = moves_far && new_bytes > old_bytes
+                      ? move_far(address, old_bytes, new_bytes)
+                      : system_pages.remap(address, old_bytes, new_bytes);
     if (moved != nullptr) mapped += new_bytes - old_bytes;
     return moved;
   }
@@ -67,6 +71,7 @@ class FakePages final : public PageSource {
   size_t most_mapped = SIZE_MAX;   // a limit on address space
   bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
+  bool moves_far = false;                // what grows moves to where the process has nothing
   void (*on_release)(void*) = nullptr;   // called in each discard and unmap
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
   void* on_release_argument = nullptr;   // of both
@@ -83,6 +88,13 @@ class FakePages final : public PageSource {
   void* last_split = nullptr;
 
  private:
+  static void* move_far(void* address, size_t old_bytes, size_t new_bytes) {
+    constexpr size_t kFar = size_t{1} << 40;
+    void* there = mmap(static_cast<char*>(address) - kFar, new_bytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, there);
+    return moved != MAP_FAILED ? moved : nullptr;
+  }
   bool add(size_t bytes) {
     if (bytes > most_mapped || mapped > most_mapped - bytes) return false;
     mapped += bytes;

@@ -124,11 +124,13 @@ Splits SystemPages::splits() {
 }
 
 bool SystemPages::discard(void* address, size_t bytes) {
+  constexpr int kTries = 16;
   const ErrnoKeeper keep;
-  int result;
-  do result = madvise(address, bytes, MADV_DONTNEED);
-  while (result != 0 && errno == EAGAIN);
-  return result == 0;
+  for (int tries = kTries; tries > 0; --tries) {
+    if (madvise(address, bytes, MADV_DONTNEED) == 0) return true;
+    if (errno != EAGAIN) return false;
+  }
+  return false;
 }
 
 void* SystemPages::map(size_t bytes, size_t alignment) {

@@ -2,9 +2,17 @@
 #include "os/pages.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -29,6 +37,32 @@ TEST(SystemPages, ReadsHowManyHugePagesWereSplit) {
   EXPECT_LE(splits.pages, after["thp_split_page"]);
   EXPECT_GE(splits.mappings, before.at("thp_split_pmd"));
   EXPECT_LE(splits.mappings, after["thp_split_pmd"]);
+}
+
+// From now on each madvise of the thread fails with EAGAIN, as where the system is out of
+// something.
+bool refuse_madvise() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {std::size(code), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Else the worker would try for ever, and each fork would wait for it.
+TEST(SystemPages, AskingAgainHasAnEnd) {
+  void* page = system_pages.map(kSmallPage, kSmallPage);
+  ASSERT_NE(page, nullptr);
+  const auto ask = [page] {
+    alarm(30);
+    _exit(!refuse_madvise() ? 2 : system_pages.discard(page, kSmallPage) ? 1 : 0);
+  };
+  EXPECT_EXIT(ask(), testing::ExitedWithCode(0), "");
+  system_pages.unmap(page, kSmallPage);
 }
 
 }  // namespace

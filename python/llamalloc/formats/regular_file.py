@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary files: what is read from its start more than once, and what a new file replaces."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file, to read. Raises OSError, also for a pipe, which could be read only once, and whose
+    writer may never come."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "not a regular file; save it as a file first", str(path))
+
+
+def replaced(path: Path) -> Path:
+    """What a new file at `path` takes the place of: behind a link, its target. Raises OSError for a
+    folder and for a device: a file renamed over /dev/null would replace it for the whole system."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is a device or pipe; name an ordinary file", str(path))
+    return path.resolve() if path.is_symlink() else path
