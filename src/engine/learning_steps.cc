@@ -31,8 +31,8 @@ void LearningSteps::round(Nanos now) {
 }
 
 // What is seen where the option decides is not the gate's doing, and proves nothing.
-void LearningSteps::step_gate(Nanos now) {
-  if (gate_decides()) ask_gate(now);
+void LearningSteps::step_gate(Nanos now, bool last) {
+  if (gate_decides()) ask_gate(now, last);
   engine_.place_by_lifetime(places(), run.gate().is_late());
 }
 
@@ -42,7 +42,7 @@ void LearningSteps::describe(char* out, size_t room, bool is_kept) const {
            places() ? "on: segregate:always" : "off: segregate:never");
 }
 
-void LearningSteps::ask_gate(Nanos now) {
+void LearningSteps::ask_gate(Nanos now, bool last) {
   if (now - looked_ >= LearningRun::kRound) {
     if (now - looked_ > kPause) doubtful_ = now + kPause;
     looked_ = now;
@@ -52,7 +52,7 @@ void LearningSteps::ask_gate(Nanos now) {
       trust_.older = trust_.late = 0;
     }
   }
-  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_);
+  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_, last);
 }
 
 }  // namespace llamalloc

@@ -44,15 +44,21 @@ class LearningSteps {
   void step(Nanos now, MakeRound&& make_round) {
     sample_if_worth_it(false);
     if (run.is_round_due(now)) make_round(now);
-    step_gate(now);
+    step_gate(now, false);
+  }
+  // At the end of the process: what came since the last round and the last step counts, too.
+  template <typename MakeRound>
+  void finish(Nanos now, MakeRound&& make_round) {
+    make_round(now);
+    step_gate(now, true);
   }
   void round(Nanos now);
 
   LearningRun run;
 
  private:
-  void step_gate(Nanos now);
-  void ask_gate(Nanos now);
+  void step_gate(Nanos now, bool last);
+  void ask_gate(Nanos now, bool last);
 
   Engine& engine_;
   Trust::Figures trust_;

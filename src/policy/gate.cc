@@ -121,11 +121,12 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 
 // ----- A step -----
 
-bool Gate::step(Nanos now, const GateFigures& figures) {
+bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   cycle_.see(figures.live);
   if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
-  if (started_ && now - last_ < kLeastStep && !cycle_.rises(figures.live)) return on_;
+  const bool soon = started_ && now - last_ < kLeastStep;
+  if (soon && !last && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
     round_start_ = now;
     if (kept_.was_given_up()) rest_from(now);
@@ -258,13 +259,13 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
-  if (phase == LoadPhase::trough) proofs_ = pays(figures) ? proofs_ + 1 : 0;
+  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) ? proofs_ + 1 : 0;
   const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
-  const bool proven =
-      measured && phase == LoadPhase::trough && proofs_ >= kProofs && pays_on_average(figures);
+  const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
+                      pays(figures) && pays_on_average(figures);
   const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
   if (may && back) {
     on_ = true;

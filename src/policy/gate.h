@@ -115,7 +115,8 @@ class Gate {
   explicit Gate(const GateKept& kept = {});
 
   // Whether objects are to be placed by lifetime from now on.
-  bool step(Nanos now, const GateFigures& figures);
+  // last: the process ends, so it decides however short ago the step before was.
+  bool step(Nanos now, const GateFigures& figures, bool last = false);
   bool is_on() const { return on_; }
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
   // the holes have to be used again, or the heap grows: what will be freed stays among the blind

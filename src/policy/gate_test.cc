@@ -27,6 +27,27 @@ TEST(GateTest, TheFirstDeepTroughPutsTheNextStartOnTrial) {
   EXPECT_NE(next.sentence().find("on trial"), std::string::npos) << next.sentence();
 }
 
+// Samples of what stays have to be some seconds old before a context is decided.
+TEST(GateTest, LivesThatAreKnownLateInATroughCountAtOnce) {
+  Server server;
+  server.run({}, 10);
+  server.run({.high = 0, .long_share = 0}, 4);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+  server.run({.high = 0}, 1);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+}
+
+TEST(GateTest, AtItsEndAProcessDecidesOnceMore) {
+  for (const bool last : {false, true}) {
+    Server server;
+    server.run({}, 10);
+    server.run({.high = 0, .long_share = 0}, 4);
+    server.gate.step(server.now + Nanos::millis(300), {1000 * kMiB, 5 * kMiB, 0.95, 0.9, 0, 0},
+                     last);
+    EXPECT_EQ(server.gate.kept().verdict == GateVerdict::on_trial, last);
+  }
+}
+
 // As a compiler: it fills the heap once, and never again.
 TEST(GateTest, ALoadThatDoesNotComeBackStaysBlind) {
   Server server;

@@ -65,7 +65,8 @@ class LearningRun {
     return options.interval(pays ? Options::kSampleInterval : kInterval);
   }
   // Whether the gate is open.
-  bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust);
+  bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust,
+                 bool last = false);
   // A run counts in the file, and ages what is there, if it could decide something: once its heap
   // held kLeastHeap, or where the option asks for samples.
   void note_size(const Options& options, size_t held) {

@@ -210,7 +210,7 @@ void learn_if_due(Nanos now) {
 
 void save_learned_at_exit() {
   if (learning == nullptr || process.profiler.samples() == 0) return;
-  run_round(process.system.now());
+  learning->finish(process.system.now(), run_round);
   save_or_wait();
 }
 

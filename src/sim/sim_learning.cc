@@ -63,7 +63,7 @@ void SimGate::note(Nanos now) {
 // ----- Keeping -----
 
 bool SimLearning::write(const std::string& path, Nanos now, std::string* error) {
-  steps_.round(now);
+  steps_.finish(now, [this](Nanos at) { steps_.round(at); });
   NodeArray merged;
   char text[512] = "no memory for the state";
   const bool written = run_.add_to(&file_, true, input_.program().build, system_pages, &merged) &&
