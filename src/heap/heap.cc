@@ -290,6 +290,11 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
   return span;
 }
 
+bool Heap::has_few_holes() const {
+  const size_t held = held_bytes();
+  return less(held, pages_.used_bytes()) <= kFewHoles + held / kHoleShare;
+}
+
 // Twice the room, aligned, so that the next one does not begin where this one ends; the second half
 // goes back at once. No page is opened for that.
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
@@ -301,8 +306,9 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   const Blocks blocks = Blocks::covering(bytes);
   const Blocks room{2 * blocks.n};
   const PageHeap::Place place =
-      bytes <= kRunMax / 2 ? pages_.take_in_use(group, room, std::bit_ceil(room.n), grain_of(bytes))
-                           : PageHeap::Place{};
+      bytes <= kRunMax / 2 && has_few_holes()
+          ? pages_.take_in_use(group, room, std::bit_ceil(room.n), grain_of(bytes))
+          : PageHeap::Place{};
   if (place.page == nullptr) return allocate(bytes, 1, group, false);
   Span* span = run_at(place, room, group);
   span->sampled = false;

@@ -184,9 +184,13 @@ class Heap {
   // if an empty page is there that has memory; when it is freed, the page serves objects of all
   // sizes. For a mapping only what is touched is charged, so none is taken from the system for it.
   Span* allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled);
+  // So much free space in pages in use, and one part in kHoleShare of what is held, are few holes.
+  static constexpr size_t kFewHoles = size_t{16} << 20;
+  static constexpr size_t kHoleShare = 8;
   // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
-  // amount of free space behind it, the run goes there, so that it can grow. A larger object gets a
-  // mapping.
+  // amount of free space behind it, the run goes there, so that it can grow; unless pages have many
+  // holes already, since thousands of objects that grow would leave each hole half empty. A larger
+  // object gets a mapping.
   Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span) {
     hide(span);
@@ -317,6 +321,7 @@ class Heap {
   bool may_open(Opens opens, int bin) const {
     return opens == Opens::first_choice ? !fills_left_over(bin) : opens == Opens::always;
   }
+  bool has_few_holes() const;
   // After each growth, without a lock.
   void settle() {
     const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it

@@ -149,6 +149,25 @@ TEST_F(RunsTest, NoPageIsOpenedForTheRoomToGrow) {
   EXPECT_EQ(heap_.count(PageGroup::unknown).free_blocks, kHugePageSize - 16 * 15 * kBlockSize);
 }
 
+// Thousands of buffers that grow would leave half of each hole to nobody.
+TEST_F(RunsTest, AmongManyHolesGrowingRunsLieSideBySide) {
+  constexpr size_t kHole = 32 * kBlockSize, kGrowing = 8 * kBlockSize;
+  std::vector<Span*> runs;
+  while (heap_.held_bytes() < 3 * Heap::kFewHoles)
+    runs.push_back(heap_.allocate(kHole, 1, PageGroup::unknown, false));
+  const auto gap = [&] {
+    const Span* first = heap_.allocate_growing(kGrowing, PageGroup::unknown);
+    return heap_.allocate_growing(kGrowing, PageGroup::unknown)->base - first->base;
+  };
+  heap_.deallocate(runs[0]);
+  heap_.release({}, 0);
+  EXPECT_EQ(gap(), 2 * kGrowing);
+  for (size_t i = 2; i < runs.size(); i += 2) heap_.deallocate(runs[i]);
+  heap_.release({}, 0);
+  gap();  // fills what is left of the first hole
+  EXPECT_EQ(gap(), kGrowing);
+}
+
 TEST_F(RunsTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
   Span* run = heap_.allocate(300'000, 1, PageGroup::brief, false);
   char* const base = run->base;

@@ -41,15 +41,6 @@ bool is_fragmented(const GateFigures& figures) {
   return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
 }
 
-// Of the pinned bytes: what placement would not pin.
-double separable(const GateFigures& figures) {
-  return figures.short_share * figures.long_share;
-}
-
-double savable_of(const GateFigures& figures) {
-  return static_cast<double>(pinned_of(figures)) * separable(figures);
-}
-
 bool predictions_fail(const GateFigures& figures) {
   return figures.older >= Gate::kMostLate || figures.late >= Gate::kMostLate;
 }
@@ -243,6 +234,17 @@ GateKept Gate::measured() const {
 // What blind placement pins in the troughs of such a load.
 bool Gate::pins_enough(double part) const {
   return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
+}
+
+// Of the pinned bytes: what placement would not pin.
+double Gate::separable(const GateFigures& figures) const {
+  const double both = figures.short_share * figures.long_share;
+  const bool seen = figures.peak >= kSeen * cycle_.peak();
+  return seen && figures.parted < both ? figures.parted : both;
+}
+
+double Gate::savable_of(const GateFigures& figures) const {
+  return static_cast<double>(pinned_of(figures)) * separable(figures);
 }
 
 bool Gate::pays(const GateFigures& figures) const {

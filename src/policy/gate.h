@@ -23,9 +23,11 @@
 //                  x share of long-lived contexts in what is alive
 //
 // Contexts that are mixed or not decided count for neither: they lie together with or without
-// placement. Recorded programs that placement helps reach 0.32 to 0.53 of the peak (redis), the
-// others 0.07 at most (clang) in a first run; over six runs most loads that it does not help stay
-// below 0.13. A trial costs these up to 27 % of their memory (docs/heap_policy.md).
+// placement. Where samples saw the peak, they also tell what died since then in page groups of
+// which little stays; it is no more than that. Recorded programs that placement helps reach 0.32 to
+// 0.53 of the peak (redis), the others 0.07 at most (clang) in a first run; over six runs most
+// loads that it does not help stay below 0.13. A trial costs these up to 27 % of their memory
+// (docs/heap_policy.md).
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
 // when the load rises from a trough: a wave may be over within a second.
@@ -48,6 +50,8 @@ struct GateFigures {
   double long_share = 0;   // of bytes alive now: contexts known to be long-lived
   // Of predictions that failed, as Trust::Figures has them.
   double older = 0, late = 0;
+  double parted = 1;  // Learner::Shares, both
+  double peak = 0;
 };
 
 // fails: placement saved nothing, as measured. mistaken: predictions did not hold, which says
@@ -90,6 +94,7 @@ class Gate {
  public:
   static constexpr size_t kMuch = size_t{32} << 20;  // pinned bytes
   static constexpr double kSaves = 0.15;             // of the peak: what a trial has to promise
+  static constexpr double kSeen = 0.8;               // of the peak: samples saw it
   static constexpr double kSparse = 1.45;            // held by live
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kMostLate = 1.0 / 3;       // of the bytes alive, or of those freed
@@ -156,6 +161,8 @@ class Gate {
   void take_in_blind();
   void start_round(bool closed);
   bool pins_enough(double part) const;
+  double separable(const GateFigures& figures) const;
+  double savable_of(const GateFigures& figures) const;
   bool pays(const GateFigures& figures) const;
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);

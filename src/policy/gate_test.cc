@@ -107,6 +107,16 @@ TEST(GateTest, PinnedByWhatIsNotSeparatedNever) {
   }
 }
 
+// What died left pages that its own kind keeps. Samples that missed the peak cannot say so.
+TEST(GateTest, WhatDiesAmongItsOwnKindThatStaysNever) {
+  Server server;
+  server.run({.parted = 0.1, .seen = 0.9}, 100);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+  Server missed;
+  missed.run({.parted = 0.1, .seen = 0.7}, 20);
+  EXPECT_EQ(missed.gate.kept().verdict, GateVerdict::on_trial) << missed.sentence();
+}
+
 TEST(GateTest, ItSaysWhatPlacementWouldSave) {
   Server server;
   server.run({.blind = {0.05, 0.5}, .short_share = 0.5, .long_share = 0.25}, 20);

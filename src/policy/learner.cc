@@ -19,6 +19,8 @@ constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
 constexpr uint32_t kRowsALock = 256;
+constexpr Nanos kPeakHolds = Nanos::seconds(300);
+constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
 uint16_t clamp(uint32_t count) {
@@ -27,6 +29,19 @@ uint16_t clamp(uint32_t count) {
 
 bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
+}
+
+// By page group, bytes alive at the peak and now.
+double parted(const double* at_peak, const double* now) {
+  double died = 0, apart = 0;
+  for (size_t group = 0; group < kPageGroups; ++group) {
+    const double fell = at_peak[group] - now[group];
+    if (fell <= 0) continue;
+    died += fell;
+    if (group != static_cast<size_t>(PageGroup::unknown))
+      apart += std::max(0.0, fell - kPins * now[group]);
+  }
+  return died > 0 ? apart / died : 1;
 }
 
 Evidence sum_of(const Learner::Node& node) {
@@ -64,7 +79,8 @@ bool Learner::open(MetadataArena& arena) {
   if (index_ == nullptr) return false;
   nodes_ = arena.make_array<Node>(kMostNodes);
   agreed_ = arena.make_array<uint8_t>(kMostContexts);
-  return nodes_ != nullptr && agreed_ != nullptr;
+  at_peak_ = arena.make_array<float>(kMostContexts);
+  return nodes_ != nullptr && agreed_ != nullptr && at_peak_ != nullptr;
 }
 
 // Of the key, or the free one where it would be.
@@ -290,9 +306,9 @@ void Learner::fill(ContextTree& tree) const {
 // What is alive, and known to live longer than what dies soon. Of a context that is not decided
 // this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
 // pages.
-void Learner::sum_shares(const Rows& rows) {
+void Learner::sum_shares(const Rows& rows, Nanos now) {
   double allocated = 0, alive = 0;
-  double soon[kPageGroups] = {}, kept[kPageGroups] = {};
+  double soon[kPageGroups] = {}, kept[kPageGroups] = {}, at_peak[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
     if (row.bucket > kRunMax) continue;
@@ -305,14 +321,29 @@ void Learner::sum_shares(const Rows& rows) {
     const auto group = static_cast<size_t>(group_of(lifetime));
     if (decided && dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;
+    at_peak[group] += static_cast<double>(at_peak_[i]);
   }
   constexpr auto kTransient = static_cast<size_t>(PageGroup::transient);
   constexpr auto kBrief = static_cast<size_t>(PageGroup::brief);
   size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
   double longer = 0;
   while (++group < kPageGroups) longer += kept[group];
-  shares_ = {allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0,
-             alive > 0 ? longer / alive : 0};
+  shares_.short_lived = allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0;
+  shares_.long_lived = alive > 0 ? longer / alive : 0;
+  shares_.parted = parted(at_peak, kept);
+  note_peak(rows, alive, now);
+}
+
+// The peak is forgotten in five minutes, as the gate's is.
+void Learner::note_peak(const Rows& rows, double alive, Nanos now) {
+  const double age = static_cast<double>((now - peak_at_).n) / static_cast<double>(kPeakHolds.n);
+  if (alive < shares_.peak * (1 - age)) return;
+  shares_.peak = alive;
+  peak_at_ = now;
+  for (uint32_t i = 0; i < rows.count; ++i) {
+    const Row& row = rows.row[i];
+    at_peak_[i] = row.bucket > kRunMax ? 0 : static_cast<float>(row.live);
+  }
 }
 
 // A program that ends frees what it stored, too. A load that drops leaves that, so its deaths count
@@ -391,7 +422,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
     if (node.met && show(node)) changed = true;
   }
   if (changed) fill(tree);
-  sum_shares(rows);
+  sum_shares(rows, now);
   fade(profiler.contexts(), rows, now);
   return changed;
 }

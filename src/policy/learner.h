@@ -63,6 +63,10 @@ class Learner {
   struct Shares {
     double short_lived = 0;  // of the bytes allocated: those that die within some seconds
     double long_lived = 0;   // of the bytes alive: those of contexts that live longer than most do
+    // Of what died since most was alive: what shared its page group with little that stays.
+    // Contexts that fill and empty over and over may hold nothing then, however much they allocate.
+    double parted = 1;
+    double peak = 0;  // bytes alive then; higher peaks may have been between two rounds
   };
 
   // False: no memory.
@@ -108,7 +112,8 @@ class Learner {
   Verdict verdict_on(const Node& node) const;
   bool show(Node& node);
   void fill(ContextTree& tree) const;
-  void sum_shares(const Rows& rows);
+  void sum_shares(const Rows& rows, Nanos now);
+  void note_peak(const Rows& rows, double alive, Nanos now);
   void fade(LifetimeTable& table, const Rows& rows, Nanos now);
   void fade_prior(Node& node);
   void notice_collapse(const Rows& rows, Nanos now);
@@ -121,6 +126,8 @@ class Learner {
   uint32_t index_slots_ = 1024;
   uint32_t count_ = 0;
   Shares shares_;
+  Nanos peak_at_{};
+  float* at_peak_ = nullptr;   // [kMostContexts] bytes alive at the peak
   double most_live_ = 0;       // bytes, of late
   uint32_t most_staying_ = 0;  // samples alive then, of contexts known to stay
   Nanos most_live_at_{};

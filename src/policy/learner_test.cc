@@ -366,6 +366,33 @@ TEST_F(LearnerTest, WhatIsNotDecidedCountsAsNeitherShortNorLong) {
   EXPECT_NEAR(learner_.shares().long_lived, 0.5, 0.01);
 }
 
+// A trough leaves some of {1}: they pin the pages of all that died with them.
+TEST_F(LearnerTest, WhatDiedSinceThePeakIsPartedIfLittleOfItsKindStays) {
+  die_after({1}, 300, Nanos::seconds(5));
+  std::vector<void*> wave;
+  for (int i = 0; i < 200; ++i) wave.push_back(born({1}));
+  die_at_once({2}, 300);  // holds nothing, however much it allocates
+  stay({3}, 50);
+  round();
+  EXPECT_EQ(learner_.shares().peak, 250 * kSize);
+  for (int i = 0; i < 170; ++i) dies(wave[static_cast<size_t>(i)]);
+  round();
+  EXPECT_EQ(learner_.shares().parted, 0);
+  for (int i = 170; i < 198; ++i) dies(wave[static_cast<size_t>(i)]);
+  round();
+  EXPECT_NEAR(learner_.shares().parted, 0.9, 0.01);  // (198 - 10 x 2) / 198
+}
+
+TEST_F(LearnerTest, WhatDiedWithoutAVerdictIsNotParted) {
+  std::vector<void*> wave;
+  for (int i = 0; i < 20; ++i) wave.push_back(born({1}));
+  round();
+  for (void* p : wave) dies(p);
+  round();
+  EXPECT_FALSE(ask({1}).known);
+  EXPECT_EQ(learner_.shares().parted, 0);
+}
+
 TEST_F(LearnerTest, ContextsWithoutEndStayBounded) {
   for (uintptr_t caller = 1; caller < 30000; ++caller) stay({caller, caller + 1}, 4);
   pass(Nanos::seconds(10));

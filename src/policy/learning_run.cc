@@ -55,7 +55,9 @@ bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Fi
                               .short_share = learns ? learned.short_lived : trust.short_share,
                               .long_share = learns ? learned.long_lived : trust.long_share,
                               .older = trust.older,
-                              .late = trust.late},
+                              .late = trust.late,
+                              .parted = learned.parted,
+                              .peak = learned.peak},
                              last);
   if (on != was) changed_before_ = true;
   return on;

@@ -31,6 +31,8 @@ struct Load {
   double short_share = 0.95;
   double long_share = 0.9;
   double noise = 0;
+  double parted = 1;  // as samples tell, if they saw so much of the peak
+  double seen = 0;
 };
 
 // A gate beside loads that follow each other.
@@ -48,8 +50,8 @@ class Server {
       const double live = (1 + low * (load.depth - 1)) * peak * shake;
       const double pinned = (pins.high + low * (pins.low - pins.high)) * peak;
       const double held = live + pinned * shake;
-      feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share,
-            load.long_share});
+      feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share, load.long_share,
+            0, 0, load.parted, load.seen * peak});
     }
   }
   void feed(const GateFigures& figures) {
