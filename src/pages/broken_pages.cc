@@ -49,7 +49,8 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
 
 // The more is in a page, the sooner it may fill again, and the more would lose its huge page.
 bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
-  const double fill = huge && !page->broken ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
+  const double fill =
+      huge && !page->broken ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
   const double longer = (fill * fill - 1) * static_cast<double>(rules.rest.n);
   return page->blocks_taken.load(std::memory_order_relaxed) <=
          rules.before.n - static_cast<int64_t>(longer);
