@@ -126,7 +126,7 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
   const bool soon = started_ && now - last_ < kLeastStep;
-  if (soon && !last && !cycle_.rises(figures.live)) return on_;
+  if (last ? on_ : soon && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
     round_start_ = now;
     if (kept_.was_given_up()) rest_from(now);

@@ -115,7 +115,8 @@ class Gate {
   explicit Gate(const GateKept& kept = {});
 
   // Whether objects are to be placed by lifetime from now on.
-  // last: the process ends, so it decides however short ago the step before was.
+  // last: the process ends, so it decides however short ago the step before was; not on placement
+  // that is on, since what the program frees at its end would count as pinned.
   bool step(Nanos now, const GateFigures& figures, bool last = false);
   bool is_on() const { return on_; }
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so

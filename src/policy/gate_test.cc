@@ -48,6 +48,21 @@ TEST(GateTest, AtItsEndAProcessDecidesOnceMore) {
   }
 }
 
+TEST(GateTest, WhatIsFreedAtTheEndIsNoWasteOfPlacement) {
+  GateKept kept[2];
+  for (const bool ends : {false, true}) {
+    Server server = next_run({});
+    server.run({}, 12);
+    ASSERT_TRUE(server.gate.is_on());
+    if (ends) server.gate.step(server.now, {1000 * kMiB, 5 * kMiB, 0.95, 0.9, 0, 0}, true);
+    server.run({.high = 0}, 4);
+    server.run({}, 5);
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps) << server.sentence();
+    kept[ends] = server.gate.kept();
+  }
+  EXPECT_EQ(kept[0], kept[1]);
+}
+
 // As a compiler: it fills the heap once, and never again.
 TEST(GateTest, ALoadThatDoesNotComeBackStaysBlind) {
   Server server;
