@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "heap/heap.h"
+#include "policy/load_cycle.h"
 #include "profile/scratch_pages.h"
 
 namespace llamalloc {
@@ -19,7 +20,6 @@ constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
 constexpr uint32_t kRowsALock = 256;
-constexpr Nanos kPeakHolds = Nanos::seconds(300);
 constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
@@ -334,9 +334,10 @@ void Learner::sum_shares(const Rows& rows, Nanos now) {
   note_peak(rows, alive, now);
 }
 
-// The peak is forgotten in five minutes, as the gate's is.
+// The peak is forgotten as fast as the gate's is.
 void Learner::note_peak(const Rows& rows, double alive, Nanos now) {
-  const double age = static_cast<double>((now - peak_at_).n) / static_cast<double>(kPeakHolds.n);
+  const double age =
+      static_cast<double>((now - peak_at_).n) / static_cast<double>(LoadCycle::kDecay.n);
   if (alive < shares_.peak * (1 - age)) return;
   shares_.peak = alive;
   peak_at_ = now;
