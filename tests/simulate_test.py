@@ -76,6 +76,17 @@ def test_damaged_traces_are_told(tmp_path: Path) -> None:
         assert "t.trace" in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_a_trace_that_was_cut_off_is_simulated_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.trace"
+    nginx = ROOT / "workloads" / "traces" / "nginx.trace"
+    cut = [str(TOOL.with_name("llamalloc-trace")), "cut", str(nginx), "-o", str(path)]
+    subprocess.run([*cut, "--events", "2000"], check=True)
+    whole = path.read_bytes()
+    for data, ended in ((whole, True), (whole[:-1], False)):
+        path.write_bytes(data)
+        assert json.loads(run(str(path)).stdout)["trace"]["ended_in_order"] is ended
+
+
 @pytest.mark.parametrize("kind", ["model", "state"])
 def test_a_damaged_predictor_is_named_once(tmp_path: Path, kind: str) -> None:
     damaged = tmp_path / "p"

@@ -52,7 +52,7 @@ ROWS = (
     _peer("glibc", "#8a8a8a"),
     _peer("gperftools", "#c98b2b"),
     _peer("mimalloc", "#4f9d8f"),
-    Row("plain", "llamalloc, no model", "#e58a86"),
+    Row("plain", "llamalloc, without learning", "#e58a86"),
     Row("learns-1", "llamalloc, learns by itself, first run", "#7fa650", learns=1),
     Row("learns-2", "llamalloc, learns by itself, second run", "#2f6b1d", learns=2),
     Row("learned", "llamalloc, with a model", "#c0272d", learned=True),

@@ -45,6 +45,13 @@ def shown(results: list[dict], width: int = 100) -> str:
     return out.getvalue()
 
 
+def test_a_trace_that_was_cut_off_is_told() -> None:
+    found = result("llamalloc", "oracle")
+    assert "cut off" not in shown([found])
+    found["trace"]["ended_in_order"] = False
+    assert "cut off: the last events may be missing" in " ".join(shown([found]).split())
+
+
 def test_blind_policies_run_once_whatever_the_predictors() -> None:
     runs = simulation.plan(["llamalloc", "best-fit"], ["oracle", "site:0.99", "oracle"])
     assert runs == [("llamalloc", "oracle"), ("llamalloc", "site:0.99"), ("best-fit", "none")]

@@ -140,6 +140,12 @@ def test_the_place_for_the_model_is_checked_before_the_work(runs, tmp_path):
             train([tmp_path / "not even a profile"], out)
 
 
+def test_the_place_for_the_page_is_checked_before_the_work(tmp_path, capsys):
+    words = ["train", "no profile", "-o", str(tmp_path / "m"), "--report", str(tmp_path / "no/r")]
+    assert cli.call(words) == 1
+    assert "there is no folder" in capsys.readouterr().err
+
+
 def test_the_command_prints_json_and_writes_model_and_page(runs, tmp_path, capsys):
     model, page = tmp_path / "x.model", tmp_path / "x.html"
     arguments = ["train", str(runs[0]), "-o", str(model), "--report", str(page)]

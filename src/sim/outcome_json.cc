@@ -47,9 +47,10 @@ void write_moment(JsonWriter& json, const Moment& moment) {
   json.close('}');
 }
 
-void write_trace(JsonWriter& json, const std::string& name, const Survey& survey) {
+void write_trace(JsonWriter& json, const RunNames& names, const Survey& survey) {
   json.open("trace", '{');
-  json.string("file", name);
+  json.string("file", names.trace);
+  json.flag("ended_in_order", names.ended_in_order);
   json.number("events", survey.events);
   json.number("objects", survey.objects);
   json.number("frees", survey.frees);
@@ -179,7 +180,7 @@ std::string to_json(const RunNames& names, const Survey& survey, const Predictio
   json.real("events_per_second",
             names.seconds > 0 ? static_cast<double>(outcome.events) / names.seconds : 0);
   json.number("known_contexts", prediction.known_contexts);
-  write_trace(json, names.trace, survey);
+  write_trace(json, names, survey);
   write_totals(json, survey, outcome);
   write_releases(json, outcome.releases);
   write_classes(json, prediction, outcome);

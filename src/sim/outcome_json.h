@@ -15,6 +15,7 @@ struct RunNames {
   double error = 0;
   uint64_t seed = 1;
   double seconds = 0;  // processor time of the second pass
+  bool ended_in_order = true;  // TraceInput
 };
 
 std::string to_json(const RunNames& names, const Survey& survey, const Prediction& prediction,

@@ -38,6 +38,8 @@ class TraceInput {
   virtual TraceProgram program() { return {}; }
   // After the end of a source: what was wrong with the file, or empty.
   virtual std::string fault() { return {}; }
+  // False: the program was killed, or the file was cut off, and the last events may be missing.
+  virtual bool ended_in_order() { return true; }
 
  protected:
   // Of code that was never built: the same for the same name.

@@ -49,6 +49,7 @@ class TraceFile final : public sim::TraceInput {
     return {};
   }
   std::string fault() override { return reader_->error(); }
+  bool ended_in_order() override { return reader_->contents().ended_in_order; }
 
  private:
   static uint64_t build_of(const trace::Module& module) {

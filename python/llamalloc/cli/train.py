@@ -93,6 +93,8 @@ def train(
     from llamalloc.reporting import train_report
 
     try:
+        if report is not None:
+            model_file.check_writable(report)  # before the work, not after it
         with _progress() as progress:
             result = training.train(
                 inputs,

@@ -107,7 +107,7 @@ class Model:
 
 
 def check_writable(path: Path) -> None:
-    """Raises ModelError if `path` cannot become a model file: to be known before the work."""
+    """Raises ModelError if `path` cannot become a file of ours: to be known before the work."""
     try:
         regular_file.replaced(path)
     except OSError as fault:

@@ -28,6 +28,7 @@ def print_runs(results: list[dict[str, Any]], console: Console) -> None:
         f"[bold]{escape(trace['file'])}[/]: {trace['events']:,} events in {trace['contexts']:,} "
         f"contexts over {seconds_text(trace['duration_ns'] / 1e9)}; at most "
         f"{bytes_text(trace['peak_live'])} live; {drops} of the load"
+        f"{'' if trace['ended_in_order'] else '; killed or cut off: the last events may be missing'}"
     )
     view = _table("\nCharge by live bytes", *_HEADS)
     for result in results:

@@ -207,7 +207,7 @@ def _fetch(target: Target, profile: Path) -> None:
 
 def _take(file: Path, profile: Path) -> None:
     """Moves what the process wrote; it must be a file, not a link to one of ours."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe may lie there
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise AttachError(f"{file}: not a regular file")

@@ -7,8 +7,9 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
     policy, predictor       as asked for; error, seed: of injected errors
     events_per_second       of processor time, reading the trace included
     known_contexts          contexts that the predictor had an entry for
-    trace                   file, events, objects, frees, resizes, placements, contexts, threads,
-                            allocated_bytes, duration_ns, peak_time_ns, peak_live, drops
+    trace                   file, ended_in_order (false: killed or cut off), events, objects, frees,
+                            resizes, placements, contexts, threads, allocated_bytes, duration_ns,
+                            peak_time_ns, peak_live, drops
     totals                  ratios to live bytes, of what is resident, or `small`, in 4 KiB pages:
         average, average_small          over time
         after_drops, after_drops_small  over the load's drops; 0: there was none

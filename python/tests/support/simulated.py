@@ -42,6 +42,7 @@ def result(policy: str, predictor: str, *, error: float = 0.0, drop: bool = True
         "known_contexts": 2,
         "trace": {
             "file": "t.trace",
+            "ended_in_order": True,
             "events": 700,
             "objects": 400,
             "frees": 300,
