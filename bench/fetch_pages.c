@@ -51,7 +51,8 @@ static long huge_pages(void) {
 int main(void) {
   static const int kAway[] = {0, 1, 5};
   const size_t bytes = (size_t)kPages * kHuge;
-  char* room = mmap(NULL, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* room =
+      mmap(NULL, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) {
     perror("fetch_pages: 514 MiB");
     return 2;
@@ -62,7 +63,8 @@ int main(void) {
   touch(pages, &median, &mean);
   const long found = huge_pages();
   if (found >= 0 && found < kPages / 2) {
-    fprintf(stderr, "fetch_pages: %ld of %d pages are huge: are huge pages switched off?\n", found, kPages);
+    fprintf(stderr, "fetch_pages: %ld of %d pages are huge: are huge pages switched off?\n", found,
+            kPages);
     return 2;
   }
   printf("us a page of 2 MiB          median     mean\n");

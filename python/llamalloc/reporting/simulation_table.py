@@ -23,12 +23,12 @@ def print_runs(results: list[dict[str, Any]], console: Console) -> None:
     the load; huge: share on huge pages; pages: huge pages acquired, counting every time.
     """
     trace = results[0]["trace"]
+    ended = "" if trace["ended_in_order"] else "; killed or cut off: the last events may be missing"
     drops = "1 drop" if trace["drops"] == 1 else f"{trace['drops']} drops"
     console.print(
         f"[bold]{escape(trace['file'])}[/]: {trace['events']:,} events in {trace['contexts']:,} "
         f"contexts over {seconds_text(trace['duration_ns'] / 1e9)}; at most "
-        f"{bytes_text(trace['peak_live'])} live; {drops} of the load"
-        f"{'' if trace['ended_in_order'] else '; killed or cut off: the last events may be missing'}"
+        f"{bytes_text(trace['peak_live'])} live; {drops} of the load{ended}"
     )
     view = _table("\nCharge by live bytes", *_HEADS)
     for result in results:

@@ -57,11 +57,12 @@ class Recording:
         facts = self.summary
         each = facts["file_bytes"] / max(self.events, 1)
         threads = f"{facts['threads']:,} thread{'' if facts['threads'] == 1 else 's'}"
-        ended = "" if facts["ended_in_order"] else "; killed or cut off: the last events may be missing"
+        cut = "; killed or cut off: the last events may be missing"
         return (
             f"{self.path}: {self.events:,} events of {threads} in "
             f"{seconds_text(facts['duration_ns'] / 1e9)}, {bytes_text(facts['file_bytes'])} "
-            f"({each:.1f} bytes an event); at most {bytes_text(facts['peak_bytes'])} live{ended}"
+            f"({each:.1f} bytes an event); at most {bytes_text(facts['peak_bytes'])} live"
+            f"{'' if facts['ended_in_order'] else cut}"
         )
 
 
