@@ -14,7 +14,7 @@ struct RunNames {
   std::string predictor;
   double error = 0;
   uint64_t seed = 1;
-  double seconds = 0;  // processor time of the second pass
+  double seconds = 0;          // processor time of the second pass
   bool ended_in_order = true;  // TraceInput
 };
 

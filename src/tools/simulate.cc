@@ -270,10 +270,9 @@ int run(const Arguments& arguments) {
     prediction.classes = std::move(outcome.chosen);
     count_classes(survey, &prediction);
   }
-  const RunNames names{
-      arguments.trace,      arguments.policy,    arguments.predictor,
-      arguments.spec.error, arguments.spec.seed, processor_seconds() - start,
-      input->ended_in_order()};
+  const RunNames names{arguments.trace,        arguments.policy,    arguments.predictor,
+                       arguments.spec.error,   arguments.spec.seed, processor_seconds() - start,
+                       input->ended_in_order()};
   puts(to_json(names, survey, prediction, outcome).c_str());
   return fflush(stdout) == 0 ? 0 : failed("standard output", "cannot be written");
 }
