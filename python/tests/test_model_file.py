@@ -234,6 +234,21 @@ def test_a_shape_that_no_array_has(tmp_path, length):
     assert str(caught.value).endswith("tensor `embedding`: its shape is too large")
 
 
+def test_a_changed_bit_is_noticed(tmp_path):
+    path = tmp_path / "x.model"
+    model_file.write(golden_model.model(), path)
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    for at in (start, (start + len(data)) // 2, len(data) - 1):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(ModelError, match="its checksum is wrong: the file is damaged"):
+            model_file.read(path)
+
+
+def test_a_file_without_a_checksum_is_read(tmp_path):
+    assert equal(read_with(tmp_path, '"crc32"', '"crc00"'), golden_model.model())
+
+
 def test_foreign_metadata_is_no_fault(tmp_path):
     assert equal(
         read_with(tmp_path, '"rule"', '"notes":"' + "n" * 100_000 + '","rule"'),

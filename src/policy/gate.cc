@@ -104,9 +104,9 @@ GateKept GateKept::read(const char* text) {
   return kept.is_valid() ? kept : GateKept{};
 }
 
-void GateKept::age() {
+void GateKept::age(bool all) {
   reversals /= 2;
-  if (verdict == GateVerdict::helps) {
+  if (verdict == GateVerdict::helps && !all) {
     verdict = GateVerdict::on_trial;
     return;
   }
@@ -311,11 +311,12 @@ void Gate::verify(Nanos now) {
   if (!has_trough) placed.depth = kNoFigure;
   if (has_trough) note_load();
   const uint32_t points = points_of(placed);
-  if (on_ && is_alike()) {
+  const bool other_depth = has_trough && points == kNoFigure;
+  if (on_ && is_alike() && !(other_depth && is_on_trial())) {
     other_costs_ = 0;
     judge(now, points);
-    if (has_trough) take_in(&kept_.placed, placed);
-  } else if (on_ && has_trough) {
+    if (has_trough && !other_depth) take_in(&kept_.placed, placed);
+  } else if (on_ && (has_trough || is_on_trial())) {
     note_other_load(points);
   }
   const bool comparable = has_trough || kept_.blind.high != kNoFigure;

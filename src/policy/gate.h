@@ -85,8 +85,9 @@ struct GateKept {
   static constexpr size_t kText = 160;
   void write(char* out, size_t room) const;
   static GateKept read(const char* text);
-  // What was decided long ago is tried again. Unless it helped, all is measured anew.
-  void age();
+  // What was decided long ago is tried again. Unless it helped, all is measured anew; if `all`, it
+  // is even then, without placement first.
+  void age(bool all = false);
   friend bool operator==(const GateKept&, const GateKept&) = default;
 };
 

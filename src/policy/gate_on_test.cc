@@ -160,10 +160,39 @@ TEST(GateOnTest, ATrialThatNothingCanJudgeRestsUntilTheLoadGrows) {
 }
 
 TEST(GateOnTest, TroughsOfAnotherDepthAreNotCompared) {
-  Server server;
-  server.run({}, 20);
-  server.run({.depth = 0.6, .placed = {0.06, 1.2}}, kHour);
+  const Load other{.depth = 0.6, .placed = {0.06, 1.2}};
+  Server good = next_run({});
+  good.run({}, 40);
+  const GateKept before = good.gate.kept();
+  ASSERT_EQ(before.verdict, GateVerdict::helps);
+  good.run(other, kHour);
+  EXPECT_TRUE(good.gate.is_on());
+  EXPECT_EQ(good.gate.kept().placed.low, before.placed.low);
+}
+
+// Else it never ends, whatever it costs.
+TEST(GateOnTest, ATrialOfTroughsOfAnotherDepthRestsUntilTheLoadGrows) {
+  const Load other{.depth = 0.6, .placed = {0.06, 1.2}};
+  Server server = next_run({});
+  const GateKept before = server.gate.kept();
+  server.run(other, 20 * static_cast<int>(Gate::kOtherCosts - 1));
   EXPECT_TRUE(server.gate.is_on());
+  server.run(other, 40);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  EXPECT_EQ(server.gate.kept().reversals, before.reversals);
+  EXPECT_EQ(server.gate.kept().placed.rounds, before.placed.rounds);
+}
+
+TEST(GateOnTest, ATrialUnderALowerSteadyLoadRestsUntilItGrows) {
+  Server server = next_run({});
+  Load lower = steady();
+  lower.peak /= 2;
+  server.run(lower, kHour / 2);
+  EXPECT_TRUE(server.gate.is_on());
+  server.run(lower, kHour);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
 }
 
 // A server before its users come pins as much of a small peak. Seen with Redis, whose 5,000 clients
@@ -207,11 +236,11 @@ TEST(GateOnTest, LowerLoadsThatItHelpsKeepIt) {
   EXPECT_TRUE(server.gate.is_on());
 }
 
-// A server that starts at night.
+// A server that starts at night: on again as soon as its users come.
 TEST(GateOnTest, IdleHoursAreNoLoad) {
   Server server = next_run({});
   server.run({.peak = 100 * kMiB, .low = 0}, 8 * kHour);
-  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_FALSE(server.gate.is_on());
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
   EXPECT_NEAR(server.gate.kept().peak, 1024, 20);
   server.run({}, 40);

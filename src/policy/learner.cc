@@ -365,6 +365,7 @@ void Learner::begin_anew() {
     Node& node = nodes_[i];
     node.prior.add(node.now);
     node.now = node.steady = node.saved = {};
+    node.fades = 0;  // those are the parent's to write
   }
   most_live_ = 0;
 }
@@ -376,7 +377,7 @@ bool agree(bool shorter, uint8_t* agreed) {
 }
 
 // Contexts of which little died in this window are left for the next one.
-void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now) {
+void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began) {
   if (now - window_began_ < kWindow) return;
   window_began_ = now;
   for (uint32_t i = 0; i < rows.count; ++i) {
@@ -392,10 +393,12 @@ void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now) {
     table.fade(i, halve);
   }
   for (uint32_t i = 0; i < count_; ++i)
-    if (nodes_[i].met) fade_prior(nodes_[i]);
+    if (nodes_[i].met) fade_prior(nodes_[i], now - began);
 }
 
-void Learner::fade_prior(Node& node) {
+// In a run that is younger than what lived before, nothing can live as long: that proves nothing.
+void Learner::fade_prior(Node& node, Nanos run) {
+  if (class_of_lifetime(run) < longest_seen(node.prior)) return;
   if (!agree(lives_shorter(node.prior, node.now), &node.agreed)) return;
   node.prior.halve();
   if (node.fades < UINT8_MAX) ++node.fades;
@@ -424,7 +427,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   }
   if (changed) fill(tree);
   sum_shares(rows, now);
-  fade(profiler.contexts(), rows, now);
+  fade(profiler.contexts(), rows, now, began);
   return changed;
 }
 

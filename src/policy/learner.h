@@ -114,8 +114,8 @@ class Learner {
   void fill(ContextTree& tree) const;
   void sum_shares(const Rows& rows, Nanos now);
   void note_peak(const Rows& rows, double alive, Nanos now);
-  void fade(LifetimeTable& table, const Rows& rows, Nanos now);
-  void fade_prior(Node& node);
+  void fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began);
+  void fade_prior(Node& node, Nanos run);
   void notice_collapse(const Rows& rows, Nanos now);
   uint32_t intern(uint64_t key, int level);
   uint32_t slot_of(uint64_t key) const;

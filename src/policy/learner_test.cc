@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/size_bucket.h"
@@ -321,6 +323,30 @@ TEST_F(LearnerTest, APriorThatIsOutOfDateFades) {
   }
   EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
   EXPECT_GE(node_of({1}).fades, 11);
+}
+
+// A restart: in the first minutes nothing can have lived as long as in the run before.
+TEST_F(LearnerTest, AYoungRunDoesNotFadeWhatAnOlderOneSaw) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_100s)] = 20'000;
+  prior.young[static_cast<int>(LifetimeClass::le_1000s)] = 900;
+  prior.elders = 4'100;
+  learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
+  learner_.show_all(tree_);
+  std::deque<std::pair<Nanos, void*>> due;
+  for (int i = 0; i < 1'100; ++i) {
+    for (int n = 0; n < 4; ++n) due.emplace_back(now_ + Nanos::seconds(20 + 25 * n), born({1}));
+    stay({1}, 1);
+    pass(Nanos::seconds(1));
+    std::erase_if(due, [&](const auto& row) {
+      if (row.first > now_) return false;
+      dies(row.second);
+      return true;
+    });
+    round();
+    ASSERT_EQ(node_of({1}).fades, 0) << i;
+  }
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::mixed);
 }
 
 // Counts that do not fit are divided alike, so that a rare long life stays rare.

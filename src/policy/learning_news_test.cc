@@ -211,6 +211,7 @@ TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
   const uint32_t runs = LearningRun::kRunsUntilRetrial;
   for (const GateVerdict old : {GateVerdict::fails, GateVerdict::helps}) {
     run_.take_in(file_of(runs, old), true, tree_, pages_);
+    run_.note_size({}, LearningRun::kLeastHeap);
     const GateKept aged = run_.gate().kept();
     EXPECT_NE(aged.verdict, old);
     run_.fork_at(now_);
@@ -240,6 +241,62 @@ TEST_F(LearningNewsTest, AForkedChildHasNoneOfItsParents) {
   born();
   round();
   EXPECT_TRUE(run_.has_news());
+}
+
+// Else each child would halve what the file says once more.
+TEST_F(LearningNewsTest, AForkedChildDoesNotFadeWhatItsParentFaded) {
+  profiler_.on_free(born(), now_, 1, 0);
+  round();
+  LearnedNode old;
+  old.key = run_.learner().node(0).key;
+  old.level = 1;
+  old.evidence.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  LearnedState file;
+  ASSERT_TRUE(file.nodes.make_room(1, pages_));
+  file.nodes.append(old);
+  run_.take_in(file, false, tree_, pages_);
+  for (int i = 0; i < 400; ++i) {
+    for (int n = 0; n < 15; ++n) profiler_.on_free(born(), now_, 1, 0);
+    now_ = now_ + Nanos::seconds(1);
+    round();
+  }
+  ASSERT_GT(run_.learner().node(0).fades, 0);
+  run_.fork_at(now_);
+  profiler_.forget_all(now_);
+  round();
+  EXPECT_EQ(run_.learner().node(0).fades, 0);
+  EXPECT_FALSE(run_.has_news());
+  file.nodes.give_back();
+}
+
+// A run before its users come, that the file does not count, must not age it again and again.
+TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
+  const LearnedState before = file_of(LearningRun::kRunsUntilRetrial, GateVerdict::helps);
+  run_.take_in(before, true, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
+  EXPECT_FALSE(run_.has_news());
+  LearnedState file = before;
+  NodeArray merged;
+  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
+  merged.give_back();
+  run_.note_saved();
+  EXPECT_EQ(file.header.gate, before.header.gate);
+  EXPECT_FALSE(run_.has_news());
+  run_.note_size({}, LearningRun::kLeastHeap);  // the users come
+  EXPECT_TRUE(run_.has_news());
+  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
+  merged.give_back();
+  run_.note_saved();
+  EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);
+  EXPECT_EQ(file.header.runs, LearningRun::kRunsUntilRetrial + 1);
+  EXPECT_FALSE(run_.has_news());
+}
+
+// What blind placement left is measured anew now and then, or one odd load would decide for ever.
+TEST_F(LearningNewsTest, EverySecondAgingForgetsWhatHelped) {
+  run_.take_in(file_of(2 * LearningRun::kRunsUntilRetrial, GateVerdict::helps), true, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::untried);
+  EXPECT_EQ(run_.gate().kept().blind.rounds, 0u);
 }
 
 }  // namespace

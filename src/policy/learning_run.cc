@@ -13,7 +13,7 @@ void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree
   if (with_gate) {
     GateKept kept = state.header.gate;
     is_aged_ = state.header.runs != 0 && state.header.runs % kRunsUntilRetrial == 0;
-    if (is_aged_) kept.age();
+    if (is_aged_) kept.age(state.header.runs % (2 * kRunsUntilRetrial) == 0);
     gate_ = Gate(kept);
     gate_in_file_ = state.header.gate;
   }
@@ -121,6 +121,9 @@ void LearningRun::fade(std::span<LearnedNode> nodes) const {
   }
 }
 
+// A run that does not count has not aged the file: the next one does.
+bool LearningRun::keeps_gate() const { return counts_ || !is_aged_; }
+
 bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
   return counts_ && !wrote_ && !(has_forked_ && header.runs != runs_before_);
 }
@@ -132,8 +135,10 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
     ++file->header.runs;
   }
   file->header.program = build;
-  file->header.gate =
-      new_file ? gate_.kept() : merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
+  if (new_file)
+    file->header.gate = gate_.kept();
+  else if (keeps_gate())
+    file->header.gate = merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
   NodeArray before, now;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade({file->nodes.data(), file->nodes.size()});
@@ -148,17 +153,18 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
 void LearningRun::note_saved() {
   wrote_ = wrote_ || counts_;
   has_file_ = true;
-  is_aged_ = false;
   for (uint32_t i = 0; i < learner_.size(); ++i) {
     learner_.node(i).saved = learner_.node(i).steady;
     learner_.node(i).fades = 0;
   }
+  if (!keeps_gate()) return;
+  is_aged_ = false;
   gate_in_file_ = gate_.kept();
 }
 
 bool LearningRun::has_news() const {
   if (forked_) return false;
-  bool news = gate_.kept() != gate_in_file_;
+  bool news = keeps_gate() && gate_.kept() != gate_in_file_;
   for (uint32_t i = 0; i < learner_.size() && !news; ++i) {
     const Learner::Node& node = learner_.node(i);
     news = node.steady != node.saved || node.fades != 0;

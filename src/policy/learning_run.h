@@ -101,6 +101,7 @@ class LearningRun {
 
  private:
   enum class Part { saved, steady };
+  bool keeps_gate() const;
   bool is_to_be_counted(const LearnedHeader& header) const;
   bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;

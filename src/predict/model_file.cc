@@ -2,8 +2,10 @@
 #include "predict/model_file.h"
 
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
+#include "base/crc32.h"
 #include "base/lifetime_class.h"
 #include "predict/safetensors.h"
 
@@ -15,7 +17,8 @@ constexpr char kVersion[] = "3";
 
 // The tensors and metadata of version 3.
 struct Layout {
-  SafetensorsMetadata metadata[5] = {{"format"}, {"version"}, {"classes"}, {"programs"}, {"gate"}};
+  SafetensorsMetadata metadata[6] = {{"format"},   {"version"}, {"classes"},
+                                     {"programs"}, {"gate"},    {"crc32"}};
   SafetensorsTensor tensors[17] = {
       {"vocabulary", "U8", 1, 1},     {"embedding", "F32", 4, 2},   {"depth_scale", "F32", 4, 2},
       {"hidden_kernel", "F32", 4, 2}, {"size_bias", "F32", 4, 2},   {"dense_kernel", "F32", 4, 2},
@@ -37,6 +40,7 @@ struct Layout {
   const SafetensorsTensor& dense_bias() const { return tensors[6]; }
   const SafetensorsMetadata& programs() const { return metadata[3]; }
   const SafetensorsMetadata& gate() const { return metadata[4]; }
+  const SafetensorsMetadata& crc() const { return metadata[5]; }
   const SafetensorsTensor& exact(int i) const { return tensors[7 + i]; }  // keys, answers, samples
   const SafetensorsTensor& names(int i) const { return tensors[10 + i]; }
   const SafetensorsTensor& table_trust() const { return tensors[13]; }
@@ -74,6 +78,18 @@ bool check_metadata(const Layout& layout, ErrorText& error) {
     return error.fail("its lifetime classes (%s) differ from this library's; train a new model",
                       layout.classes().value);
   return true;
+}
+
+// Of all that follows the header, which read_safetensors() has taken.
+bool check_sum(const SafetensorsMetadata& crc, const char* data, size_t size, ErrorText& error) {
+  if (!crc.present) return true;
+  uint64_t header;
+  memcpy(&header, data, sizeof(header));
+  const size_t start = sizeof(header) + header;
+  char found[9];
+  snprintf(found, sizeof(found), "%08x", crc32(0, data + start, size - start));
+  return strcmp(crc.value, found) == 0 ||
+         error.fail("its checksum is wrong: the file is damaged; train again");
 }
 
 bool check_shape(const SafetensorsTensor& tensor, uint64_t rows, uint64_t columns,
@@ -212,6 +228,7 @@ bool read_model(const char* data, size_t size, MetadataArena& arena, Model* mode
   read_safetensors(data, size, layout.metadata, layout.tensors, found);
   const SafetensorsTensor& vocabulary = layout.vocabulary();
   if (!check_version(layout, fault, error) || !check_metadata(layout, error) ||
+      !check_sum(layout.crc(), data, size, error) ||
       !model->vocabulary.build(vocabulary.data, vocabulary.bytes, arena, error))
     return false;
   if (model->vocabulary.id({"@", 1, false}) != kSeparatorId)

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "base/crc32.h"
 #include "predict/test_golden.h"
 #include "predict/test_model.h"
 
@@ -60,6 +61,23 @@ TEST_F(ModelFileTest, ReadsAModel) {
 TEST_F(ModelFileTest, TakesEscapesSpaceAndForeignMetadata) {
   EXPECT_EQ(read_with("\"size_bias\"", " \"\\u0073ize_bias\"\n"), "");
   EXPECT_EQ(read_with("\"rule\"", "\"notes\":\"" + std::string(100'000, 'n') + "\",\"rule\""), "");
+}
+
+TEST_F(ModelFileTest, ChecksTheSumOfItsTensors) {
+  const std::string good = file_.bytes();
+  const size_t start = 8 + file_.header().size();
+  char sum[9];
+  snprintf(sum, sizeof(sum), "%08x", crc32(0, good.data() + start, good.size() - start));
+  file_.metadata["crc32"] = sum;
+  EXPECT_EQ(read(file_), "");
+  std::string damaged = file_.bytes();
+  damaged[damaged.size() - 1] ^= 1;
+  const std::string told = "its checksum is wrong: the file is damaged; train again";
+  EXPECT_EQ(read(damaged), told);
+  for (const std::string wrong : {"", "0", "00000000", "no sum at all"}) {
+    file_.metadata["crc32"] = wrong;
+    EXPECT_EQ(read(file_), told) << wrong;
+  }
 }
 
 TEST_F(ModelFileTest, NamesWhatIsNoModel) {

@@ -3,6 +3,7 @@
 
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +30,7 @@ DEEPER = 0x80  # an answer: ask the next level
 NEARNESSES = ("nothing", "caller", "site", "site and caller")  # how much of a stack names knew
 NOT_MEASURED = -1.0
 
-_METADATA = ("format", "version", "classes", "rule", "programs", "gate")
+_METADATA = ("format", "version", "classes", "rule", "programs", "gate", "crc32")
 _TENSORS = {
     "vocabulary": Kind("U8", np.uint8, 1),
     "embedding": Kind("F32", np.float32, 2),
@@ -150,15 +151,22 @@ def _packed(model: Model) -> bytes:
         "programs": ",".join(model.programs),
         "created_by": f"llamalloc {__version__}",
     }
-    return _in_fixed_order(save(tensors, metadata))
+    return _summed(save(tensors, metadata))
 
 
-def _in_fixed_order(data: bytes) -> bytes:
-    """The same file with the keys of its header sorted: the library's order changes by the run."""
+def _summed(data: bytes) -> bytes:
+    """The same file with its checksum, and the keys of its header sorted: the library's order
+    changes by the run."""
     end = 8 + int.from_bytes(data[:8], "little")
-    header = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    rows = json.loads(data[8:end])
+    rows["__metadata__"]["crc32"] = _sum(data, end)
+    header = json.dumps(rows, sort_keys=True, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header + data[end:]
+
+
+def _sum(data: bytes, end: int) -> str:
+    return f"{zlib.crc32(data[end:]):08x}"
 
 
 def read(path: Path) -> Model:
@@ -179,6 +187,8 @@ def _model_of(data: bytes) -> Model:
     header = safetensors_file.read_header(data, _METADATA)
     _check_metadata(header.metadata)
     tensors = safetensors_file.read_tensors(data, header, _TENSORS)
+    if header.metadata.get("crc32") not in (None, _sum(data, header.end)):
+        raise ModelError("its checksum is wrong: the file is damaged; train again")
     vocabulary = _vocabulary(tensors["vocabulary"].tobytes())
     _check_weights(tensors, len(vocabulary))
     _check_evidence(tensors)
