@@ -328,14 +328,17 @@ TEST_F(LearnerTest, APriorThatIsOutOfDateFades) {
 // A restart: in the first minutes nothing can have lived as long as in the run before.
 TEST_F(LearnerTest, AYoungRunDoesNotFadeWhatAnOlderOneSaw) {
   Evidence prior;
-  prior.deaths[static_cast<int>(LifetimeClass::le_100s)] = 20'000;
+  prior.deaths[static_cast<int>(LifetimeClass::le_1s)] = 700;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 5'000;
+  prior.deaths[static_cast<int>(LifetimeClass::le_100s)] = 14'300;
   prior.young[static_cast<int>(LifetimeClass::le_1000s)] = 900;
-  prior.elders = 4'100;
+  prior.young[static_cast<int>(LifetimeClass::gt_1000s)] = prior.elders = 4'000;
   learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
   learner_.show_all(tree_);
   std::deque<std::pair<Nanos, void*>> due;
   for (int i = 0; i < 1'100; ++i) {
-    for (int n = 0; n < 4; ++n) due.emplace_back(now_ + Nanos::seconds(20 + 25 * n), born({1}));
+    for (int n = 4 * i; n < 4 * i + 4; ++n)
+      due.emplace_back(now_ + Nanos::seconds(1 + 7 * n % 96), born({1}));
     stay({1}, 1);
     pass(Nanos::seconds(1));
     std::erase_if(due, [&](const auto& row) {
