@@ -60,7 +60,7 @@ constexpr size_t usable_size_of(size_t size, size_t alignment) {
   if (is_absurd(size, alignment)) return 0;
   const int c = class_serving(size, alignment);
   if (c < kSizeClasses) return kSizeClassRows[c].size;
-  if (size > kRunMax || alignment > kRunMax) return align_up(size == 0 ? 1 : size, kSmallPage);
+  if (size > kRunMax || alignment > kRunMax) return direct_size(size);
   return align_up(size < kLeastRun ? kLeastRun : size, kBlockSize);
 }
 

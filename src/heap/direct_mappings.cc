@@ -18,7 +18,7 @@ Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) 
 }
 
 Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
-  const size_t size = align_up(bytes, kSmallPage);
+  const size_t size = direct_size(bytes);
   const size_t natural = natural_alignment(size);
   Span* span = alignment <= natural ? take_last(size) : nullptr;
   if (alignment < natural) alignment = natural;
@@ -309,7 +309,7 @@ void DirectMappings::unmap(Span* span) {
 // While the address may change, nobody finds the object there. The system may move it to where the
 // map has no leaf, and cannot be asked to put it back.
 void* DirectMappings::resize(Span* span, size_t bytes) {
-  const size_t size = align_up(bytes, kSmallPage);
+  const size_t size = direct_size(bytes);
   if (size == span->bytes) return span->base;
   const bool grows = size > span->bytes;
   if (grows && (!makes_room(size - span->bytes) || !map_.keep_spare(system_))) return nullptr;

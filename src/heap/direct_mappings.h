@@ -33,6 +33,11 @@ inline constexpr int kKeptMappings = 16;
 // they grow by the system has to zero. It costs image processing 0.7 % of memory on average.
 inline constexpr size_t kKeptPart = 6;
 
+// Of the mapping of such an object. So no two of them share an entry of the map.
+constexpr size_t direct_size(size_t bytes) {
+  return bytes <= kBlockSize ? kBlockSize : align_up(bytes, kSmallPage);
+}
+
 class DirectMappings {
  public:
   constexpr DirectMappings(PageSource& system, MetadataArena& arena, SpanMap& map, PageHeap& pages)

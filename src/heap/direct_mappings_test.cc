@@ -34,6 +34,15 @@ class DirectMappingsTest : public testing::Test {
   DirectMappings direct_{system_, arena_, *map_, pages_};
 };
 
+// Two of them would share an entry of the map where the system puts one behind the other.
+TEST_F(DirectMappingsTest, NoneIsSmallerThanAnEntryOfTheMap) {
+  for (const size_t bytes : {size_t{1}, kSmallPage, kBlockSize}) {
+    Span* span = allocate(bytes, 2 * kHugePageSize, false);
+    EXPECT_EQ(span->bytes, kBlockSize) << bytes;
+    deallocate(span);
+  }
+}
+
 TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
   Span* span = allocate(9 << 20, 1, false);
   char* base = span->base;

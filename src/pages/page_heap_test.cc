@@ -2,6 +2,7 @@
 #include "pages/page_heap.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -312,6 +313,25 @@ TEST_F(PageHeapTest, EmptyPagesGoBackAfterAWhileAndReadAsZeroAgain) {
   EXPECT_EQ(again.page, first.page);
   EXPECT_TRUE(again.fresh);
   for (size_t i = 0; i < kHugePageSize; i += 4096) ASSERT_EQ(again.start()[i], 0);
+}
+
+// The system discards nothing of a page that is locked in memory.
+TEST_F(PageHeapTest, ALockedPageDoesNotKeepTheOthers) {
+  std::vector<Held> held;
+  for (int i = 0; i < 8; ++i) held.push_back(take(PageGroup::unknown, kAll));
+  ASSERT_EQ(mlock(held[0].start, 4096), 0);
+  ASSERT_EQ(mlock(held[3].start, 4096), 0);
+  for (const Held& page : held) {
+    give(page);
+    wait(1);
+  }
+  EXPECT_EQ(pages_.release(system_.time - Nanos::millis(1), 0), 6u);
+  EXPECT_TRUE(pages_.is_consistent());
+  munlock(held[0].start, 4096);
+  munlock(held[3].start, 4096);
+  wait(1);
+  EXPECT_EQ(pages_.release(Nanos::max(), 0), 2u);
+  EXPECT_FALSE(pages_.has_empty());
 }
 
 TEST_F(PageHeapTest, WithoutMemoryItTakesNothingAndStaysWhole) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages/page_pool.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
@@ -91,14 +93,16 @@ HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
 }
 
 size_t PagePool::release(Nanos before, size_t retain, size_t most) {
-  size_t released = 0;
+  size_t released = 0, refused = 0;
   while (HugePage* page = released < most ? take_oldest(before, retain) : nullptr) {
     const bool done = system_.discard(page->base, kHugePageSize);
     if (done && page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);
-    if (!done) {
+    if (!done) {  // locked in memory, perhaps: after the others it is tried again
       LockGuard guard(lock_);
+      page->emptied = system_.now_coarse();
       add_backed(page);
-      return released;
+      if (++refused == kMostRefused) break;
+      continue;
     }
     become_given_back(page);
     ++released;
@@ -273,7 +277,9 @@ void PagePool::collapse_first_pages() {
 bool PagePool::commit_more() {
   if (cursor_ == limit_ && !reserve_chunk()) return false;
   size_t step = static_cast<size_t>(limit_ - committed_);
-  if (step > kCommitStep) step = kCommitStep;
+  // As much again as there is: without overcommit the system counts it all, in each fork, too.
+  const size_t most = std::clamp(counts_.committed_bytes, kHugePageSize, kCommitStep);
+  if (step > most) step = most;
   while (!system_.commit(committed_, step)) {
     if (step == kHugePageSize) return false;
     step = align_up(step / 2, kHugePageSize);

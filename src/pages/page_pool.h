@@ -134,6 +134,7 @@ class PagePool {
   static constexpr size_t kLargestChunk = 1 << 30;
   static constexpr size_t kCommitStep = 32 << 20;
   static constexpr size_t kFirstPages = 3;
+  static constexpr size_t kMostRefused = 16;  // discards, until release() gives up
   static constexpr size_t kRecordsAtOnce = 16;
 
   struct Records {

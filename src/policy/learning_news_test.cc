@@ -294,7 +294,8 @@ TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
 
 // What blind placement left is measured anew now and then, or one odd load would decide for ever.
 TEST_F(LearningNewsTest, EverySecondAgingForgetsWhatHelped) {
-  run_.take_in(file_of(2 * LearningRun::kRunsUntilRetrial, GateVerdict::helps), true, tree_, pages_);
+  run_.take_in(file_of(2 * LearningRun::kRunsUntilRetrial, GateVerdict::helps), true, tree_,
+               pages_);
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::untried);
   EXPECT_EQ(run_.gate().kept().blind.rounds, 0u);
 }

@@ -122,7 +122,9 @@ void LearningRun::fade(std::span<LearnedNode> nodes) const {
 }
 
 // A run that does not count has not aged the file: the next one does.
-bool LearningRun::keeps_gate() const { return counts_ || !is_aged_; }
+bool LearningRun::keeps_gate() const {
+  return counts_ || !is_aged_;
+}
 
 bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
   return counts_ && !wrote_ && !(has_forked_ && header.runs != runs_before_);

@@ -196,6 +196,8 @@ TRAPS = (
     _seccomp("mremap"),
     _seccomp("mprotect", "main on"),
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
+    Trap("a buffer grows", "in 1 GiB of address space", "grow_limit as"),
+    Trap("a buffer grows", "where mremap is refused", "grow_limit refused"),
     Trap("overcommit 2", "imitated by RLIMIT_DATA", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
     Trap("realloc to less", "where no memory is left", "shrink"),

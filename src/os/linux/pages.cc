@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,12 @@ void* map_aligned(size_t bytes, size_t alignment, int protection) {
   const size_t tail = start + slack - aligned;
   if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
   return reinterpret_cast<void*>(aligned);
+}
+
+// A place to move to would count, too, beside what moves there.
+bool is_space_limited() {
+  rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 Nanos read_clock(clockid_t clock) {
@@ -148,11 +155,13 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   void* moved = mremap(address, old_bytes, new_bytes, 0);
   if (moved != MAP_FAILED) return moved;
   void* place = nullptr;
-  if (new_bytes >= kHugePageSize && reinterpret_cast<size_t>(address) % kHugePageSize == 0)
+  if (new_bytes >= kHugePageSize && reinterpret_cast<size_t>(address) % kHugePageSize == 0 &&
+      !is_space_limited())
     place = map_aligned(new_bytes, kHugePageSize, PROT_NONE);
-  // If it fails, the place may be somebody else's by now: it is not unmapped.
   moved = place ? mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place)
                 : mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
+  // Where the kernel began and had no memory, the place may be somebody else's by now.
+  if (moved == MAP_FAILED && place != nullptr && errno != ENOMEM) munmap(place, new_bytes);
   return moved == MAP_FAILED ? nullptr : moved;
 }
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A buffer grows and moves, where address space is limited, or mremap is refused: it grows as with
+   the C library, and no address space is lost.
+     grow_limit as|refused */
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "seccomp.h"
+#include "trap.h"
+
+enum { kLimit = 1 << 30, kSmall = 300 << 20, kLarge = 600 << 20, kRounds = 20 };
+
+static size_t space(void) {
+  FILE* file = fopen("/proc/self/statm", "r");
+  size_t pages = 0;
+  if (file == NULL || fscanf(file, "%zu", &pages) != 1) die("no /proc/self/statm");
+  fclose(file);
+  return pages * 4096;
+}
+
+static void grow_within_the_limit(void) {
+  const struct rlimit limit = {kLimit, kLimit};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) die("setrlimit: %s", strerror(errno));
+  char* p = malloc(kSmall);
+  if (p == NULL) die("no 300 MiB");
+  p[0] = 1;
+  char* q = realloc(p, kLarge);
+  if (q == NULL) die("300 MiB do not grow to 600 MiB within 1 GiB");
+  if (q[0] != 1) die("what it held is lost");
+  free(q);
+  q = malloc(kLarge);
+  if (q == NULL) die("600 MiB were there, and are not after free");
+  free(q);
+}
+
+static void grow_by_copies(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),
+      IS(SYS_mremap, 1),
+      GIVE(SECCOMP_RET_ERRNO | EPERM),
+      GIVE(SECCOMP_RET_ALLOW),
+  };
+  install_filter(code, COUNT_OF(code), 0);
+  size_t first = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    void* p = NULL;
+    for (size_t size = 4 << 20; size <= (size_t)64 << 20; size *= 2)
+      if ((p = realloc(p, size)) == NULL) die("realloc failed");
+    free(p);
+    if (round == 1) first = space();
+  }
+  const size_t last = space();
+  if (last > first + ((size_t)256 << 20)) die("%zu MiB more", (last - first) >> 20);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) die("usage: %s as|refused", argv[0]);
+  strcmp(argv[1], "as") == 0 ? grow_within_the_limit() : grow_by_copies();
+  return 0;
+}
