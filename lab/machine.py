@@ -16,7 +16,7 @@ def machine() -> dict[str, str]:
     thp = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "cpu": f"{os.cpu_count()} cores of {model}",
-        "kernel": platform.release(),
+        "kernel": "Linux " + ".".join(platform.release().split(".")[:2]),
         "libc": "-".join(platform.libc_ver()),
         "transparent huge pages": thp.read_text().strip() if thp.exists() else "?",
         "load average at the start": f"{os.getloadavg()[0]:.2f}",
