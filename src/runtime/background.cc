@@ -67,6 +67,7 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
 
 void worker_main() {
   prctl(PR_SET_NAME, "llamalloc");
+  if (!process_world.program_filters_calls()) leave_real_time();
   {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();

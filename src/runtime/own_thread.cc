@@ -2,6 +2,7 @@
 #include "runtime/own_thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@ constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say;
 // Of the C library, which shows them to debuggers and runtimes; null: it has none.
 constinit GetLeastStack* get_least_stack = nullptr;
 constinit unsigned int* counted_threads = nullptr;
+constinit cpu_set_t first_processors{};  // of the process at its start
+constinit bool knows_processors = false;
 
 // What the C library and static thread-local variables take of a thread's stack. glibc tells it to
 // runtimes that make threads with stacks of their own size (OpenJDK and Rust's library ask in the
@@ -59,6 +62,15 @@ void prepare_own_threads() {
   counted_threads = &__nptl_nthreads != nullptr
                         ? &__nptl_nthreads
                         : static_cast<unsigned int*>(first_symbol("__nptl_nthreads"));
+  knows_processors = sched_getaffinity(0, sizeof(first_processors), &first_processors) == 0;
+}
+
+void leave_real_time() {
+  const int policy = sched_getscheduler(0);
+  if (policy != SCHED_FIFO && policy != SCHED_RR) return;
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_OTHER, &none);
+  if (knows_processors) sched_setaffinity(0, sizeof(first_processors), &first_processors);
 }
 
 bool start_thread(ThreadMain* main, size_t stack_bytes) {

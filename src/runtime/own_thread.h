@@ -17,5 +17,8 @@ void prepare_own_threads();
 // Starts a detached thread with all signals blocked. Its stack has stack_bytes plus room for the
 // thread-local variables of the whole program, which glibc puts there.
 bool start_thread(void (*main)(), size_t stack_bytes);
+// Of the calling thread of our own: a real-time thread that started it and never sleeps would keep
+// the processor that both may use, while this one holds a lock.
+void leave_real_time();
 
 }  // namespace llamalloc

@@ -196,6 +196,7 @@ TRAPS = (
     _seccomp("mremap"),
     _seccomp("mprotect", "main on"),
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
+    Trap("real time", "on a processor of its own", "real_time"),
     Trap("a buffer grows", "in 1 GiB of address space", "grow_limit as"),
     Trap("a buffer grows", "where mremap is refused", "grow_limit refused"),
     Trap("overcommit 2", "imitated by RLIMIT_DATA", "address_limit data", 60),
