@@ -239,7 +239,7 @@ class Heap {
   // Whether there is something to release: empty huge pages, or the tables of some; parked runs,
   // freed mappings with memory behind them, or slots in depots.
   bool has_empty_pages() const {
-    return pages_.has_empty() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
+    return pages_.may_release() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
            parked_.any() || depot_bytes() != 0;
   }
   // As PageHeap::publish.

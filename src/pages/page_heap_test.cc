@@ -327,11 +327,17 @@ TEST_F(PageHeapTest, ALockedPageDoesNotKeepTheOthers) {
   }
   EXPECT_EQ(pages_.release(system_.time - Nanos::millis(1), 0), 6u);
   EXPECT_TRUE(pages_.is_consistent());
+  EXPECT_TRUE(pages_.may_release());
+  wait(1);
+  EXPECT_EQ(pages_.release(system_.time - Nanos::millis(1), 0), 0u);
+  EXPECT_FALSE(pages_.may_release()) << "the worker would come ten times a second for them";
   munlock(held[0].start, 4096);
   munlock(held[3].start, 4096);
   wait(1);
   EXPECT_EQ(pages_.release(Nanos::max(), 0), 2u);
   EXPECT_FALSE(pages_.has_empty());
+  give(take(PageGroup::unknown, kAll));
+  EXPECT_TRUE(pages_.may_release());
 }
 
 TEST_F(PageHeapTest, WithoutMemoryItTakesNothingAndStaysWhole) {

@@ -81,6 +81,7 @@ void PagePool::put_empty(HugePage* page, Nanos now) {
   page->promoted = false;
   page->emptied = now;
   add_backed(page);
+  refused_.store(false, std::memory_order_relaxed);
   in_use_.store(in_use() - 1, std::memory_order_relaxed);
 }
 
@@ -107,6 +108,7 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
     become_given_back(page);
     ++released;
   }
+  if (released + refused != 0) refused_.store(released == 0, std::memory_order_relaxed);
   return released;
 }
 

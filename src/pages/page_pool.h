@@ -112,6 +112,9 @@ class PagePool {
   const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
+  // False: the system refused to take what is empty (it is locked in memory), and nothing came
+  // since.
+  bool may_release() const { return has_empty() && !refused_.load(std::memory_order_relaxed); }
   bool has_tables() const { return tables_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
   size_t acquired() const { return acquired_hint_.load(std::memory_order_relaxed); }
@@ -197,6 +200,7 @@ class PagePool {
   std::atomic<size_t> acquired_hint_{0};  // counts_.acquired, the same
   std::atomic<size_t> in_use_{0};         // pages handed out; written under the lock
   std::atomic<bool> grown_{false};
+  std::atomic<bool> refused_{false};
 };
 
 }  // namespace llamalloc
