@@ -298,6 +298,48 @@ Result remote_free(size_t size) {
   return result;
 }
 
+// --- More threads than processors ---
+
+constexpr uint64_t kOperationsInThreads = 6'000'000;
+
+const Sizes thread_sizes;
+std::atomic<uint32_t> threads_begun{0};
+
+// Replaces its own objects at random; each thread has other ones.
+void* replace_own(void* operations) {
+  constexpr uint32_t kObjects = 700;
+  void* held[kObjects] = {};
+  Random random;
+  for (uint32_t skip = 100 * ++threads_begun; skip != 0; --skip) random.below(1);
+  for (uint64_t n = *static_cast<uint64_t*>(operations); n != 0; --n) {
+    void*& slot = held[random.below(kObjects)];
+    free(slot);
+    slot = allocate(thread_sizes.pick(random));
+  }
+  for (void* p : held) free(p);
+  return nullptr;
+}
+
+// ns: wall time of a replacement over all threads, from the start of the first one to the end of
+// the last: short threads pay for their caches, too.
+Result churn_in_threads(size_t threads) {
+  static pthread_t thread[1024];
+  uint64_t each = kOperationsInThreads / threads;
+  Result result;
+  result.operations = each * threads;
+  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  for (size_t t = 0; t < threads; ++t)
+    if (pthread_create(&thread[t], nullptr, replace_own, &each) != 0) {
+      fprintf(stderr, "malloc_bench: cannot start %zu threads; raise `ulimit -u`\n", threads);
+      exit(1);
+    }
+  for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
+  const double operations = static_cast<double>(result.operations);
+  result.ns = result.mean_ns = (seconds(CLOCK_MONOTONIC) - start) * 1e9 / operations;
+  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / operations;
+  return result;
+}
+
 // --- Many threads that allocate in every class once and sleep ---
 
 constexpr int kThreads = 500;
@@ -432,6 +474,8 @@ const Row rows[] = {
     {"churn_10k", churn, 10'000, "replace one of 10,000 objects of 16..1024 bytes"},
     {"churn_1m", churn, 1'000'000, "replace one of 1,000,000 objects of 16..1024 bytes"},
     {"remote_free", remote_free, 64, "64 bytes, freed by another thread"},
+    {"threads_32", churn_in_threads, 32, "32 threads, each replaces one of its 700 objects"},
+    {"threads_200", churn_in_threads, 200, "200 threads, each replaces one of its 700 objects"},
     {"threads_500", idle_threads, 0, "500 threads, every class once, then idle"},
     {"realloc_growth", realloc_growth, 0, "a step of growth from 16 bytes to 1 MiB"},
     {"calloc_64", zeroed, 64, "calloc and free of 64 bytes"},

@@ -86,8 +86,9 @@ struct Depot {
 };
 inline constexpr uint32_t kDepotSlots = 2048;
 inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
-// The limit for all depots together, and the same again for all magazines of all threads: a 64th of
-// the heap, within these bounds.
+// The limit for all depots together, and a fair share for all magazines of all threads: a 64th of
+// the heap, within these bounds. Threads that are busy may cache more (magazines.cc), but all
+// together no more than the upper bound and their first budgets.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 

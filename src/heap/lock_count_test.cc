@@ -21,7 +21,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr int kMostThreads = 16;
+constexpr int kMostThreads = 32;
 constexpr int kObjects = 2000;  // that a thread holds
 constexpr size_t kSizes[] = {16, 24, 32, 48, 64, 100, 128, 200, 256, 400, 512, 1000};
 

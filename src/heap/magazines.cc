@@ -9,7 +9,9 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kUnaskedBytes = 4096;  // up to here a magazine grows whatever it is used for
+// Up to here a magazine grows whatever it is used for; the part is one of the thread's share.
+constexpr size_t kUnaskedBytes = 4096;
+constexpr size_t kUnaskedPart = 8;
 constexpr size_t kUnaskedSlots = 64;
 // Slots larger than this go to their span, not to the depot, when a thread has no magazine for
 // them: what lies in the depot keeps spans from becoming free.
@@ -20,8 +22,13 @@ size_t capacity_of(int log2) {
   return log2 == 0 ? 0 : (size_t{1} << log2) - 1;
 }
 
-size_t largest_budget(const Heap& heap, size_t threads) {
-  return std::min(heap.cache_limit() / (threads ? threads : 1), kLargestBudget);
+// With many threads the share of a thread is so small that nearly each call would need the heap,
+// and its locks. So a thread that needs the heap often may cache kBusyBudget, within what
+// kMostCached allows.
+bool may_cache_more(size_t budget, const Heap& heap, size_t threads) {
+  return budget < kLargestBudget &&
+         (budget * threads < heap.cache_limit() ||
+          (budget < kBusyBudget && budget * threads < kMostCached));
 }
 
 size_t half_of(const Magazine& magazine) {
@@ -87,9 +94,10 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
 bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
   Magazine& magazine = bins[bin];
   const size_t size = slot_size_of(bin);
-  if (budget < largest_budget(heap, threads)) budget += kBudgetStep;
+  if (may_cache_more(budget, heap, threads)) budget += kBudgetStep;
   const size_t have = magazine.capacity();
-  const size_t unasked = have * size < kUnaskedBytes && have < kUnaskedSlots;
+  const bool unasked = have < kUnaskedSlots && have * size < kUnaskedBytes &&
+                       have * size * threads * kUnaskedPart < heap.cache_limit();
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
   const size_t bytes = capacity_of(log2) * size;

@@ -12,11 +12,12 @@
 //
 // Capacities start at zero. With several threads they stay zero for the first slot taken and the
 // first given. Then a capacity doubles each time the thread needs the heap: up to about 4 KiB in
-// any case, and further only if the magazine both ran dry and overflowed. (A magazine that does
-// only one of these gains nothing from more room.) The sum of all capacities, in bytes, stays
-// within the thread's budget, which grows with each visit to the heap. So a thread that allocates
-// little caches little, and caches nothing of a size that it needs once: the next thread finds the
-// slot in the depot.
+// any case (less if there are many threads), and further only if the magazine both ran dry and
+// overflowed. (A magazine that does only one of these gains nothing from more room.) The sum of all
+// capacities, in bytes, stays within the thread's budget, which grows with each visit to the heap.
+// The worker has each thread halve it once a second. So a thread that allocates little caches
+// little, and caches nothing of a size that it needs once: the next thread finds the slot in the
+// depot.
 //
 // Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
 // capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
@@ -51,6 +52,7 @@ struct Magazine {
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
+inline constexpr size_t kBusyBudget = size_t{256} << 10;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
 // kClassIndex in bytes, so that the fast path needs no shift: the offset of a class's magazine
 // among the magazines of a group.

@@ -304,17 +304,50 @@ TEST_F(MagazinesTest, AMagazineInUseBothWaysGrowsToHoldAThousand) {
   EXPECT_GE(thread.cached_bytes(), 32000u);
 }
 
-TEST_F(MagazinesTest, ManyThreadsShareTheBudget) {
-  TestThread alone(heap_, arena_), one_of_many(heap_, arena_, 512);
-  for (int round = 0; round < 12000; ++round)
-    for (TestThread* thread : {&alone, &one_of_many}) {
+// One slot of each size at a time: each round needs the heap where the budget has no room for them.
+class MagazinesBudgetTest : public MagazinesTest {
+ protected:
+  static void keep_busy(TestThread& thread) {
+    for (int round = 0; round < 20000; ++round) {
       std::vector<char*> objects;
-      for (int i = 0; i < 30; ++i) objects.push_back(thread->allocate(kSizeClasses - 1 - i));
-      for (char* p : objects) thread->deallocate(p);
+      for (int i = 0; i < 30; ++i) objects.push_back(thread.allocate(kSizeClasses - 1 - i));
+      for (char* p : objects) thread.deallocate(p);
     }
+    EXPECT_LE(thread.cached_bytes(), thread.cache().budget);
+    EXPECT_TRUE(thread.cache().is_consistent());
+  }
+};
+
+TEST_F(MagazinesBudgetTest, OneThreadMayCacheTheWholeShareOfTheHeap) {
+  TestThread alone(heap_, arena_);
+  keep_busy(alone);
   EXPECT_GT(alone.cache().budget, kLeastCached - kBudgetStep);
-  EXPECT_LE(one_of_many.cache().budget, kFirstBudget + kBudgetStep);
-  EXPECT_LE(one_of_many.cached_bytes(), one_of_many.cache().budget);
+}
+
+TEST_F(MagazinesBudgetTest, ABusyThreadOfManyMayCacheMoreThanItsShare) {
+  constexpr size_t kThreads = 64;
+  TestThread thread(heap_, arena_, kThreads);
+  keep_busy(thread);
+  EXPECT_GT(thread.cache().budget, kLeastCached / kThreads * 2);
+  EXPECT_LT(thread.cache().budget, kBusyBudget + kBudgetStep);
+  EXPECT_LE(thread.cache().budget * kThreads, kMostCached);
+}
+
+TEST_F(MagazinesBudgetTest, AllThreadsTogetherStayWithinTheBound) {
+  constexpr size_t kThreads = 8192;
+  TestThread thread(heap_, arena_, kThreads);
+  keep_busy(thread);
+  EXPECT_EQ(thread.cache().budget, kFirstBudget);
+}
+
+// It would take slots of a size that it needs once: memory that no other thread can use.
+TEST_F(MagazinesTest, AThreadOfManyThatOnlyAllocatesCachesLessOfEachSize) {
+  TestThread alone(heap_, arena_), one_of_many(heap_, arena_, 512);
+  const int bin = size_class_of(64);
+  for (int i = 0; i < 1000; ++i)
+    for (TestThread* thread : {&alone, &one_of_many}) thread->allocate(bin);
+  EXPECT_GT(alone.cache().bins[bin].capacity(), 32u);
+  EXPECT_LT(one_of_many.cache().bins[bin].capacity(), 8u);
 }
 
 TEST_F(MagazinesTest, AThreadThatStartsOverGrowsWhatItNeeds) {
