@@ -9,8 +9,12 @@ namespace llamalloc {
 void* MetadataArena::allocate(size_t bytes, size_t alignment) {
   DCHECK(is_power_of_two(alignment) && alignment <= kSmallPage);
   LockGuard guard(lock_);
-  used_.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes < kChunk / 4) return allocate_locked(bytes, alignment);
+  void* start = bytes < kChunk / 4 ? allocate_locked(bytes, alignment) : map_whole(bytes);
+  if (start != nullptr) used_.fetch_add(bytes, std::memory_order_relaxed);
+  return start;
+}
+
+void* MetadataArena::map_whole(size_t bytes) {
   bytes = align_up(bytes, kSmallPage);
   char* start = static_cast<char*>(pages_.map(bytes, kSmallPage));
   if (start == nullptr) return nullptr;

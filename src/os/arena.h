@@ -47,6 +47,7 @@ class MetadataArena {
   };
 
   void* allocate_locked(size_t bytes, size_t alignment) REQUIRES(lock_);
+  void* map_whole(size_t bytes) REQUIRES(lock_);
   bool remember(char* start, size_t bytes) REQUIRES(lock_);
 
   PageSource& pages_;

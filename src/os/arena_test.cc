@@ -41,5 +41,18 @@ TEST(Arena, OthersGetMemoryWhileItAsksTheSystem) {
   EXPECT_TRUE(was_free);
 }
 
+// Else a process that is out of memory, and asks again and again, would seem to back more and more.
+TEST(Arena, CountsNothingThatItCouldNotGive) {
+  FakePages pages;
+  MetadataArena arena(pages);
+  pages.calls_left = 0;
+  EXPECT_EQ(arena.allocate(64), nullptr);
+  EXPECT_EQ(arena.allocate(1 << 20), nullptr);
+  EXPECT_EQ(arena.used_bytes(), 0u);
+  pages.calls_left = INT64_MAX;
+  EXPECT_NE(arena.allocate(64), nullptr);
+  EXPECT_EQ(arena.used_bytes(), 64u);
+}
+
 }  // namespace
 }  // namespace llamalloc

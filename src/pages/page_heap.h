@@ -144,6 +144,9 @@ class PageHeap {
   bool has_grown() { return pool_.has_grown(); }
   // Gives the address space of all empty pages back too. True if there was any.
   bool give_up_space() { return pool_.give_up_space(); }
+  // In a child after fork, where nobody holds a lock: what another thread was giving back is still
+  // there.
+  void keep_what_was_leaving() { pool_.keep_what_was_leaving(); }
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 

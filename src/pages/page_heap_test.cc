@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -378,6 +379,55 @@ TEST_F(PageHeapTest, GivesBackWithoutALock) {
   EXPECT_TRUE(pages_.give_up_space());
   EXPECT_GT(watch.calls, 20);
   EXPECT_EQ(watch.locked, 0);
+}
+
+// A fork in each system call of a thread that gives pages back: in the child that thread is gone.
+TEST_F(PageHeapTest, AChildKeepsWhatAnotherThreadGaveBack) {
+  struct Forks {
+    PageHeap& pages;
+    std::vector<Held> all;
+    int count = 0, lost = 0;
+
+    bool has_all() const {
+      pages.keep_what_was_leaving();
+      bool good = pages.is_consistent();
+      for (size_t i = 0; i < all.size(); ++i) {
+        const HugePage* page = pages.take(PageGroup::unknown, {kAll}, 1).page;
+        good &= page == all[0].page || page == all[1].page;
+      }
+      return good && pages.is_consistent();
+    }
+    void fork_now() {
+      ++count;
+      const pid_t child = fork();
+      if (child == 0) _exit(has_all() ? 0 : 1);
+      int status = 1;
+      waitpid(child, &status, 0);
+      lost += status != 0;
+    }
+  } forks{pages_, {}};
+  for (int i = 0; i < 2; ++i) forks.all.push_back(take(PageGroup::unknown, kAll));
+  for (const Held& held : forks.all) give(held);
+  system_.on_release_argument = &forks;
+  system_.on_release = [](void* argument) { static_cast<Forks*>(argument)->fork_now(); };
+  EXPECT_EQ(pages_.release(Nanos::max(), 0), 2u);
+  system_.on_release = nullptr;
+  EXPECT_EQ(forks.count, 4);  // two pages, and what describes them
+  EXPECT_EQ(forks.lost, 0);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+// A filter refuses it, or there are too many mappings to split one more.
+TEST_F(PageHeapTest, SpaceThatCannotBeGivenUpIsStillUsed) {
+  const Held first = take(PageGroup::unknown, kAll);
+  const size_t reserved = pages_.counts().reserved_bytes;
+  system_.refuse_unmap = true;
+  EXPECT_FALSE(pages_.give_up_space());
+  EXPECT_EQ(pages_.counts().reserved_bytes, reserved);
+  const Held next = take(PageGroup::unknown, kAll);
+  EXPECT_EQ(next.start, first.start + kHugePageSize);
+  EXPECT_EQ(pages_.counts().reserved_bytes, reserved);
+  EXPECT_TRUE(pages_.is_consistent());
 }
 
 #ifdef LLAMALLOC_CHECK_BUILD

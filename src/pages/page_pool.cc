@@ -90,6 +90,7 @@ HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
   HugePage* page = by_age_.oldest();
   if (counts_.empty_backed <= retain || page->emptied > before) return nullptr;
   remove_backed(page);
+  leaving_.add_newest(page);
   return page;
 }
 
@@ -101,7 +102,7 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
     if (!done) {  // locked in memory, perhaps: after the others it is tried again
       LockGuard guard(lock_);
       page->emptied = system_.now_coarse();
-      add_backed(page);
+      stop_leaving(page);
       if (++refused == kMostRefused) break;
       continue;
     }
@@ -118,7 +119,7 @@ void PagePool::become_given_back(HugePage* page) {
   page->backed = page->broken = false;
   page->dirty = {};
   page->left = system_.now_coarse();
-  add_given_back(page);
+  stop_leaving(page);
   add_described(page);
   ++counts_.released;
 }
@@ -129,9 +130,20 @@ void PagePool::release_tables(Nanos before) {
     system_.discard(page->records, kPageRecordBytes);  // it has no spans
     if (neighbour != nullptr) tables_.discard(page->base);
     LockGuard guard(lock_);
-    add_given_back(page);
-    if (neighbour != nullptr) add_given_back(neighbour);
+    stop_leaving(page);
+    if (neighbour != nullptr) stop_leaving(neighbour);
   }
+}
+
+void PagePool::stop_leaving(HugePage* page) {
+  leaving_.remove(page);
+  page->backed ? add_backed(page) : add_given_back(page);
+}
+
+// Whether the system call came before the fork or not: it only takes memory that nobody uses.
+void PagePool::keep_what_was_leaving() {
+  LockGuard guard(lock_);
+  while (HugePage* page = leaving_.oldest()) stop_leaving(page);
 }
 
 // Nobody gets the page meanwhile. Nor the neighbour, so that nobody fills in their page of the
@@ -143,7 +155,8 @@ HugePage* PagePool::take_described(Nanos before, HugePage** neighbour) {
   remove_given_back(page);
   HugePage* other = page->neighbour;
   if (other != nullptr && (!other->given_back || other->has_tables)) other = nullptr;
-  if (other != nullptr) remove_given_back(other);
+  leaving_.add_newest(page);
+  if (other != nullptr) remove_given_back(other), leaving_.add_newest(other);
   *neighbour = other;
   return page;
 }
@@ -222,12 +235,13 @@ HugePage* PagePool::detach_empty() {
 
 bool PagePool::give_up_space() {
   release_tables(Nanos::max());
-  char *rest, *rest_end;
+  char *rest, *committed, *rest_end;
   HugePage* list;
   {
     LockGuard guard(lock_);
     list = detach_empty();
     rest = cursor_;
+    committed = committed_;
     rest_end = limit_;
     counts_.committed_bytes -= static_cast<size_t>(committed_ - cursor_);
     counts_.reserved_bytes -= static_cast<size_t>(limit_ - cursor_);
@@ -236,8 +250,8 @@ bool PagePool::give_up_space() {
     collapse_due_.store(false, std::memory_order_relaxed);  // the first pages may be gone
     if (pages_made_ <= kFirstPages) pages_made_ = kFirstPages + 1;
   }
-  bool any = rest != rest_end;
-  if (any) system_.unmap(rest, static_cast<size_t>(rest_end - rest));
+  bool any = rest != rest_end && system_.unmap(rest, static_cast<size_t>(rest_end - rest));
+  if (rest != rest_end && !any) keep_rest(rest, committed, rest_end);
   while (HugePage* page = list) {
     list = page->older;
     any = true;
@@ -258,6 +272,17 @@ bool PagePool::give_up_space() {
     spare_ = page;
   }
   return any;
+}
+
+// It is lost if there is a new chunk already.
+void PagePool::keep_rest(char* rest, char* committed, char* end) {
+  LockGuard guard(lock_);
+  if (cursor_ != limit_) return;
+  cursor_ = rest;
+  committed_ = committed;
+  limit_ = end;
+  counts_.committed_bytes += static_cast<size_t>(committed - rest);
+  counts_.reserved_bytes += static_cast<size_t>(end - rest);
 }
 
 // The system gave the first pages in one piece, as it does unless address space is very scarce.

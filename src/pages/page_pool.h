@@ -93,6 +93,8 @@ class PagePool {
   // system refuses a mapping. True if there was any.
   bool give_up_space();
 
+  // As PageHeap.
+  void keep_what_was_leaving();
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages();
   // The same for a page that was broken, by where it lies.
@@ -155,6 +157,7 @@ class PagePool {
   void add_described(HugePage* page) REQUIRES(lock_);
   void remove_described(HugePage* page) REQUIRES(lock_);
   void become_given_back(HugePage* page);
+  void stop_leaving(HugePage* page) REQUIRES(lock_);
   HugePage* take_described(Nanos before, HugePage** neighbour);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another() REQUIRES(lock_);
@@ -166,6 +169,7 @@ class PagePool {
   HugePage* new_record() REQUIRES(lock_);
   bool make_records() REQUIRES(lock_);
   HugePage* detach_empty() REQUIRES(lock_);
+  void keep_rest(char* rest, char* committed, char* end);
   bool is_first(const HugePage* page) const REQUIRES(lock_);
   bool commit_more() REQUIRES(lock_);
   bool reserve_chunk() REQUIRES(lock_);
@@ -190,6 +194,7 @@ class PagePool {
   PageList by_age_ GUARDED_BY(lock_);  // the same pages by the time they became empty
   AddressHeap<HugePage> given_back_ GUARDED_BY(lock_);
   PageList described_ GUARDED_BY(lock_);         // those of them that have tables
+  PageList leaving_ GUARDED_BY(lock_);           // neither, during a system call for them
   HugePage* spare_ GUARDED_BY(lock_) = nullptr;  // records without a page, linked by `older`
   // The latest. Never shrinks; the release pairs with the acquire of who reads without the lock.
   std::atomic<Records*> records_ WRITTEN_UNDER(lock_){nullptr};

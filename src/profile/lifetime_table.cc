@@ -13,8 +13,8 @@ bool LifetimeStats::add(MetadataArena& arena, const Death& death) {
   const int c = static_cast<int>(class_of_lifetime(t));
   if (death.first)
     firsts[c] = static_cast<uint16_t>(firsts[c] + (firsts[c] < UINT16_MAX));
-  else
-    ++deaths[c];
+  else if (++deaths[c] == UINT32_MAX)
+    for (int i = 0; i < kTimedClasses; ++i) deaths[i] /= 2, earlier[i] /= 2;
   weighted_count += death.weight;
   weighted_bytes += death.weight * static_cast<double>(death.size);
   sum += ns;

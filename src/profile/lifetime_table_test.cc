@@ -93,6 +93,19 @@ TEST(LifetimeStats, CopiesOfAHistogramAreIndependent) {
 }
 
 // Programs have thousands of contexts of which a sample or two died.
+// As from a buffer of 64 KiB for each of 100,000 requests a second, after eight days.
+TEST(LifetimeStats, AFullCountIsHalvedTogetherWithTheOthers) {
+  MetadataArena arena(system_pages);
+  LifetimeStats stats;
+  stats.deaths[0] = stats.earlier[0] = UINT32_MAX - 1;
+  stats.deaths[5] = stats.earlier[5] = 1000;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(stats.add(arena, {8, 1, Nanos{1}, true, true}));
+  EXPECT_EQ(stats.deaths[0], UINT32_MAX / 2 + 1);
+  EXPECT_LE(stats.earlier[0], stats.deaths[0]);
+  EXPECT_EQ(stats.deaths[5], 500u);
+  EXPECT_EQ(stats.earlier[5], 500u);
+}
+
 TEST(LifetimeTable, AContextOfFewDeathsTakesLittle) {
   MetadataArena arena(system_pages);
   LifetimeTable table(arena);

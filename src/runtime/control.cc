@@ -87,11 +87,12 @@ void complain(const Called& called, const char* what, int error) {
              strerrordesc_np(error));
 }
 
-// Whether a process listens there: a parent whose options we inherited, say.
+// Whether a process listens there: a parent whose options we inherited, say, or a service with a
+// socket of another kind.
 bool somebody_answers(const ListenAddress& address) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
-  const bool answered = connect(fd, &address.any, address.length) == 0 || errno == EAGAIN;
+  const bool answered = connect(fd, &address.any, address.length) == 0 || errno != ECONNREFUSED;
   close(fd);
   return answered;
 }

@@ -34,7 +34,6 @@ void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   }
   lock_stdio_list();
   background.work_lock.lock();
-  learning_before_fork();
   control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();
@@ -68,6 +67,7 @@ void child_after_fork() {
     forget_stdio_list();
   }
   process.heap.reset_locks_after_fork();
+  if (!inside) process.heap.pages().keep_what_was_leaving();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
   if (adopted_cache != nullptr)

@@ -204,6 +204,28 @@ def test_a_child_has_neither_socket_nor_thread(program: Program):
     assert control.ask(program.path, "ping")
 
 
+def test_another_services_socket_of_another_kind_stays(tmp_path: Path):
+    """Nobody can connect to it as to ours: that does not mean that nobody listens."""
+    path = tmp_path / "log"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
+        service.bind(str(path))
+        program = Program(path)
+        err = program.end()
+        assert "another process already listens there" in err
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+            client.sendto(b"hello", str(path))
+        assert service.recv(16) == b"hello"
+
+
+def test_the_socket_of_a_dead_process_is_replaced(tmp_path: Path):
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    program = Program(path)
+    assert control.ask(path, "ping")
+    assert program.end() == ""
+
+
 def test_clients_may_come_while_descriptors_are_short(tmp_path: Path):
     """The limit leaves none for a client: it waits, and nothing spins."""
     program = Program(tmp_path / "socket")

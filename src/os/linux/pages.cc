@@ -154,6 +154,7 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   const ErrnoKeeper keep;
   void* moved = mremap(address, old_bytes, new_bytes, 0);
   if (moved != MAP_FAILED) return moved;
+  if (errno != ENOMEM) return nullptr;  // nor would it be moved
   void* place = nullptr;
   if (new_bytes >= kHugePageSize && reinterpret_cast<size_t>(address) % kHugePageSize == 0 &&
       !is_space_limited())

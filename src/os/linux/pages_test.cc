@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,13 +40,12 @@ TEST(SystemPages, ReadsHowManyHugePagesWereSplit) {
   EXPECT_LE(splits.mappings, after["thp_split_pmd"]);
 }
 
-// From now on each madvise of the thread fails with EAGAIN, as where the system is out of
-// something.
-bool refuse_madvise() {
+// From now on each such call of the thread gets that answer.
+bool answer_calls(unsigned call, unsigned answer) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, answer),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program = {std::size(code), code};
@@ -57,12 +57,30 @@ bool refuse_madvise() {
 TEST(SystemPages, AskingAgainHasAnEnd) {
   void* page = system_pages.map(kSmallPage, kSmallPage);
   ASSERT_NE(page, nullptr);
+  // As where the system is out of something.
   const auto ask = [page] {
     alarm(30);
-    _exit(!refuse_madvise() ? 2 : system_pages.discard(page, kSmallPage) ? 1 : 0);
+    if (!answer_calls(SYS_madvise, SECCOMP_RET_ERRNO | EAGAIN)) _exit(2);
+    _exit(system_pages.discard(page, kSmallPage) ? 1 : 0);
   };
   EXPECT_EXIT(ask(), testing::ExitedWithCode(0), "");
   system_pages.unmap(page, kSmallPage);
+}
+
+// The program protects a part of its object: the system does not resize that. It is asked for no
+// place then. Older kernels free the place before they refuse: when it is unmapped, it may be
+// somebody else's.
+TEST(SystemPages, TakesNoPlaceForWhatCannotMove) {
+  constexpr size_t kBytes = 4 * kHugePageSize;
+  char* mapping = static_cast<char*>(system_pages.map(kBytes, kHugePageSize));
+  ASSERT_NE(mapping, nullptr);
+  ASSERT_EQ(mprotect(mapping + kBytes / 2, kSmallPage, PROT_READ), 0);
+  const auto ask = [mapping] {
+    if (!answer_calls(SYS_munmap, SECCOMP_RET_KILL_PROCESS)) _exit(2);
+    _exit(system_pages.remap(mapping, kBytes, 2 * kBytes) != nullptr ? 1 : 0);
+  };
+  EXPECT_EXIT(ask(), testing::ExitedWithCode(0), "");
+  system_pages.unmap(mapping, kBytes);
 }
 
 }  // namespace
