@@ -26,6 +26,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,9 +48,10 @@ GENERATED = {
     "--seed 14",
     "steady": "TCMALLOC_1.csv --events 4000000 --live 64 --wave none --seed 15",
 }
-# By so many ms the background work begins later. In a small heap one huge page matters.
-DELAYS = (0, 300)
-DELAYS_OF_SMALL = range(0, 1000, 125)
+# By so many ms the background work begins later. In a small heap one huge page matters: what nginx
+# holds after a drop varies by half from moment to moment.
+DELAYS = range(0, 1000, 250)
+DELAYS_OF_SMALL = range(0, 1000, 8)
 SMALL = 64 << 20
 # All but the last of a network that looks at nothing.
 _SHAPES = ((2, 4), (1, 4), (4, 4), (64, 4), (4, len(contracts.class_names())))
@@ -95,17 +97,23 @@ def generate(folder: pathlib.Path) -> list[pathlib.Path]:
     return traces
 
 
+def over_delays(run_all: Callable[[int], list[dict]]) -> list[list[dict]]:
+    """Its runs for each delay. The first one tells how large the trace is."""
+    first = run_all(0)
+    is_small = first[0]["trace"]["peak_live"] < SMALL
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [first, *pool.map(run_all, (DELAYS_OF_SMALL if is_small else DELAYS)[1:])]
+
+
 def learn(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
     """For each delay, the runs of the table of learning in its order."""
-    kept = folder / f"{trace.stem}.learned"
-    runs = (("none",), ("online", "--keep", kept), (f"state:{kept}",))
 
     def run_all(delay: int) -> list[dict]:
+        kept = folder / f"{trace.stem}-{delay}.learned"
+        runs = (("none",), ("online", "--keep", kept), (f"state:{kept}",))
         return [simulate(trace, "llamalloc", *run, "--delay", str(delay)) for run in runs]
 
-    found = [run_all(0)]
-    small = found[0][0]["trace"]["peak_live"] < SMALL
-    return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
+    return over_delays(run_all)
 
 
 def forge(path: pathlib.Path) -> None:
@@ -132,9 +140,7 @@ def use_models(trace: pathlib.Path, folder: pathlib.Path) -> list[list[dict]]:
     def run_all(delay: int) -> list[dict]:
         return [simulate(trace, "llamalloc", p, "--delay", str(delay)) for p in predictors]
 
-    found = [run_all(0)]
-    small = found[0][0]["trace"]["peak_live"] < SMALL
-    return found + [run_all(delay) for delay in (DELAYS_OF_SMALL if small else DELAYS)[1:]]
+    return over_delays(run_all)
 
 
 def print_beside_blind(traces: list[pathlib.Path], heads: tuple[str, ...], measure) -> None:

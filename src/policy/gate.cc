@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/gate.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace llamalloc {
@@ -13,7 +14,8 @@ constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut
 constexpr uint32_t kManyRounds = 1 << 20;
 constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
 constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
-constexpr uint32_t kLeastGain = 50;        // of a trial, by the peak
+constexpr uint32_t kLeastGain = 50;        // of a trial, by the peak,
+constexpr uint32_t kGainShare = 8;         // and an eighth of the waste: placement takes time
 constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
 constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
@@ -151,7 +153,8 @@ void Gate::collect(LoadPhase phase, const GateFigures& figures) {
   if (round_.closed) {
     if (!cycle_.is_low()) start_round(false);
   } else if (phase == LoadPhase::high) {
-    round_.high.add(share);
+    if (kAlike * cycle_.peak() > round_.peak) round_.high = {}, round_.peak = cycle_.peak();
+    if (cycle_.peak() >= kAlike * round_.peak) round_.high.add(share);
   } else if (phase == LoadPhase::trough) {
     round_.low.add(share);
     round_.depth.add(static_cast<double>(figures.live) / cycle_.peak());
@@ -304,11 +307,14 @@ void Gate::verify(Nanos now) {
     rest_until(static_cast<double>(kMuch) * kMille / (kept_.blind.low ? kept_.blind.low : 1));
     return start_round(cycle_.is_low());
   }
-  const bool waited = now - round_start_ > kPatience && round_.high.count >= kLeastHigh;
+  const bool has_high = round_.high.count >= kLeastHigh;
+  const bool ends = has_high || (is_on_trial() && !round_.closed);
+  const bool waited = now - round_start_ > kPatience && ends;
   if (!round_is_over() && !waited && !trial_is_seen()) return;
   GateWaste placed = waste_of_round();
   const bool has_trough = round_.low.count >= kProofs;
   if (!has_trough) placed.depth = kNoFigure;
+  if (!has_trough && !has_high) placed.high = kNoFigure;
   if (has_trough) note_load();
   const uint32_t points = points_of(placed);
   const bool other_depth = has_trough && points == kNoFigure;
@@ -319,7 +325,7 @@ void Gate::verify(Nanos now) {
   } else if (on_ && (has_trough || is_on_trial())) {
     note_other_load(points);
   }
-  const bool comparable = has_trough || kept_.blind.high != kNoFigure;
+  const bool comparable = has_trough || (has_high && kept_.blind.high != kNoFigure);
   if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
   start_round(cycle_.is_low());
 }
@@ -340,7 +346,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t without = blind.low + (highs ? blind.high : 0);
   const uint32_t share = without / kClearly;
   const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
-  const uint32_t gain = is_on_trial() && tolerance < kLeastGain ? kLeastGain : tolerance;
+  const uint32_t gain = is_on_trial() ? std::max(kLeastGain, without / kGainShare) : tolerance;
   if (with + gain < without) return 0;
   return with > without + tolerance ? 2 : 1;
 }

@@ -4,7 +4,8 @@
 //   blind --(three troughs' seconds in which placement would save much)-------------> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
-//     |--(a trial: a trough in which it does not save a 20th of the peak) --------------+
+//     |--(a trial: a trough in which it does not save a 20th of the peak, and an -------+
+//     |   eighth of what is pinned without it)                                          |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -147,6 +148,7 @@ class Gate {
   };
   struct Round {
     Mean high, low, depth, ratio;
+    double peak = 0;      // bytes: what is high by a much lower one does not count
     bool closed = false;  // what comes until the next high load does not count
   };
 

@@ -35,6 +35,11 @@ bool forgot(const GateKept& base, const GateKept& now) {
   return now.peak < base.peak;
 }
 
+// Such loads are not compared (Gate::is_alike), so neither are they mixed.
+bool is_much_lower(const GateKept& one, const GateKept& other) {
+  return one.peak != 0 && one.peak < Gate::kAlike * other.peak;
+}
+
 // What was measured comes first, and of that the more careful one.
 GateVerdict stronger(GateVerdict a, GateVerdict b) {
   constexpr uint8_t kRank[] = {0, 1, 3, 4, 2};
@@ -54,6 +59,8 @@ bool decided(const GateKept& base, const GateKept& one, const GateKept& other) {
 GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs) {
   if (forgot(base, mine) && !forgot(base, theirs)) return theirs == base ? mine : theirs;
   if (forgot(base, theirs) && !forgot(base, mine)) return mine == base ? theirs : mine;
+  if (is_much_lower(mine, theirs)) return theirs;
+  if (is_much_lower(theirs, mine)) return mine;
   GateKept merged = theirs;
   merged.blind = merge(base.blind, mine.blind, theirs.blind);
   merged.placed = merge(base.placed, mine.placed, theirs.placed);

@@ -69,6 +69,21 @@ TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
   EXPECT_EQ(merged.blind.high, 60u);
 }
 
+// One file serves large and small instances: as in one process, small loads are not compared.
+TEST(GateMergeTest, WhatWasMeasuredUnderAMuchLowerLoadIsNotMixedIn) {
+  GateKept small = kept(GateVerdict::on_trial), large = kept(GateVerdict::untried);
+  small.peak = 100;
+  small.blind.low = 700;
+  large.peak = 2000;
+  large.blind.low = 100;
+  EXPECT_EQ(merge_gates({}, small, large), large);
+  EXPECT_EQ(merge_gates({}, large, small), large);
+  EXPECT_EQ(merge_gates(small, small, large), large);
+  EXPECT_EQ(merge_gates(small, large, small), large);
+  large.peak = 130;
+  EXPECT_EQ(merge_gates({}, small, large).blind.low, 400u);
+}
+
 TEST(GateMergeTest, WhatOneForgotIsForgottenUnlessAnotherStillMeasuresIt) {
   GateKept base = kept(GateVerdict::on_trial), anew = base, none;
   base.peak = 10240;

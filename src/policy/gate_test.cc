@@ -302,6 +302,30 @@ TEST(GateTest, PredictionsThatDoNotHoldProveNothing) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
 }
 
+// At night the peak of the day is forgotten in minutes, and what troughs pin is much by that of the
+// night.
+TEST(GateTest, TheNightIsNoHighLoadOfTheDay) {
+  Server server;
+  for (int day = 0; day < 3; ++day)
+    server.run({.depth = 0.3,
+                .high = 12 * kHour,
+                .low = 12 * kHour,
+                .blind = {0.1, 0.5},
+                .short_share = 0},
+               kDay);
+  EXPECT_EQ(server.gate.kept().blind.rounds, 3u);
+  EXPECT_NEAR(server.gate.kept().blind.high, 100, 5);
+  for (const int evening : {4 * kHour, 1})  // one without a trough: its round goes on
+    server.run({.depth = 0.3,
+                .high = 12 * kHour,
+                .low = 12 * kHour,
+                .fall = evening,
+                .blind = {0.1, 0.5},
+                .short_share = 0},
+               kDay);
+  EXPECT_NEAR(server.gate.kept().blind.high, 100, 20);
+}
+
 // What a profile tells: the trough may not be over.
 TEST(GateTest, TheLastRoundIsMeasured) {
   Server server;

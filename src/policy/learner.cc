@@ -163,9 +163,11 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
   }
 }
 
+// What was not met is as it was, here and below: a forked child copies each page that it writes to.
 void Learner::forget_counts() {
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
+    if (!node.met) continue;
     node.now = {};
     node.contexts = 0;
     node.parts_decided = node.parts_open = node.split = false;
@@ -303,10 +305,33 @@ void Learner::fill(ContextTree& tree) const {
   tree.publish();
 }
 
+// By node, what its parts are like; last the call sites. Null: no memory.
+const Parts* Learner::compare_parts(MetadataArena& scratch) const {
+  auto* parts = scratch.make_array<Parts>(count_ + 1);
+  if (parts == nullptr) return nullptr;
+  for (uint32_t i = 0; i < count_; ++i) {
+    const Node& node = nodes_[i];
+    if (!node.met) continue;
+    const uint32_t whole = node.parent == kNone ? count_ : node.parent;
+    parts[whole].add(sum_of(node));
+  }
+  return parts;
+}
+
+// `mixed` where it is not decided, or where it seems short-lived beside parts that differ by
+// chance.
+LifetimeClass Learner::proven_class(const Node* node, const Parts* parts) const {
+  if (node == nullptr || node->shown >= kDeeper) return LifetimeClass::mixed;
+  const auto shown = static_cast<LifetimeClass>(node->shown);
+  const uint32_t whole = node->parent == kNone ? count_ : node->parent;
+  const bool proven = !dies_soon(shown) || (parts != nullptr && parts[whole].differ());
+  return proven ? shown : LifetimeClass::mixed;
+}
+
 // What is alive, and known to live longer than what dies soon. Of a context that is not decided
 // this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
 // pages.
-void Learner::sum_shares(const Rows& rows, Nanos now) {
+void Learner::sum_shares(const Rows& rows, const Parts* parts, Nanos now) {
   double allocated = 0, alive = 0;
   double soon[kPageGroups] = {}, kept[kPageGroups] = {}, at_peak[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
@@ -315,11 +340,10 @@ void Learner::sum_shares(const Rows& rows, Nanos now) {
     const double samples = row.evidence.samples() * static_cast<double>(uint64_t{1} << row.shift);
     allocated += samples;
     alive += row.live;
-    const uint8_t shown = row.node == kNone ? kNothing : nodes_[row.node].shown;
-    const bool decided = shown < kDeeper;
-    const auto lifetime = decided ? static_cast<LifetimeClass>(shown) : LifetimeClass::mixed;
+    const LifetimeClass lifetime =
+        proven_class(row.node == kNone ? nullptr : &nodes_[row.node], parts);
     const auto group = static_cast<size_t>(group_of(lifetime));
-    if (decided && dies_soon(lifetime)) soon[group] += samples;
+    if (dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;
     at_peak[group] += static_cast<double>(at_peak_[i]);
   }
@@ -363,6 +387,7 @@ void Learner::notice_collapse(const Rows& rows, Nanos now) {
 void Learner::begin_anew() {
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
+    if (!node.met) continue;
     node.prior.add(node.now);
     node.now = node.steady = node.saved = {};
     node.fades = 0;  // those are the parent's to write
@@ -422,11 +447,12 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   bool changed = false;
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
+    if (!node.met) continue;
     if (!collapsing_) node.steady = node.now;
-    if (node.met && show(node)) changed = true;
+    if (show(node)) changed = true;
   }
   if (changed) fill(tree);
-  sum_shares(rows, now);
+  sum_shares(rows, compare_parts(scratch), now);
   fade(profiler.contexts(), rows, now, began);
   return changed;
 }

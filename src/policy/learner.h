@@ -26,6 +26,7 @@
 
 #include "os/arena.h"
 #include "policy/evidence.h"
+#include "policy/parts.h"
 #include "predict/context_tree.h"
 #include "profile/profiler.h"
 
@@ -112,7 +113,9 @@ class Learner {
   Verdict verdict_on(const Node& node) const;
   bool show(Node& node);
   void fill(ContextTree& tree) const;
-  void sum_shares(const Rows& rows, Nanos now);
+  const Parts* compare_parts(MetadataArena& scratch) const;
+  LifetimeClass proven_class(const Node* node, const Parts* parts) const;
+  void sum_shares(const Rows& rows, const Parts* parts, Nanos now);
   void note_peak(const Rows& rows, double alive, Nanos now);
   void fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began);
   void fade_prior(Node& node, Nanos run);

@@ -395,6 +395,26 @@ TEST_F(LearnerTest, WhatIsNotDecidedCountsAsNeitherShortNorLong) {
   EXPECT_NEAR(learner_.shares().long_lived, 0.5, 0.01);
 }
 
+// An interpreter: all objects have one call site, and some stay, whatever their size. Most sizes
+// have shown none.
+TEST_F(LearnerTest, SizesThatDifferByChanceAreNotShortLived) {
+  for (size_t size = 1; size <= 20; ++size) die_at_once({1}, 50, size * 128);
+  for (size_t size = 1; size <= 20; size += 4) stay({1}, 1, size * 128);
+  stay({2}, 20);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(learner_.shares().short_lived, 0);
+}
+
+TEST_F(LearnerTest, SizesOfWhichOneStaysAreShortLived) {
+  for (size_t size = 1; size <= 20; ++size) die_at_once({1}, 50, size * 128);
+  stay({1}, 5, 128);
+  stay({2}, 20);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_NEAR(learner_.shares().short_lived, 950 / 1025.0, 0.01);
+}
+
 // A trough leaves some of {1}: they pin the pages of all that died with them.
 TEST_F(LearnerTest, WhatDiedSinceThePeakIsPartedIfLittleOfItsKindStays) {
   die_after({1}, 300, Nanos::seconds(5));

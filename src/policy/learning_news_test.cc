@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // When there is something to sample (LearningRun::wants_samples), and to write (has_news).
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -9,6 +12,12 @@
 
 namespace llamalloc {
 namespace {
+
+long faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 
 class LearningNewsTest : public testing::Test {
  protected:
@@ -95,6 +104,23 @@ TEST_F(LearningNewsTest, SamplesAreFinerWherePlacementPays) {
   EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
 }
 
+// ----- Rounds -----
+
+// The process, or its machine, was stopped in a round.
+TEST_F(LearningNewsTest, ARoundThatWasStoppedForHoursDelaysTheNextForAMinuteAtMost) {
+  born();
+  now_ = pages_.time;
+  pages_.on_release_argument = &pages_;
+  pages_.on_release = [](void* pages) {
+    auto& time = static_cast<FakePages*>(pages)->time;
+    time = time + Nanos::seconds(3600);
+  };
+  round();
+  pages_.on_release = nullptr;
+  EXPECT_GT(pages_.time, now_) << "it was stopped";
+  EXPECT_TRUE(run_.is_round_due(pages_.time + Nanos::seconds(60)));
+}
+
 // ----- What is written -----
 
 TEST_F(LearningNewsTest, NothingAtFirst) {
@@ -168,6 +194,7 @@ LearnedState file_of(uint32_t runs, GateVerdict verdict = GateVerdict::on_trial)
 
 // Else many short runs would age what few large ones measured.
 TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
+  run_.take_in(file_of(7), true, tree_, pages_);
   EXPECT_EQ(save_into(file_of(7)), 7u);
   run_.note_size({}, LearningRun::kLeastHeap - 1);
   EXPECT_EQ(save_into(file_of(7)), 7u);
@@ -176,6 +203,7 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
   EXPECT_EQ(save_into(file_of(7)), 8u);
   EXPECT_EQ(save_into(file_of(8)), 8u);
   LearningRun asked;
+  asked.take_in(file_of(7), true, tree_, pages_);
   Options options;
   options.sample_interval = 4096;
   asked.note_size(options, 0);
@@ -186,25 +214,28 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
   EXPECT_EQ(file.header.runs, 8u);
 }
 
-TEST_F(LearningNewsTest, ProcessesOfOneForkAreOneRun) {
-  run_.take_in(file_of(7), true, tree_, pages_);
-  run_.note_size({}, LearningRun::kLeastHeap);
-  run_.note_fork();
-  LearningRun child, parent;
-  for (LearningRun* run : {&child, &parent}) {
+// Else ten that always start together pass over the runs after which the gate tries again.
+TEST_F(LearningNewsTest, ProcessesThatBeginTogetherOrForkAreOneRun) {
+  LearningRun child, other;
+  for (LearningRun* run : {&run_, &child, &other}) {
     run->take_in(file_of(7), true, tree_, pages_);
     run->note_size({}, LearningRun::kLeastHeap);
-    run->note_fork();
   }
   child.fork_at(now_);
   LearnedState file = file_of(7);
-  for (LearningRun* run : {&child, &run_, &parent, &child}) {
+  for (LearningRun* run : {&child, &run_, &other, &child}) {
     NodeArray merged;
     ASSERT_TRUE(run->add_to(&file, false, 1, pages_, &merged));
     merged.give_back();
     run->note_saved();
     EXPECT_EQ(file.header.runs, 8u);
   }
+}
+
+TEST_F(LearningNewsTest, AFileThatWasRemovedMeanwhileCountsTheRun) {
+  run_.take_in(file_of(7), true, tree_, pages_);
+  run_.note_size({}, LearningRun::kLeastHeap);
+  EXPECT_EQ(save_into(file_of(0)), 1u);
 }
 
 TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
@@ -243,6 +274,36 @@ TEST_F(LearningNewsTest, AForkedChildHasNoneOfItsParents) {
   EXPECT_TRUE(run_.has_news());
 }
 
+// Else each of a thousand children copies what the file says, and looks at it once a second.
+TEST_F(LearningNewsTest, AForkedChildCopiesOnlyTheContextsThatItMeets) {
+  LearnedState file;
+  LearnedNode node;
+  node.level = 1;
+  node.evidence.deaths[0] = 100;
+  ASSERT_TRUE(file.nodes.make_room(LearningRun::kMostKept, pages_));
+  for (node.key = 1 << 16; file.nodes.size() < file.nodes.room(); node.key += 1 << 16)
+    file.nodes.append(node);
+  run_.take_in(file, false, tree_, pages_);
+  file.nodes.give_back();
+  born();
+  round();
+  const pid_t child = fork();
+  if (child == 0) {
+    run_.fork_at(now_);
+    profiler_.forget_all(now_);
+    const long before = faults();
+    round();
+    const long without_samples = faults() - before;
+    born();
+    round();
+    const long with_one = faults() - before - without_samples;
+    _exit(without_samples < 10 && with_one < 200 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 // Else each child would halve what the file says once more.
 TEST_F(LearningNewsTest, AForkedChildDoesNotFadeWhatItsParentFaded) {
   profiler_.on_free(born(), now_, 1, 0);
@@ -264,8 +325,10 @@ TEST_F(LearningNewsTest, AForkedChildDoesNotFadeWhatItsParentFaded) {
   run_.fork_at(now_);
   profiler_.forget_all(now_);
   round();
-  EXPECT_EQ(run_.learner().node(0).fades, 0);
   EXPECT_FALSE(run_.has_news());
+  born();
+  round();
+  EXPECT_EQ(run_.learner().node(0).fades, 0);
   file.nodes.give_back();
 }
 

@@ -34,20 +34,23 @@ void LearningRun::round(const Tables& tables, Nanos now) {
     next_round_ = now + kRound;
     return;
   }
-  if (forked_) learner_.begin_anew();
-  forked_ = false;
-  const bool changed = learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
+  // Before its first sample, which most forked children never see, a process knows nothing new.
+  const bool sampled = tables.profiler.samples() != 0;
+  if (sampled && forked_) learner_.begin_anew();
+  forked_ = forked_ && !sampled;
+  const bool changed =
+      sampled && learner_.round(tables.profiler, tables.tree, tables.system, now, began_);
   // Once more a round later: a thread may have published what it had looked up before.
   if (changed || changed_before_ || wants_firsts(tables.profiler, now)) tables.cache.clear();
   changed_before_ = changed;
   const Nanos rest{(tables.system.now() - now).n * kShareOfTime};
-  next_round_ = now + (rest < kRound ? kRound : rest);
+  next_round_ = now + std::clamp(rest, kRound, kLongestRest);
 }
 
 bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust,
                             bool last) {
   const bool learns = learner_.is_open();
-  const Learner::Shares learned = learner_.shares();
+  const Learner::Shares learned = forked_ ? Learner::Shares{} : learner_.shares();
   const bool was = gate_.is_on();
   const bool on = gate_.step(now,
                              {.held = held,
@@ -126,8 +129,11 @@ bool LearningRun::keeps_gate() const {
   return counts_ || !is_aged_;
 }
 
+// Processes that begin together are one run, and so is one with all that fork from it: servers fork
+// thousands, and each run ages what is in the file. The first that writes counts it. So some start
+// sees each number of runs, and kRunsUntilRetrial is not passed over.
 bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
-  return counts_ && !wrote_ && !(has_forked_ && header.runs != runs_before_);
+  return counts_ && !wrote_ && header.runs <= runs_before_;
 }
 
 bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,

@@ -25,7 +25,8 @@ class LearningRun {
   // A smaller heap has too little to gain to pay for samples.
   static constexpr size_t kLeastHeap = 2 * Gate::kMuch;
   static constexpr Nanos kRound = Nanos::seconds(1);
-  static constexpr int64_t kShareOfTime = 200;         // a round's time is one over this of all
+  static constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
+  static constexpr Nanos kLongestRest = Nanos::seconds(60);  // the process may have stood still
   static constexpr Nanos kFirsts = Nanos::seconds(5);  // between looks at contexts nobody knows
   static constexpr Nanos kFirstSave = Nanos::seconds(10);
   static constexpr Nanos kSave = Nanos::seconds(60);
@@ -90,9 +91,6 @@ class LearningRun {
   // it could decide nothing, and the shell that starts a server must not claim the server's file.
   bool has_file() const { return has_file_; }
 
-  // A process and all that fork from it are one run: servers fork thousands, and each run ages what
-  // is in the file. The first that writes counts it: of a daemon, only children write.
-  void note_fork() { has_forked_ = true; }
   // A forked child adds what it sees itself.
   void fork_at(Nanos now);
 
@@ -117,8 +115,7 @@ class LearningRun {
   uint64_t firsts_ = 0;  // Profiler::firsts when the cache was last cleared for them
   Nanos looked_for_firsts_{};
   uint32_t runs_before_ = 0;  // in the file when it was read
-  bool has_forked_ = false;
-  bool is_aged_ = false;  // the gate, since the file was read
+  bool is_aged_ = false;      // the gate, since the file was read
   bool counts_ = false;
   bool wrote_ = false;  // this run is counted in the file
   bool has_file_ = false;

@@ -106,7 +106,7 @@ void merge_into_file() {
   const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
                                                &file, error, sizeof(error));
   if (!is_usable(status)) file.header = header_for(this_program());
-  error[0] = 0;
+  if (may_replace(status)) error[0] = 0;
   const bool new_file = status != ReadStatus::ok;
   if (may_replace(status) && write_merged(file, new_file, error, sizeof(error)))
     learning->run.note_saved();
@@ -212,10 +212,6 @@ void save_learned_at_exit() {
   if (learning == nullptr || process.profiler.samples() == 0) return;
   learning->finish(process.system.now(), run_round);
   save_or_wait();
-}
-
-void learning_before_fork() {
-  if (learning != nullptr) learning->run.note_fork();
 }
 
 void learning_after_fork_in_child() {

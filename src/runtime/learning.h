@@ -24,7 +24,6 @@ void drop_model();  // nobody will evaluate it
 // By the worker, under its lock, whenever it is awake.
 void learn_if_due(Nanos now);
 void save_learned_at_exit();
-void learning_before_fork();
 void learning_after_fork_in_child();
 
 // The sentence of the gate where it is kept: an array of texts of equal room, and which is valid.
