@@ -172,4 +172,4 @@ def test_a_running_process_is_reported(tmp_path, way):
 @pytest.mark.parametrize("target", ["4194303", "127.0.0.1:1", "unix:/nowhere"])
 def test_who_is_not_there_gets_one_line(target):
     done = report(target)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and target in done.stderr
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and target in done.stderr

@@ -73,7 +73,7 @@ def report(
         items = [item for name in files for item in _items(name)]
     except ValueError as error:
         print(f"llamalloc: {error}", file=sys.stderr)
-        return 2
+        return 1
     if html is not None:
         _write_page(items, html)
     if json:
@@ -146,7 +146,9 @@ def _difference(files: list[str], html: Path | None, json: bool) -> int:
     from llamalloc.reporting import comparison, comparison_page
 
     if len(files) != 2:
-        raise ValueError(f"--diff compares two profiles, BEFORE AFTER; {len(files)} were given")
+        raise typer.BadParameter(
+            f"compares two profiles, BEFORE AFTER; {len(files)} were given", param_hint="--diff"
+        )
     before, after = (_profile(name) for name in files)
     found = comparison.compare(before, after)
     if html is not None:
