@@ -26,9 +26,8 @@ size_t capacity_of(int log2) {
 // and its locks. So a thread that needs the heap often may cache kBusyBudget, within what
 // kMostCached allows.
 bool may_cache_more(size_t budget, const Heap& heap, size_t threads) {
-  return budget < kLargestBudget &&
-         (budget * threads < heap.cache_limit() ||
-          (budget < kBusyBudget && budget * threads < kMostCached));
+  return budget < kLargestBudget && (budget * threads < heap.cache_limit() ||
+                                     (budget < kBusyBudget && budget * threads < kMostCached));
 }
 
 size_t half_of(const Magazine& magazine) {
