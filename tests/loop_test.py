@@ -129,8 +129,9 @@ def test_heap_places_by_it_and_the_server_notices_nothing(loop, tmp_path):
         assert sum(found["predicted"][name] for name in KNOWN[function]) > 0, found["predicted"]
     groups = {group["group"]: group for group in found["groups"]}
     live = int(first_line(plain.stdout).split()[-1])
-    # What lives on has pages of its own, and fills those of `unknown`, which has few; no others.
-    assert groups["permanent"]["allocated"] >= 0.1 * live, groups
+    # What dies has pages of its own. What lives on fills those of `unknown`, which has few, before
+    # it takes others; how many `unknown` has when the first prediction comes is chance.
+    assert groups["transient"]["allocated"] > 0 and groups["brief"]["allocated"] > 0, groups
     assert groups["permanent"]["allocated"] + groups["unknown"]["allocated"] >= 0.9 * live, groups
     assert groups["unknown"]["pages"] <= 3, groups
 
