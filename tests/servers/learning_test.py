@@ -170,7 +170,9 @@ def test_what_is_freed_at_the_end_did_not_live_shortly(load, tmp_path):
     path = tmp_path / "state"
     run([load, "freed", "8000"], seconds=SECONDS, conf=learn(path))
     old = [node for node in learned_state.read(path).nodes if node.elders > 0 and node.level == 1]
-    assert {evidence.verdict(node) for node in old} <= {"never", "mixed"}
+    names = {evidence.verdict(node) for node in old}
+    assert names & {"never", "mixed"}
+    assert names <= {"never", "mixed", None}  # None: a site of few samples.
     assert sum(node.elders for node in old) > 32
 
 
