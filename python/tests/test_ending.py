@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at an awkward moment: the exit code is 130, and what was changed is restored."""
 
+import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from llamalloc.running import attach
+from llamalloc.running import attach, server, shell
 
 # A dataclass that is made then runs such a text, which no other handler of ours sees.
 INTERRUPTED = "exec('import signal; signal.raise_signal(signal.SIGINT)')"
@@ -74,3 +76,38 @@ def test_an_interrupt_leaves_the_process_as_it_was(when: str, monkeypatch: pytes
     left = process.asked[process.asked.index("set sample_interval 7") :]
     assert left[:2] == ["set sample_interval 7", "sampling off"]
     assert ("window close" in left) == ("window open" in process.asked)
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """What hangs fails."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("kind", ["shell", "server"])
+def test_a_signal_within_poll_leaves_no_process_and_does_not_hang(kind: str, tmp_path: Path):
+    """poll() has just taken Popen's lock; the exception leaves it taken."""
+    with pytest.raises(SystemExit):
+        if kind == "shell":
+            with shell.running("sleep 60; true", os.environ, subprocess.DEVNULL) as process:
+                process._waitpid_lock.acquire()
+                raise SystemExit
+        else:
+            started = server.Server(["sleep", "60"], None, tmp_path / "output")
+            process = started.process
+            try:
+                process._waitpid_lock.acquire()
+                raise SystemExit
+            finally:
+                started.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not Path("/proc", str(process.pid)).exists()

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 
@@ -63,6 +65,19 @@ def held() -> Iterator[None]:
             signal.signal(number, handler)
         for number in came[:1]:
             signal.raise_signal(number)
+
+
+def kill(process: subprocess.Popen[bytes], group: bool = False) -> None:
+    """Ends it (`group`: and its process group), and waits for its end. After a signal that ends
+    us, Popen.kill() and wait() may stay for ever: it came in poll(), which kept Popen's lock."""
+    with contextlib.suppress(ProcessLookupError):
+        if group:
+            os.killpg(process.pid, signal.SIGKILL)
+        elif process.returncode is None:
+            os.kill(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):  # else its end is known
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
 
 
 def _leave(number: int, _frame: object) -> None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from llamalloc.running import procmem
+from llamalloc.running import ending, procmem
 
 
 class ServerError(RuntimeError):
@@ -101,8 +101,7 @@ class Server:
         if not patience or self.wait(patience) is None:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-            self.process.kill()
-            self.process.wait()
+            ending.kill(self.process)
 
     def output(self) -> str:
         """All that it wrote."""

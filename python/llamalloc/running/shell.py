@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import IO
@@ -30,11 +28,5 @@ def running(
         process.wait()
     except BaseException:
         if process is not None:
-            _kill(process)
+            ending.kill(process, group=True)
         raise
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
