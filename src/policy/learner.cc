@@ -324,7 +324,7 @@ LifetimeClass Learner::proven_class(const Node* node, const Parts* parts) const 
   if (node == nullptr || node->shown >= kDeeper) return LifetimeClass::mixed;
   const auto shown = static_cast<LifetimeClass>(node->shown);
   const uint32_t whole = node->parent == kNone ? count_ : node->parent;
-  const bool proven = !dies_soon(shown) || (parts != nullptr && parts[whole].differ());
+  const bool proven = !dies_soon(shown) || (parts != nullptr && parts[whole].differ(shown));
   return proven ? shown : LifetimeClass::mixed;
 }
 

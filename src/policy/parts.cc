@@ -12,7 +12,6 @@ void Parts::add(const Evidence& part) {
     for (int c = 0; c < kTimedClasses; ++c) {
       const PageGroup group = group_of(static_cast<LifetimeClass>(c));
       const double deaths = part.deaths[c], outlived = deaths + part.young[c];
-      if (group == kGroups[i]) sums.deaths += deaths;
       k += group > kGroups[i] ? outlived : 0;
       n += group > kGroups[i] ? outlived : deaths;
     }
@@ -25,9 +24,13 @@ void Parts::add(const Evidence& part) {
   }
 }
 
-bool Parts::differ() const {
-  const Sums& sums = sums_[sums_[0].deaths >= sums_[1].deaths ? 0 : 1];
-  if (sums.longer == 0) return true;
+bool Parts::differ(LifetimeClass shown) const {
+  const bool soon = group_of(shown) > kGroups[0] || differ(sums_[0]);
+  return soon && differ(sums_[1]);
+}
+
+bool Parts::differ(const Sums& sums) {
+  if (sums.longer <= kTail * sums.samples) return true;
   const double share = sums.longer / sums.samples, spread = share * (1 - share);
   const double mean = sums.parts - 1;
   const double above = (sums.squares - sums.longer * share) / spread - mean;

@@ -7,13 +7,14 @@
 // far the counts of objects that stay are from what chance would give them (Pearson's test of
 // homogeneity, with the variance that small counts have):
 //
-//   k  samples of a part that outlived most      chi2 = sum of (k - n K/N)^2 / (n K/N (1 - K/N))
+//   k  samples of a part that stay               chi2 = sum of (k - n K/N)^2 / (n K/N (1 - K/N))
 //   n  these, and those that did not             mean = parts - 1
 //   N, K  sums over the parts                    variance = 2 (parts - 1)
 //                                                    + (1 / (K/N (1 - K/N)) - 6) sum of 1/n
 //
-// *Most* is the page group in which most samples died. A part that lives longer as a whole is
-// another matter, and proves nothing of the rest.
+// What outlives the page group of the part in question stays; of a `transient` part, what outlives
+// `brief` must not lie among the parts by chance either. A part that stays as a whole is another
+// matter, and proves nothing of the rest.
 #pragma once
 
 #include "policy/evidence.h"
@@ -23,20 +24,21 @@ namespace llamalloc {
 class Parts {
  public:
   void add(const Evidence& part);
-  // False: what stays lies among them as if by chance.
-  bool differ() const;
+  // Of a part that seems to die so soon. False: what stays lies among all parts as if by chance.
+  bool differ(LifetimeClass shown) const;
 
  private:
   static constexpr double kDeviations = 4;
 
   struct Sums {
-    double deaths = 0;    // in the group
     double samples = 0;   // N
-    double longer = 0;    // K: that outlived the group
+    double longer = 0;    // K: that outlive the group
     double squares = 0;   // of k, by n
     double inverses = 0;  // of n
     double parts = 0;
   };
+  static bool differ(const Sums& sums);
+
   static constexpr PageGroup kGroups[] = {PageGroup::transient, PageGroup::brief};
   Sums sums_[2];  // of these; zeroes are none
 };

@@ -23,32 +23,55 @@ Parts parts_of(const std::vector<Evidence>& all) {
   return parts;
 }
 
+constexpr LifetimeClass kSecond = LifetimeClass::le_1s;
+constexpr LifetimeClass kSeconds = LifetimeClass::le_10s;
+
 TEST(PartsTest, OnePartOfWhichSomeStayProvesNothing) {
-  EXPECT_FALSE(parts_of({part(1000, 5)}).differ());
+  EXPECT_FALSE(parts_of({part(1000, 5)}).differ(kSecond));
 }
 
 TEST(PartsTest, WhereNothingStaysAllIsProven) {
-  EXPECT_TRUE(parts_of({part(40, 0)}).differ());
-  EXPECT_TRUE(parts_of({part(40, 0), part(40, 0)}).differ());
+  EXPECT_TRUE(parts_of({part(40, 0)}).differ(kSecond));
+  EXPECT_TRUE(parts_of({part(40, 0), part(40, 0)}).differ(kSecond));
 }
 
 TEST(PartsTest, APartThatStaysAsAWholeProvesNothingOfTheRest) {
-  EXPECT_TRUE(parts_of({part(40, 0), part(5, 5)}).differ());
-  EXPECT_FALSE(parts_of({part(200, 1), part(200, 1), part(5, 5)}).differ());
+  EXPECT_TRUE(parts_of({part(40, 0), part(5, 5)}).differ(kSecond));
+  EXPECT_FALSE(parts_of({part(200, 1), part(200, 1), part(5, 5)}).differ(kSecond));
 }
 
 TEST(PartsTest, WhatStaysInOneOfManyPartsIsNoChance) {
   std::vector<Evidence> all(20, part(50, 0));
   all[7] = part(50, 10);
-  EXPECT_TRUE(parts_of(all).differ());
+  EXPECT_TRUE(parts_of(all).differ(kSecond));
 }
 
-TEST(PartsTest, WhatIsLongIsMeasuredByWhereMostDie) {
-  std::vector<Evidence> all(20, part(50, 0, LifetimeClass::le_10s));
-  all[7] = part(50, 10, LifetimeClass::le_10s);
-  EXPECT_TRUE(parts_of(all).differ());
-  for (int i = 0; i < 20; ++i) all[i] = part(50, i % 4 == 0, LifetimeClass::le_10s);
-  EXPECT_FALSE(parts_of(all).differ());
+TEST(PartsTest, WhatStaysIsWhatOutlivesTheGroupOfThePart) {
+  std::vector<Evidence> all(20, part(50, 0, kSeconds));
+  all[7] = part(50, 10, kSeconds);
+  EXPECT_TRUE(parts_of(all).differ(kSeconds));
+  for (int i = 0; i < 20; ++i) all[i] = part(50, i % 4 == 0, kSeconds);
+  EXPECT_FALSE(parts_of(all).differ(kSeconds));
+}
+
+// As with Redis' replies, of which some wait for seconds, beside its strings.
+TEST(PartsTest, SomeSecondsAreNoMinutes) {
+  Evidence replies = part(30000, 0);
+  replies.deaths[static_cast<int>(kSeconds)] = 400;
+  const Parts parts = parts_of({replies, part(1500, 300, kSeconds)});
+  EXPECT_TRUE(parts.differ(kSeconds));
+  EXPECT_FALSE(parts.differ(kSecond));
+}
+
+TEST(PartsTest, WhereLessStaysThanTheTailRuleAllowsAllIsProven) {
+  EXPECT_TRUE(parts_of({part(30000, 2), part(40, 0)}).differ(kSecond));
+  EXPECT_FALSE(parts_of({part(30000, 6), part(40, 0)}).differ(kSecond));
+}
+
+TEST(PartsTest, WhatDiesWithinASecondMustNotStayByChanceEither) {
+  std::vector<Evidence> all;
+  for (int i = 0; i < 20; ++i) all.push_back(part(100, i % 4 == 0, i < 10 ? kSecond : kSeconds));
+  EXPECT_FALSE(parts_of(all).differ(kSecond));  // halves differ, but not in what stays
 }
 
 // Whatever the share that stays, and however the samples are spread over the parts.
@@ -64,7 +87,7 @@ TEST(PartsTest, ChanceIsSeldomTakenForADifference) {
         std::binomial_distribution<int> longer(samples, share);
         parts.add(part(samples, longer(random)));
       }
-      differ += parts.differ();
+      differ += parts.differ(kSecond);
     }
   }
   EXPECT_LE(differ, 20) << "of 2000";
