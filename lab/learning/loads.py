@@ -65,8 +65,8 @@ def _program(name: str) -> Callable[[float], Run]:
 
         def run(rows: Runner, row: str) -> Figures:
             conf, statistics = rows.configuration(row)
-            how = runner.Options(preload=str(rows.library), scale=scale, conf=conf)
-            found = figures(runner.run(recipe, how, lambda text: None))
+            how = runner.Options(preload=str(rows.library), scale=scale, conf=conf, live=True)
+            found = figures(runner.run(recipe, how, lambda text: None), recipe.is_server())
             return replace(found, statistics=json.loads(statistics.read_text()))
 
         return run
@@ -74,18 +74,20 @@ def _program(name: str) -> Callable[[float], Run]:
     return make
 
 
-def figures(outcome: Outcome) -> Figures:
-    """Of a whole program; after the drop is the end."""
-    average = outcome.average_charge
+def figures(outcome: Outcome, drops: bool) -> Figures:
+    """Of a whole program; after the drop is the end. Not `drops`: it ends by itself and has none;
+    its rss and charge are 0, since what was seen last before it ended is chance."""
+    average, charge = outcome.average_charge, outcome.charge
     return Figures(
         live=0,
-        rss=outcome.rss,
+        rss=outcome.rss if drops else 0,
         regions=0,
-        charge=outcome.charge,
+        charge=charge if drops or charge is None else 0,
         fill=outcome.seconds,
         drop=0.0,
         average=round(outcome.average_rss),
         average_charge=None if average is None else round(average),
         peak_charge=outcome.peak_charge,
+        average_live=outcome.average_live,
         cpu=outcome.cpu,
     )

@@ -19,6 +19,7 @@ def costs(results: Results) -> Table:
     )  # fmt: skip
     for head in ("load", "blind: average, MiB", "run"):
         view.add_column(head, no_wrap=True)
+    view.add_column("live", justify="right", no_wrap=True)
     for name, _, limit in COMPARED:
         view.add_column(f"{name} (<= {limit})", justify="right", no_wrap=True)
     for head in ("samples", "places", "verdict"):
@@ -34,6 +35,7 @@ def _line(case: Case, row: str) -> list[str]:
     verdict = f"worse: {', '.join(grown)}" if grown else "not worse"
     return [
         *(case.name, mib(case.median(BLIND, lambda f: f.mean)), row),
+        _cell(case, row, lambda f: f.average_live),
         *(_cell(case, row, of) for _, of, _ in COMPARED),
         *(str(_samples(case, row)), _places(case, row)),
         "failed" if case.failed else verdict,

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.live_watch import LiveWatch
 from llamalloc.running import procmem, residency
 from llamalloc.running.memory_group import MemoryGroup, entered
 from llamalloc.running.memory_watch import MemoryWatch
@@ -29,7 +30,8 @@ class Figures:
 
     After the drop: `live` is what the program holds, `regions` all 2 MiB regions with memory behind
     them. `average` is the mean RSS of the whole run, `cpu` of all threads until the measurement.
-    `average_charge` and `peak_charge` are of the whole run, too.
+    `average_charge`, `peak_charge` and `average_live`, which is 0 on other allocators, are of the
+    whole run, too.
     """
 
     live: int
@@ -41,6 +43,7 @@ class Figures:
     average: int = 0
     average_charge: int | None = None
     peak_charge: int | None = None
+    average_live: int = 0
     cpu: float = 0.0
     said: list[str] = field(default_factory=list)
     statistics: dict | None = None
@@ -54,6 +57,11 @@ class Figures:
     def mean(self) -> int:
         """Over the whole run, what counts: the larger of RSS and charge."""
         return max(self.average, self.average_charge or 0)
+
+    @property
+    def mean_over_live(self) -> float:
+        """The same divided by what was live on average; 0: not known."""
+        return self.mean / self.average_live if self.average_live else 0.0
 
     @property
     def seconds(self) -> float:
@@ -87,7 +95,7 @@ def run(command: list[str], environment: dict[str, str], settle: float) -> Figur
 def _figures(
     process: subprocess.Popen, group: MemoryGroup | None, settle: float, preloaded: str
 ) -> Figures | None:
-    with MemoryWatch(process.pid, group) as watch:
+    with MemoryWatch(process.pid, group) as watch, LiveWatch(lambda: process.pid) as live:
         line = process.stdout.readline()
         if not line:
             return None
@@ -105,6 +113,7 @@ def _figures(
         average=watch.average_rss(),
         average_charge=watch.average_charge(),
         peak_charge=watch.peak_charge(),
+        average_live=live.average(),
         cpu=cpu_seconds(process.pid),
     )
 

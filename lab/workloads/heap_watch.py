@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import statistics
-import threading
 from dataclasses import dataclass
 
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
 from llamalloc.running.memory_group import MemoryGroup
+from llamalloc.running.periodic import Periodic
 
 PERIOD = 0.25  # seconds
 
@@ -30,22 +30,13 @@ def work_of(pid: int) -> Work:
     return Work(int(words[7]), ticks / os.sysconf("SC_CLK_TCK"))
 
 
-class HeapWatch:
+class HeapWatch(Periodic):
     """From `with` to its end, four times a second."""
 
     def __init__(self, pid: int, group: MemoryGroup | None) -> None:
+        super().__init__(PERIOD)
         self._pid, self._group = pid, group
         self._huge, self._anonymous, self._charges = [], [], []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def __enter__(self) -> HeapWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def coverage(self) -> float:
         """The part of anonymous memory on huge pages, over the whole time."""
@@ -58,13 +49,13 @@ class HeapWatch:
     def peak(self) -> int:
         return max(self._charges, default=0)
 
-    def _sample(self) -> None:
-        while not self._over.wait(PERIOD):
-            try:
-                memory = procmem.read_memory(self._pid)
-                charge = self._group.read().charge if self._group else memory.anonymous
-            except (OSError, ChargeError):
-                return  # it has gone
-            self._huge.append(memory.anon_huge_pages)
-            self._anonymous.append(memory.anonymous)
-            self._charges.append(charge)
+    def _look(self) -> bool:
+        try:
+            memory = procmem.read_memory(self._pid)
+            charge = self._group.read().charge if self._group else memory.anonymous
+        except (OSError, ChargeError):
+            return False
+        self._huge.append(memory.anon_huge_pages)
+        self._anonymous.append(memory.anonymous)
+        self._charges.append(charge)
+        return True

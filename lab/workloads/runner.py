@@ -11,18 +11,20 @@ import resource
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import launcher
+from lab.live_watch import LiveWatch
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
 from llamalloc.running.memory_group import MemoryGroup, entered
 from llamalloc.running.memory_watch import peak_charge
+from llamalloc.running.periodic import Periodic
 from llamalloc.running.server import Server, ServerError, free_port, program_pid
 
 _START = 120.0  # seconds that a server may take to start, under a tracer too
@@ -40,6 +42,7 @@ class Options:
     seed: int = 1
     settle: float = 2.0
     conf: str = ""  # options of llamalloc
+    live: bool = False  # whether to watch what the program holds; under llamalloc only
     output: Path | None = None  # of the program; None: a file that is shown if it fails
 
 
@@ -47,7 +50,7 @@ class Options:
 class Outcome:
     """Seconds and bytes. `rss` and `charge`: of a server after its load and `settle`; else the last
     seen. Charges are None without a memory control group; a launcher that stays beside the program
-    is in it, too: `launched`."""
+    is in it, too: `launched`. `average_live` 0: not watched."""
 
     name: str
     seconds: float = 0.0
@@ -61,6 +64,7 @@ class Outcome:
     peak_charge: int | None = None
     charges: list[tuple[float, int]] = field(default_factory=list)
     launched: bool = False
+    average_live: int = 0
 
     @property
     def average_rss(self) -> float:
@@ -115,10 +119,15 @@ def _attend(
 ) -> Outcome:
     outcome, start = Outcome(recipe.name), time.monotonic()
     try:
-        with _Watch(server.process, outcome, start, group) as watch:
+        with (
+            _Watch(server.process, outcome, start, group, bool(options.under)) as watch,
+            _live_watch(server, options) as live,
+        ):
             if recipe.is_server():
                 _serve(recipe, session, server, options)
                 watch.stop()  # what it does to its memory to end is not of the load
+                if live:
+                    live.stop()
                 server.terminate()
             status = server.wait(_STOP if recipe.is_server() else None)
         if status is None:
@@ -131,9 +140,14 @@ def _attend(
             raise WorkloadError(f"{recipe.name}: {error}; {server.last_words()}") from error
         raise
     outcome.seconds = time.monotonic() - start
+    outcome.average_live = live.average() if live else 0
     if status not in recipe.good_ends:
         raise WorkloadError(f"{recipe.name} ended with {status}; {server.last_words()}")
     return outcome
+
+
+def _live_watch(server: Server, options: Options) -> LiveWatch | nullcontext[None]:
+    return LiveWatch(lambda: program_pid(server.process.pid)) if options.live else nullcontext()
 
 
 def _serve(recipe: Recipe, session: Session, server: Server, options: Options) -> None:
@@ -143,10 +157,11 @@ def _serve(recipe: Recipe, session: Session, server: Server, options: Options) -
     time.sleep(options.settle)
 
 
-class _Watch:
+class _Watch(Periodic):
     """Samples the program's memory ten times a second while it runs.
 
     A launcher that stays behind the program is left out: before it started it, and after it ended.
+    Without one (not `under`), a child that ends was the program's own.
     """
 
     def __init__(
@@ -155,22 +170,13 @@ class _Watch:
         outcome: Outcome,
         start: float,
         group: MemoryGroup | None,
+        under: bool,
     ) -> None:
+        super().__init__(0.1)
         self._process, self._outcome, self._start = process, outcome, start
-        self._group = group
+        self._group, self._under = group, under
         self._page_cache = 0
         self._has_child = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """The figures stay as they are now."""
-        self._over.set()
-        self._thread.join()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -179,19 +185,19 @@ class _Watch:
             seen = max(charge for _, charge in out.charges)
             out.peak_charge = peak_charge(self._group, seen, self._page_cache)
 
-    def _sample(self) -> None:
-        while not self._over.wait(0.1):
-            try:
-                pid = program_pid(self._process.pid)
-                memory = procmem.read_memory(pid)
-                used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-                if memory.rss and self._is_program(pid):
-                    self._note(memory, used)
-                    self._note_charge()
-            except (OSError, IndexError, ChargeError):
-                continue  # between two programs, or gone
+    def _look(self) -> bool:
+        with suppress(OSError, IndexError, ChargeError):  # between two programs, or gone
+            pid = program_pid(self._process.pid)
+            memory = procmem.read_memory(pid)
+            used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            if memory.rss and self._is_program(pid):
+                self._note(memory, used)
+                self._note_charge()
+        return True
 
     def _is_program(self, pid: int) -> bool:
+        if not self._under:
+            return True
         is_child = pid != self._process.pid
         if is_child and not self._has_child:
             self._has_child = self._outcome.launched = True

@@ -5,15 +5,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from lab.launcher import clean_environment, with_preload
 from lab.learning import loads, main, table
+from lab.live_watch import LiveWatch
+from lab.places import LIBRARY
 from lab.sites.build import LackError
 from lab.sites.process import Figures, RunError
-from lab.sites.results import MIB, Case, Results
+from lab.sites.results import MIB, Case, Results, worse
 from lab.sites.rows import BLIND, FIRST, SECOND, Runner
 from lab.workloads import programs, runner
 from lab.workloads.runner import Outcome
@@ -23,7 +31,7 @@ def figures(mib: float, seconds: float = 1.0, samples: int = 0, said: str = "") 
     size = round(mib * MIB)
     return Figures(
         live=0, rss=size, regions=0, charge=size, fill=seconds, drop=0.0, average=size,
-        average_charge=size, cpu=seconds,
+        average_charge=size, average_live=MIB, cpu=seconds,
         statistics={"stats": {"samples": samples}, "segregation": said},
     )  # fmt: skip
 
@@ -70,7 +78,8 @@ def test_a_program_runs_with_the_options_of_its_row(monkeypatch, tmp_path):
     rows = Runner(tmp_path / "lib.so", "", 0.0, tmp_path)
     for row in (BLIND, FIRST, SECOND):
         found = made(rows, row)
-        assert (found.judged, found.mean, found.seconds, found.cpu) == (2 * MIB, MIB, 3.0, 2.0)
+        assert (found.mean, found.seconds, found.cpu) == (MIB, 3.0, 2.0)
+        assert (found.judged, found.charge) == (0, 0)  # it ends by itself: there is no drop
         assert found.statistics["stats"]["samples"] == 7
         if row == FIRST:
             (tmp_path / FIRST / "waves.learned").write_text("known")
@@ -80,13 +89,58 @@ def test_a_program_runs_with_the_options_of_its_row(monkeypatch, tmp_path):
     assert (tmp_path / SECOND / "waves.learned").read_text() == "known"
 
 
+@pytest.mark.parametrize(
+    ("drops", "charge", "judged"), [(True, 2, 2), (True, None, 1), (False, 2, 0)]
+)
+def test_what_is_charged_after_the_drop(drops, charge, judged):
+    charge = None if charge is None else charge * MIB
+    found = loads.figures(Outcome("tea", rss=MIB, charge=charge), drops)
+    assert found.judged == judged * MIB and (found.charge is None) == (charge is None)
+
+
+def test_without_a_drop_nothing_is_worse_after_it():
+    none, some = replace(figures(100), rss=0, charge=0), replace(figures(100), rss=9, charge=9)
+    found = results(blind=none, first=none, second=some)
+    assert printed(found).count(" - ") == 2 and found.is_reached()
+
+
+def test_memory_is_compared_by_what_was_live():
+    blind, first = figures(100), replace(figures(104), average_live=round(1.05 * MIB))
+    line = printed(results(blind=blind, first=first, second=blind)).splitlines()
+    assert any("1.050 (1.050)" in text and "0.990 (0.990)" in text for text in line)
+    assert first.mean_over_live < blind.mean_over_live
+    assert replace(first, average_live=0).mean_over_live == 0  # another allocator
+    assert "average memory" not in worse(results(blind=blind, first=first).guarded[0], FIRST)
+    shorter = replace(figures(101), average_live=round(0.95 * MIB))
+    assert worse(results(blind=blind, first=shorter).guarded[0], FIRST) == []
+    unknown = [replace(found, average_live=0) for found in (blind, first)]
+    (case,) = results(blind=unknown[0], first=unknown[1]).guarded
+    assert "average memory" in worse(case, FIRST)
+
+
+def test_what_a_program_holds_is_read_from_outside():
+    program = "import time; kept = bytearray(40 << 20); time.sleep(60)"
+    environment = with_preload(clean_environment(), str(LIBRARY))
+    with subprocess.Popen([sys.executable, "-c", program], env=environment) as process:
+        watch = LiveWatch(lambda: process.pid)
+        with watch:
+            deadline = time.monotonic() + 30
+            while watch.average() < 20 << 20 and time.monotonic() < deadline:
+                time.sleep(0.05)
+        process.kill()
+    assert 20 << 20 <= watch.average() <= 80 << 20
+    with LiveWatch(os.getpid) as watch:  # not under llamalloc
+        time.sleep(0.3)
+    assert watch.average() == 0
+
+
 def test_the_table_says_what_is_worse():
     on = "placement by lifetime is on trial: it may help"
     found = results(blind=figures(100), first=figures(102, 1.04), second=figures(104, 1, 9, on))
     first, second = [line for line in printed(found).splitlines() if line.startswith(" waves")]
     assert "1.020 (1.020)" in first and "not worse" in first and "0 of 1" in first
     assert "1.040 (1.040)" in second and "1 of 1" in second
-    assert "worse: average memory, after the drop" in second
+    assert "worse: average memory, average / live, after the drop" in second
     assert not found.is_reached()
     assert results(blind=figures(100), first=figures(99), second=figures(98)).is_reached()
 

@@ -180,6 +180,20 @@ def test_a_launcher_that_stays_is_not_measured():
     assert outcome.rss == outcome.series[-1][1]
 
 
+def test_a_child_of_the_program_that_ends_does_not_end_the_measurement():
+    outcome = run(
+        Script(
+            "import os, subprocess, sys, time\n"
+            "subprocess.run([sys.executable, '-c', 'import time; time.sleep(0.4)'])\n"
+            "much = b'x' * (64 << 20)\n"
+            "time.sleep(0.5)\n"
+            "os._exit(0)"  # with all that it holds: the last sample must not see it freed
+        )
+    )
+    assert outcome.peak_rss > 64 << 20 and outcome.series[-1][1] > 64 << 20
+    assert not outcome.launched
+
+
 def test_llamalloc_under_is_this_version():
     words = launcher.under("llamalloc record -o p.pb.gz")
     assert words == [sys.executable, "-m", "llamalloc.cli", "record", "-o", "p.pb.gz", "--"]

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 from llamalloc.running import procmem, residency
 from llamalloc.running.charge import ChargeError
 from llamalloc.running.memory_group import MemoryGroup
+from llamalloc.running.periodic import Periodic
 
 PERIOD = 0.05  # seconds
 
@@ -38,23 +38,14 @@ class _Mean:
         return self.total // self.count if self.count else 0
 
 
-class MemoryWatch:
+class MemoryWatch(Periodic):
     """From `with` to its end. Without a group, charges are None."""
 
     def __init__(self, pid: int, group: MemoryGroup | None) -> None:
+        super().__init__(PERIOD)
         self._pid, self._group = pid, group
         self._rss, self._charge = _Mean(), _Mean()
         self._most = self._page_cache = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def __enter__(self) -> MemoryWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def average_rss(self) -> int:
         return self._rss.value()
@@ -68,13 +59,13 @@ class MemoryWatch:
             return None
         return peak_charge(self._group, self._most, self._page_cache)
 
-    def _sample(self) -> None:
-        while not self._over.wait(PERIOD):
-            words = procmem.read_text(f"/proc/{self._pid}/statm").split()
-            try:
-                self._note(int(words[1]) * residency.PAGE)
-            except (IndexError, ChargeError):
-                return  # it has gone
+    def _look(self) -> bool:
+        words = procmem.read_text(f"/proc/{self._pid}/statm").split()
+        try:
+            self._note(int(words[1]) * residency.PAGE)
+        except (IndexError, ChargeError):
+            return False
+        return True
 
     def _note(self, rss: int) -> None:
         self._rss.add(rss)

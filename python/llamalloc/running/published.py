@@ -106,8 +106,9 @@ def figures(at: Published) -> dict[str, int]:
     stats = {k.removeprefix("stat."): v[0] for k, v in at.numbers.items() if k.startswith("stat.")}
     stats = {name: value for name, value in stats.items() if name not in _ASKED}
     used = (n("pages.level") & 0xFFFFFFFF) * BLOCK
-    taken = sum(g["slots"] for g in groups(at))
-    in_spans = sum(g["slots"] + g["free_slots"] for g in groups(at))
+    by_group = groups(at)
+    taken = sum(g["slots"] for g in by_group)
+    in_spans = sum(g["slots"] + g["free_slots"] for g in by_group)
     kept_last = (n("direct.last") >> 48) * SMALL_PAGE
     direct = max(n("direct.bytes") - kept_last, 0)
     kept = n("direct.kept_bytes") + kept_last
