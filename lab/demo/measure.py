@@ -119,14 +119,14 @@ def _load(
         time.sleep(workload.settle)
         final = procmem.read_memory(server.pid)
         charge = group.read() if group else None
-        used = int(server.client.info()["used_memory"])
+        info = server.client.info()
     series = sampler.series
     return Run(
         allocator=row.name,
         title=row.title,
         rss=final.rss,
         anon_huge_pages=final.anon_huge_pages,
-        used_memory=used,
+        used_memory=int(info["used_memory"]),
         dropped_at=dropped,
         tests=tests,
         series=series,
@@ -134,6 +134,7 @@ def _load(
         anonymous=final.anonymous,
         charge=charge.charge if charge else None,
         peak_charge=_peak_charge(group, series, charge) if group and charge else None,
+        peak_live=int(info["used_memory_peak"]),
     )
 
 

@@ -23,7 +23,8 @@ LIVE_MEANS = (
 @dataclass
 class Run:
     """One server, one benchmark. rss, anonymous, anon_huge_pages, used_memory, charge: after the
-    drop. `charge` and `peak_charge` None: the server had no memory control group."""
+    drop. `charge` and `peak_charge` None: the server had no memory control group. `peak_live`:
+    Redis's own used_memory_peak, which it updates with each command; None: not asked."""
 
     allocator: str
     title: str
@@ -39,6 +40,7 @@ class Run:
     anonymous: int = 0  # of rss; 0: not measured
     charge: int | None = None
     peak_charge: int | None = None
+    peak_live: int | None = None
 
     @property
     def coverage(self) -> float:
@@ -57,9 +59,9 @@ class Run:
 
     @property
     def peak_over_live(self) -> float | None:
-        """The peak of the charge / what Redis held at that moment."""
-        live = self.series.live_when_charged_most()
-        return self.peak_charge / live if self.peak_charge and live else None
+        """The peak of the charge / the most that Redis held: how far replies pile up differs by
+        hundreds of MiB between two runs of one allocator."""
+        return self.peak_charge / self.peak_live if self.peak_charge and self.peak_live else None
 
     @property
     def requests_per_second(self) -> float:
@@ -86,6 +88,7 @@ class Figures:
     charge_ratio: float | None = None
     average_charge: float | None = None
     peak_charge: float | None = None
+    peak_live: float | None = None
     peak_over_live: float | None = None
 
 
@@ -148,6 +151,7 @@ class Results:
             charge_ratio=charge / self.live() if charge is not None else None,
             average_charge=_median([r.average_charge for r in runs]),
             peak_charge=_median([r.peak_charge for r in runs]),
+            peak_live=_median([r.peak_live for r in runs]),
             peak_over_live=_median([r.peak_over_live for r in runs]),
         )
 

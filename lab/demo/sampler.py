@@ -33,14 +33,6 @@ class Series:
     charge_at: list[float] = field(default_factory=list)
     charge: list[int] = field(default_factory=list)  # empty: the server has no memory group
 
-    def live_when_charged_most(self) -> int | None:
-        """Live at the sample nearest to the peak of the charge."""
-        if not self.charge or not self.live:
-            return None
-        peak_at = self.charge_at[self.charge.index(max(self.charge))]
-        nearest = min(range(len(self.live)), key=lambda i: abs(self.live_at[i] - peak_at))
-        return self.live[nearest]
-
 
 class Sampler:
     """Samples from `with` to its end; `series` then holds what was seen."""

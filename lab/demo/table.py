@@ -40,7 +40,10 @@ def table(results: Results) -> Table:
             f"{row.requests_per_second:,.0f}",
             style="bold" if row.allocator == "learned" else "",
         )
-    view.caption = f"live: {mib(results.live())} MiB · huge pages: {results.hugepages}"
+    view.caption = (
+        f"live: {mib(results.live())} MiB · huge pages: {results.hugepages} · "
+        "peak /live: by the most that Redis held"
+    )
     if not results.is_charged():
         view.caption += f"\n{WITHOUT}"
     return view
