@@ -13,8 +13,8 @@ namespace {
 
 constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
-constexpr Nanos kCollapse = Nanos::seconds(3);
-constexpr double kCollapsed = 0.5;
+constexpr Nanos kFall = Nanos::seconds(3);
+constexpr double kFallen = 0.9;
 constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
@@ -371,17 +371,20 @@ void Learner::note_peak(const Rows& rows, double alive, Nanos now) {
   }
 }
 
-// A program that ends frees what it stored, too. A load that drops leaves that, so its deaths count
-// at once; where nothing is known to stay, only after the program went on for a while.
-void Learner::notice_collapse(const Rows& rows, Nanos now) {
-  if (rows.live >= most_live_ || now - most_live_at_ > kCollapse) {
-    most_live_ = rows.live;
-    most_staying_ = rows.staying;
-    most_live_at_ = now;
+// A program that ends frees what it stored, too, and may take its time. A load that drops leaves
+// that, so its deaths count at once; where nothing is known to stay, only after it has not fallen
+// for a while. Rounds may be further apart than that: the last one counts in any case.
+void Learner::notice_fall(const Rows& rows, Nanos now) {
+  const Level level{now, rows.live, rows.staying};
+  Level most = level, last = level;
+  for (Level& earlier : levels_) {
+    const bool counts = &earlier == levels_ || now - earlier.at <= kFall;
+    if (counts && earlier.live > most.live) most = earlier;
+    std::swap(earlier, last);
   }
   const bool stored =
-      most_staying_ >= kEnoughStaying && rows.staying >= kStillStaying * most_staying_;
-  collapsing_ = rows.live < kCollapsed * most_live_ && !stored;
+      most.staying >= kEnoughStaying && rows.staying >= kStillStaying * most.staying;
+  falling_ = rows.live < kFallen * most.live && !stored;
 }
 
 void Learner::begin_anew() {
@@ -392,7 +395,7 @@ void Learner::begin_anew() {
     node.now = node.steady = node.saved = {};
     node.fades = 0;  // those are the parent's to write
   }
-  most_live_ = 0;
+  std::fill_n(levels_, kLevels, Level());
 }
 
 // Several windows in a row, as a load comes in waves. *agreed: those so far.
@@ -443,12 +446,12 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   descend(profiler.stacks(), rows);
   count_staying(rows);
   decide_parts();
-  notice_collapse(rows, now);
+  notice_fall(rows, now);
   bool changed = false;
   for (uint32_t i = 0; i < count_; ++i) {
     Node& node = nodes_[i];
     if (!node.met) continue;
-    if (!collapsing_) node.steady = node.now;
+    if (!falling_) node.steady = node.now;
     if (show(node)) changed = true;
   }
   if (changed) fill(tree);

@@ -41,7 +41,7 @@ class Learner {
     uint64_t key;
     Evidence prior;   // of earlier runs and other processes
     Evidence now;     // of this run, up to the last round
-    Evidence steady;  // the same before live memory collapsed, as it does when a program ends
+    Evidence steady;  // the same before live memory fell, as it does when a program ends
     Evidence saved;   // what the state file holds of this run
     uint32_t parent;
     uint32_t contexts;  // in this run
@@ -102,6 +102,11 @@ class Learner {
 
   struct Row;
   struct Rows;
+  struct Level {
+    Nanos at{};
+    double live = 0;       // bytes
+    uint32_t staying = 0;  // samples alive, of contexts known to stay
+  };
   void gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows);
   void forget_counts();
   void descend(const StackTable& stacks, Rows& rows);
@@ -119,7 +124,7 @@ class Learner {
   void note_peak(const Rows& rows, double alive, Nanos now);
   void fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began);
   void fade_prior(Node& node, Nanos run);
-  void notice_collapse(const Rows& rows, Nanos now);
+  void notice_fall(const Rows& rows, Nanos now);
   uint32_t intern(uint64_t key, int level);
   uint32_t slot_of(uint64_t key) const;
   void grow_index();
@@ -130,11 +135,10 @@ class Learner {
   uint32_t count_ = 0;
   Shares shares_;
   Nanos peak_at_{};
-  float* at_peak_ = nullptr;   // [kMostContexts] bytes alive at the peak
-  double most_live_ = 0;       // bytes, of late
-  uint32_t most_staying_ = 0;  // samples alive then, of contexts known to stay
-  Nanos most_live_at_{};
-  bool collapsing_ = false;
+  float* at_peak_ = nullptr;  // [kMostContexts] bytes alive at the peak
+  static constexpr uint32_t kLevels = 4;
+  Level levels_[kLevels] = {};  // of the rounds before, the last one first
+  bool falling_ = false;
   Nanos window_began_{};
   uint8_t* agreed_ = nullptr;  // [kMostContexts] windows that agreed on a shorter life
 };

@@ -229,7 +229,7 @@ TEST_F(LearnerTest, WhatIsInFlightDoesNotUndoWhatIsKnown) {
   EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::never);
 }
 
-TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
+TEST_F(LearnerTest, TheLastFallIsNotSteady) {
   std::vector<void*> stored;
   for (int i = 0; i < 100; ++i) stored.push_back(born({1}));
   pass(Nanos::seconds(10));
@@ -243,6 +243,20 @@ TEST_F(LearnerTest, TheLastCollapseIsNotSteady) {
   pass(Nanos::seconds(5));  // it goes on: so that was its load
   round();
   EXPECT_EQ(learner_.node(0).steady.elders, 0);
+}
+
+// Of a large heap: the rounds fall into it.
+TEST_F(LearnerTest, NorIsAFallThatTakesTenSeconds) {
+  std::vector<void*> stored;
+  for (int i = 0; i < 100; ++i) stored.push_back(born({1}));
+  pass(Nanos::seconds(10));
+  round();
+  while (!stored.empty()) {
+    for (int i = 0; i < 11 && !stored.empty(); ++i, stored.pop_back()) dies(stored.back());
+    pass(Nanos::seconds(1));
+    round();
+    ASSERT_EQ(learner_.node(0).steady.elders, 100);
+  }
 }
 
 // A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.

@@ -140,6 +140,9 @@ TEST_F(LearningNewsTest, DeathsAfterTheLastBirth) {
   for (void* p : wave) profiler_.on_free(p, now_, 1, 0);
   now_ = Nanos::seconds(10);
   round();
+  EXPECT_FALSE(run_.has_news()) << "this may be the program's end";
+  now_ = Nanos::seconds(20);
+  round();
   EXPECT_TRUE(run_.has_news());
   save();
   EXPECT_FALSE(run_.has_news());
