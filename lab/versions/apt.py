@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from functools import cmp_to_key
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -27,15 +27,21 @@ class Release:
     folder: Path
 
     def source(self, package: str, into: Path) -> Path:
-        """Fetches and unpacks the newest source of `package` that the mirror has; its folder."""
+        """Fetches and unpacks the newest source of `package` that the mirror has; its folder.
+
+        Of a version that only the lists have yet, upstream's part: it is older than Debian's.
+        """
         self._update()
         into.mkdir(parents=True, exist_ok=True)
         words = ["apt-get", *self._options(), "source", "--only-source"]
-        for version in self._versions(package):
+        versions = self._versions(package)
+        for part, version in [*product([[]], versions), *product([["--tar-only"]], versions)]:
             try:
-                _run([*words, f"{package}={version}"], into)
+                _run([*words, *part, f"{package}={version}"], into)
+                for file in into.glob("*.orig.tar.*") if part else ():
+                    _run(["tar", "-xf", str(file)], into)
             except AptError as error:
-                failed = error  # lists may name what the mirror does not have yet
+                failed = error
                 continue
             return next(path for path in into.iterdir() if path.is_dir())
         raise failed

@@ -93,6 +93,7 @@ def _redis(shop: Workshop, build: Build, out: Path) -> None:
     source = shop.unpacked(build.release, "source", ["redis"]) / "tree"
     shutil.copytree(source, tree, symlinks=True)
     # Debian's rules write this file into Redis 6.0: Lua modules of the system. Here are none.
+    (tree / "debian").mkdir(exist_ok=True)
     (tree / "debian" / "lua_libs_debian.c").touch()
     make = ["make", f"-j{JOBS}", "-C", str(tree / "src"), "redis-server", "MALLOC=libc"]
     make += [f"CC={build.compiler.c}", f"CXX={build.compiler.cxx}", "BUILD_TLS=no"]

@@ -22,7 +22,7 @@ from lab.versions import cases, contest, picture
 from lab.versions.apt import AptError
 from lab.versions.builds import PROGRAMS, BuildError, Workshop
 from lab.versions.measure import Laboratory, Networks
-from lab.versions.recording import Run, profile_of
+from lab.versions.recording import Run, load_name, profile_of
 from lab.versions.results import Results
 from lab.workloads.recipe import WorkloadError
 from llamalloc.formats.model_file import VERSION
@@ -44,7 +44,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="by comma (all)")
-    parser.add_argument("--scale", type=float, default=0.5, help="size of the load (0.5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the load (1)")
     parser.add_argument(
         "--cache", type=Path, default=_cache(), help="folder outside of any checkout"
     )
@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
     profiles = _recorded(options, results, say)
     if not profiles:
         raise ValueError("nothing is recorded; call it without --only-recorded")
-    kept = options.cache / f"networks-{VERSION}" / f"scale-{options.scale:g}"
+    kept = options.cache / f"networks-{VERSION}" / load_name(options.scale)
     networks = Networks(kept / f"{options.rule}-{options.steps}", options.steps, _asked(options))
     laboratory = Laboratory(profiles, networks, options.rule, say)
     found = cases.cases(list(profiles))

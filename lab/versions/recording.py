@@ -13,7 +13,7 @@ from lab.versions.loads import LOADS
 from lab.workloads import runner
 from lab.workloads.recipe import WorkloadError
 
-INTERVAL = "16KiB"  # small, for the runs are short
+INTERVAL = "4KiB"  # small, for the runs are short: a server runs for hours
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Run:
         return f"{self.build}-run{self.number}"
 
 
+def load_name(scale: float) -> str:
+    """What recordings depend on beside the run: the size of its load, and the sampling."""
+    return f"scale-{scale:g}-{INTERVAL}"
+
+
 def profile_of(
     run: Run,
     shop: Workshop,
@@ -37,7 +42,7 @@ def profile_of(
     only_recorded: bool = False,
 ) -> Path:
     """The profile of a run, recorded if it is not there. Raises WorkloadError, or as `binary`."""
-    found = cache / "profiles" / f"scale-{scale:g}" / f"{run}.pb.gz"
+    found = cache / "profiles" / load_name(scale) / f"{run}.pb.gz"
     if found.exists():
         return found
     if only_recorded:

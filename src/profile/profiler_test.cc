@@ -59,9 +59,9 @@ void serve(World& w) {
     w.profiler.on_free(at(0x100), {2 * kSecond + i * kSecond / 10 + 1000}, 0, 0);
   }
 }
-void free_store(World& w, int64_t from) {
+void free_store(World& w, int64_t from, int64_t takes = kSecond) {
   for (uintptr_t i = 0; i < 100; ++i)
-    w.profiler.on_free(at(0x10000 + 16 * i), {from + static_cast<int64_t>(i) * 10'000'000}, 0, 0);
+    w.profiler.on_free(at(0x10000 + 16 * i), {from + static_cast<int64_t>(i) * takes / 100}, 0, 0);
 }
 
 TEST(Profiler, WhatDiesOfTheProgramsEndCountsAsAlive) {
@@ -81,6 +81,18 @@ TEST(Profiler, WhatDiesOfTheProgramsEndCountsAsAlive) {
       EXPECT_EQ(sample.texts.count("censored_ages"), 0u);
     }
   }
+}
+
+TEST(Profiler, TheEndOfALargeProgramTakesItsTime) {
+  World w;
+  serve(w);
+  free_store(w, 60 * kSecond, 20 * kSecond);
+  test::BufferSink sink;
+  ASSERT_TRUE(w.profiler.write(sink, w.names, {{80 * kSecond}, {80 * kSecond}, true}));
+  for (const test::Sample& sample : test::read_samples(sink.text))
+    EXPECT_EQ(sample.numbers.at("sampled"), sample.stack[0] == "store" ? 100 : 500);
+  for (const test::Sample& sample : test::read_samples(sink.text))
+    EXPECT_EQ(sample.texts.count("lifetimes"), sample.stack[0] == "store" ? 0u : 1u);
 }
 
 TEST(Profiler, TheLastFewObjectsAreNoTeardown) {

@@ -2,8 +2,8 @@
 // The latest deaths of samples, so that a profile that is written at exit can tell what died of the
 // program's end: a clean shutdown frees everything, and that says nothing about lifetimes.
 //
-//   live bytes   --------.         start: when most was alive, of the last kWindow
-//                        '.
+//   live bytes   --------.         start: when most was alive, before a fall that goes on to the
+//                        '.        exit: by a tenth or more in each kWindow
 //                          '-- exit: less than half of that
 //
 // What was born before the start and died after it was alive at the start: its life is censored
@@ -34,6 +34,7 @@ class RecentDeaths {
  public:
   static constexpr uint32_t kRoom = 1u << 14;  // 0.8 MiB; 8 GiB of samples of 512 KiB
   static constexpr Nanos kWindow = Nanos::seconds(3);
+  static constexpr double kFallen = 0.9;
   static constexpr double kCollapsed = 0.5;  // of the peak
   static constexpr uint32_t kFewest = 16;    // samples that it must have killed: less is chance
 
