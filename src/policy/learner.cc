@@ -118,7 +118,7 @@ bool Learner::take_in(uint64_t key, uint8_t level, bool deeper, const Evidence& 
   const uint32_t i = intern(key, level);
   if (i == kNone) return false;
   nodes_[i].prior.add(evidence);
-  nodes_[i].deeper = nodes_[i].differed = nodes_[i].differed || deeper;
+  nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ |= deeper;
   return true;
 }
 
@@ -250,18 +250,20 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
   } else if (!parent.parts_decided) {
     parent.heard = verdict.lifetime;
     parent.parts_decided = true;
-  } else if (group_of(parent.heard) != group_of(verdict.lifetime)) {
-    parent.deeper = parent.differed = true;
-  } else if (parent.heard < verdict.lifetime) {
-    parent.heard = verdict.lifetime;
+  } else {
+    const auto [shorter, longer] = std::minmax(parent.heard, verdict.lifetime);
+    if (group_of(shorter) != group_of(longer) && !dies_soon(longer))
+      parent.deeper = parent.differed = true;
+    parent.heard = longer;
   }
 }
 
 // From the deepest level inward: where the parts of a node differ, or some are not known yet while
-// others die young, it sends the asker deeper.
+// others die young, it sends the asker deeper. Whether what dies soon does so at once or within
+// seconds is not worth a look at the callers in each allocation.
 void Learner::decide_parts() {
   for (uint32_t i = 0; i < count_; ++i)
-    if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed;
+    if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ;
   for (int level = kMostLevels; level > 0; --level) {
     for (uint32_t i = 0; i < count_; ++i) {
       Node& node = nodes_[i];

@@ -8,9 +8,9 @@
 //     --> the tree
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
-// its contexts can hold anything that stays. Where its parts agree, it speaks for them; stacks that
-// end there, where others go on, are a part, too. What earlier runs learned is the prior of each
-// node; what this run adds is kept apart, for the state file.
+// its contexts can hold anything that stays. Where its parts agree, or all die soon, it speaks for
+// them; stacks that end there, where others go on, are a part, too. What earlier runs learned is
+// the prior of each node; what this run adds is kept apart, for the state file.
 //
 // What is merely in flight undoes nothing: a context that was decided, and of which most samples
 // are alive now, keeps its class, or gets that of the oldest sample, if this is longer. Else a
@@ -46,15 +46,16 @@ class Learner {
     uint32_t parent;
     uint32_t contexts;  // in this run
     uint8_t level;
-    uint8_t shown;        // in the tree: kNothing, or the class and kDeeper
-    uint8_t shorter;      // rounds that agreed on a shorter class
-    uint8_t agreed;       // windows of time that agreed that the prior is out of date
-    uint8_t fades;        // so often it was halved since the file was written
-    LifetimeClass heard;  // of its parts; valid if parts_decided
-    bool met;             // in this run
-    bool split;           // its parts are told apart
-    bool deeper;          // and differ
-    bool differed;        // its parts were seen to: kept, as not all of them are met in each run
+    uint8_t shown;         // in the tree: kNothing, or the class and kDeeper
+    uint8_t shorter;       // rounds that agreed on a shorter class
+    uint8_t agreed;        // windows of time that agreed that the prior is out of date
+    uint8_t fades;         // so often it was halved since the file was written
+    LifetimeClass heard;   // of its parts; valid if parts_decided
+    bool met;              // in this run
+    bool split;            // its parts are told apart
+    bool deeper;           // and differ
+    bool differed;         // as this run sees it
+    bool known_to_differ;  // by earlier runs: kept, as not all parts are met in each run
     bool parts_decided, parts_open;
   };
   static constexpr uint8_t kNothing = 0xff;
