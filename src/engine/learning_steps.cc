@@ -17,6 +17,7 @@ void LearningSteps::sample_if_worth_it(bool others) {
   shares_ = shares_ || others;
   if (shares_) return engine_.sample_from(0, 0);
   const Profiler& profiler = engine_.profiler;
+  run.note_samples(profiler.samples(), engine_.system.now());
   const uint64_t interval = run.interval(engine_.options);
   samples_ = samples_ || profiler.on() || run.wants_samples(engine_.options, held);
   if (!samples_) return engine_.sample_from(LearningRun::kLeastHeap, interval);

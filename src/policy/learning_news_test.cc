@@ -59,6 +59,30 @@ class LearningNewsTest : public testing::Test {
 
 // ----- What is sampled -----
 
+TEST_F(LearningNewsTest, MoreSamplesThanOnePercentOfAProcessorTakesAreTooMany) {
+  const Options options;
+  uint64_t samples = 0;
+  const auto interval_at = [&](uint64_t a_second) {
+    samples += a_second;
+    run_.note_samples(samples, now_ = now_ + Nanos::seconds(1));
+    return run_.interval(options);
+  };
+  EXPECT_EQ(interval_at(LearningRun::kMostSamples), LearningRun::kInterval);
+  EXPECT_EQ(interval_at(5 * LearningRun::kMostSamples), 8 * LearningRun::kInterval);
+  EXPECT_EQ(interval_at(LearningRun::kMostSamples / 2), 8 * LearningRun::kInterval);
+  for (int i = 0; i < 9; ++i) interval_at(1);
+  EXPECT_EQ(run_.interval(options), LearningRun::kInterval);
+  for (int i = 0; i < 9; ++i) interval_at(100 * LearningRun::kMostSamples);
+  EXPECT_EQ(run_.interval(options), LearningRun::kInterval << LearningRun::kMostCoarser);
+}
+
+TEST_F(LearningNewsTest, WhatTheOptionSaysIsNotMadeCoarser) {
+  Options options;
+  options.sample_interval = 4096;
+  run_.note_samples(1 << 20, now_ = Nanos::seconds(1));
+  EXPECT_EQ(run_.interval(options), 4096u);
+}
+
 TEST_F(LearningNewsTest, SmallHeapsAreNotSampledUnlessAsked) {
   Options options;
   EXPECT_FALSE(run_.wants_samples(options, LearningRun::kLeastHeap - 1));

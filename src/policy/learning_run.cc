@@ -82,6 +82,17 @@ void LearningRun::fork_at(Nanos now) {
   forked_ = true;
 }
 
+// Finer again only well below the bound, or it would change each second.
+void LearningRun::note_samples(uint64_t samples, Nanos now) {
+  if (now - counted_at_ < kRound) return;
+  const double seconds = static_cast<double>((now - counted_at_).n) * 1e-9;
+  double rate = static_cast<double>(samples - counted_) / seconds;
+  counted_ = samples;
+  counted_at_ = now;
+  if (rate < kMostSamples / 4.0 && coarser_ > 0) --coarser_;
+  for (; rate > kMostSamples && coarser_ < kMostCoarser; rate /= 2) ++coarser_;
+}
+
 // While there are contexts that nobody knows, their next objects are sampled for certain, too: two
 // that stay are enough.
 bool LearningRun::wants_firsts(const Profiler& profiler, Nanos now) {

@@ -27,6 +27,8 @@ class LearningRun {
   static constexpr Nanos kRound = Nanos::seconds(1);
   static constexpr int64_t kShareOfTime = 200;  // a round's time is one over this of all
   static constexpr Nanos kLongestRest = Nanos::seconds(60);  // the process may have stood still
+  static constexpr uint64_t kMostSamples = 4000;             // a second: 1 % of a processor
+  static constexpr int kMostCoarser = 6;
   static constexpr Nanos kFirsts = Nanos::seconds(5);  // between looks at contexts nobody knows
   static constexpr Nanos kFirstSave = Nanos::seconds(10);
   static constexpr Nanos kSave = Nanos::seconds(60);
@@ -63,8 +65,11 @@ class LearningRun {
     const GateVerdict verdict = gate_.kept().verdict;
     const bool helps = verdict == GateVerdict::on_trial || verdict == GateVerdict::helps;
     const bool pays = segregates(options.segregate.value, helps);
-    return options.interval(pays ? Options::kSampleInterval : kInterval);
+    return options.interval((pays ? Options::kSampleInterval : kInterval) << coarser_);
   }
+  // samples: ever. Where there are more than kMostSamples a second, each is to stand for more: one
+  // takes some 2 us, and a program that allocates large buffers would be slowed down.
+  void note_samples(uint64_t samples, Nanos now);
   // Whether the gate is open.
   bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust,
                  bool last = false);
@@ -111,8 +116,11 @@ class LearningRun {
   Nanos began_{};
   Nanos next_round_{};
   bool changed_before_ = false;
-  bool forked_ = false;  // since the last round
-  uint64_t firsts_ = 0;  // Profiler::firsts when the cache was last cleared for them
+  bool forked_ = false;   // since the last round
+  uint64_t firsts_ = 0;   // Profiler::firsts when the cache was last cleared for them
+  uint64_t counted_ = 0;  // samples
+  Nanos counted_at_{};
+  int coarser_ = 0;  // the interval is doubled so often
   Nanos looked_for_firsts_{};
   uint32_t runs_before_ = 0;  // in the file when it was read
   bool is_aged_ = false;      // the gate, since the file was read
