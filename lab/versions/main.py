@@ -30,7 +30,7 @@ from llamalloc.formats.profile import ProfileError
 from llamalloc.learning.train import DEFAULT_STEPS
 
 EXAMPLES = """examples:
-  python -m lab.versions                        everything: about twenty minutes on two idle cores
+  python -m lab.versions                        everything: about half an hour on two idle cores
   python -m lab.versions --programs rocksdb     five minutes
   python -m lab.versions --students --only-recorded
   python -m lab.versions --only-recorded        tables from the recordings that are in the cache

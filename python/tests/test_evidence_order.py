@@ -94,6 +94,20 @@ def test_a_tree_is_no_deeper_than_contexts_differ():
     assert ends[key_of(1, 64, 2)].byte == ends[key_of(1, 64, 3)].byte == short
 
 
+def test_by_rule_p95_a_node_that_dies_young_may_have_parts_that_do_not():
+    many, brief = Lives({60: 10_000}, {}), Lives({128: 100}, {})
+
+    def bytes_by(rule):
+        leaves = [
+            Leaf((1, 64, n), lives, 1.0, rule.label(lives)) for n, lives in ((2, many), (3, brief))
+        ]
+        return {answer.byte for answer in context_tree.grow(leaves, rule).values()}
+
+    p95 = Rule("p95")
+    assert p95.label(contexts.total([many, brief])) == CLASS["le_10ms"]
+    assert bytes_by(p95) == {DEEPER, CLASS["le_10ms"], CLASS["le_10s"]}
+
+
 def test_evidence_is_asked_in_its_order():
     known = (
         seen(("zmalloc", "create", "main"), LONG),

@@ -9,7 +9,7 @@ from lab.versions import apt, cases, contest, evidence, main, measure, predictor
 from lab.versions.builds import CLANG_O2, GCC_O2, Build, Workshop
 from lab.versions.cases import Case
 from lab.versions.predictors import SILENT
-from lab.versions.recording import Run, profile_of
+from lab.versions.recording import Run, load_name, profile_of
 from lab.workloads.recipe import WorkloadError
 from llamalloc.learning import labels
 from llamalloc.learning.dataset import Dataset
@@ -158,7 +158,7 @@ def test_a_network_wins_only_if_it_beats_the_prior_both_ways_in_every_program():
 
 
 def test_what_is_made_is_not_made_again(tmp_path):
-    found = tmp_path / "profiles" / "scale-1" / f"{MIDDLE}.pb.gz"
+    found = tmp_path / "profiles" / load_name(1.0) / f"{MIDDLE}.pb.gz"
     found.parent.mkdir(parents=True)
     found.touch()
     shop = Workshop(tmp_path)
@@ -188,3 +188,23 @@ def test_a_release_without_the_package_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(apt, "_mirrors", lambda: {"": "file:/nowhere"})
     with pytest.raises(apt.AptError, match=r"^[^\n]+$"):
         apt.Release("bookworm", tmp_path).source("redis", tmp_path / "into")
+
+
+def test_upstreams_source_does_where_the_mirror_lags_behind_its_lists(tmp_path, monkeypatch):
+    asked = []
+
+    def run(words, folder):
+        asked.append(words)
+        if words[0] == "apt-get" and "--tar-only" not in words:
+            raise apt.AptError("404")
+        (folder / "redis_8.orig.tar.gz").touch()
+        if words[0] == "tar":
+            (folder / "redis-8").mkdir()
+        return ""
+
+    monkeypatch.setattr(apt, "_run", run)
+    monkeypatch.setattr(apt.Release, "_update", lambda self: None)
+    monkeypatch.setattr(apt.Release, "_versions", lambda self, package: ["8-2", "8-1"])
+    found = apt.Release("trixie", tmp_path).source("redis", tmp_path / "into")
+    assert found == tmp_path / "into" / "redis-8"
+    assert [words[-1] for words in asked[:3]] == ["redis=8-2", "redis=8-1", "redis=8-2"]

@@ -259,6 +259,28 @@ TEST_F(LearnerTest, NorIsAFallThatTakesTenSeconds) {
   }
 }
 
+// A look at the callers takes time in each allocation, and would save nothing.
+TEST_F(LearnerTest, WhatDiesWithinSecondsIsNotToldApart) {
+  die_at_once({1, 3}, 100);
+  die_after({1, 2}, 100, Nanos::seconds(5));
+  round();
+  EXPECT_EQ(ask({1, 4}).lifetime, LifetimeClass::le_10s) << "no caller is asked for";
+  EXPECT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10s);
+}
+
+// Two objects of a backlog that are older than all that died seem to stay, until they die.
+TEST_F(LearnerTest, WhatOnlySeemedToDifferIsForgotten) {
+  die_at_once({1, 3}, 100);
+  std::vector<void*> backlog;
+  for (int i = 0; i < 40; ++i) backlog.push_back(born({1, 2}));
+  pass(Nanos::seconds(5));
+  round();
+  EXPECT_FALSE(ask({1, 4}).known);
+  for (void* p : backlog) dies(p);
+  for (int i = 0; i < 3; ++i) pass(Nanos::seconds(1)), round();
+  EXPECT_TRUE(ask({1, 4}).known);
+}
+
 // A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.
 TEST_F(LearnerTest, ADropThatLeavesWhatStaysIsKeptAtOnce) {
   stay({2}, 10);

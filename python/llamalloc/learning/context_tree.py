@@ -5,9 +5,11 @@
     a node               all contexts that begin with the same words
     its answer           a class, DEEPER, or OPEN: too few samples
 
-A node is looked into unless all of its objects die young, which rule `p95` does not tell. Where its
-parts agree, it speaks for them; a part that is not decided yet is not taken for short-lived.
-Contexts whose words end where those of others go on are a part, too.
+A node is looked into unless all of its objects die young. Where its parts agree, it speaks for
+them; a part that is not decided yet is not taken for short-lived. Contexts whose words end where
+those of others go on are a part, too. Two rules are not the learner's: what dies at once is told
+apart from what dies within seconds, and rule `p95` tells the parts of each node apart, since it
+leaves room for some that live longer.
 """
 
 from collections import defaultdict
@@ -58,9 +60,10 @@ class Rule:
         """The class, however few samples there are."""
         return labels.label(lives, self.name, self.tail)
 
-    def binds_parts(self, verdict: int | None) -> bool:
-        """Whether a short class of a node holds for each of its parts: a tail leaves no room."""
-        return self.name == labels.Rule.TAIL and _is_short(verdict)
+    @property
+    def is_tail(self) -> bool:
+        """Whether a short class of a node holds for each of its parts."""
+        return self.name == labels.Rule.TAIL
 
     def verdict(self, lives: Lives) -> int | None:
         """The class, or None: too few samples."""
@@ -109,7 +112,7 @@ class _Grower:
         verdict = self.rule.verdict(lives)
         differed = key in self.kept.differs
         byte = OPEN if verdict is None else verdict
-        if differed or (len(leaves) > 1 and not self.rule.binds_parts(verdict)):
+        if differed or (len(leaves) > 1 and not (self.rule.is_tail and _is_short(verdict))):
             byte = self._of_parts(key, level, leaves, byte, differed)
         self.answers[key] = Answer(byte, majority(leaves), lives.total)
         return byte
