@@ -281,6 +281,21 @@ TEST_F(LearnerTest, WhatOnlySeemedToDifferIsForgotten) {
   EXPECT_TRUE(ask({1, 4}).known);
 }
 
+// What stays may be allocated by the parent alone.
+TEST_F(LearnerTest, AForkedChildKnowsWhatDiffers) {
+  die_at_once({1, 3}, 100);
+  stay({1, 2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  ASSERT_FALSE(ask({1, 4}).known);
+  learner_.begin_anew();
+  profiler_.forget_all(now_);
+  die_at_once({1, 3}, 100);
+  for (int i = 0; i < 3; ++i) pass(Nanos::seconds(1)), round();
+  EXPECT_FALSE(ask({1, 4}).known);
+  EXPECT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10ms);
+}
+
 // A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.
 TEST_F(LearnerTest, ADropThatLeavesWhatStaysIsKeptAtOnce) {
   stay({2}, 10);
