@@ -76,6 +76,14 @@ TEST_F(LearningNewsTest, MoreSamplesThanOnePercentOfAProcessorTakesAreTooMany) {
   EXPECT_EQ(run_.interval(options), LearningRun::kInterval << LearningRun::kMostCoarser);
 }
 
+TEST_F(LearningNewsTest, AForkedChildCountsItsOwnSamples) {
+  const Options options;
+  run_.note_samples(LearningRun::kMostSamples, now_ = now_ + Nanos::seconds(1));
+  run_.fork_at(now_);
+  run_.note_samples(1, now_ = now_ + Nanos::seconds(1));
+  EXPECT_EQ(run_.interval(options), LearningRun::kInterval);
+}
+
 TEST_F(LearningNewsTest, WhatTheOptionSaysIsNotMadeCoarser) {
   Options options;
   options.sample_interval = 4096;

@@ -78,6 +78,8 @@ void LearningRun::take_evidence(const GateKept& of_model) {
 void LearningRun::fork_at(Nanos now) {
   began_ = now;
   next_round_ = {};
+  counted_ = 0;  // it begins with none of its parent's samples
+  counted_at_ = now;
   if (!is_aged_) gate_in_file_ = gate_.kept();
   forked_ = true;
 }
