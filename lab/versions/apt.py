@@ -34,8 +34,7 @@ class Release:
         self._update()
         into.mkdir(parents=True, exist_ok=True)
         words = ["apt-get", *self._options(), "source", "--only-source"]
-        versions = self._versions(package)
-        for part, version in [*product([[]], versions), *product([["--tar-only"]], versions)]:
+        for part, version in product(([], ["--tar-only"]), self._versions(package)):
             try:
                 _run([*words, *part, f"{package}={version}"], into)
                 for file in into.glob("*.orig.tar.*") if part else ():

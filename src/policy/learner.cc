@@ -13,8 +13,6 @@ namespace {
 
 constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
-constexpr Nanos kFall = Nanos::seconds(3);
-constexpr double kFallen = 0.9;
 constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
@@ -251,8 +249,8 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
     parent.heard = verdict.lifetime;
     parent.parts_decided = true;
   } else {
-    const auto [shorter, longer] = std::minmax(parent.heard, verdict.lifetime);
-    if (group_of(shorter) != group_of(longer) && !dies_soon(longer))
+    const LifetimeClass longer = std::max(parent.heard, verdict.lifetime);
+    if (group_of(parent.heard) != group_of(verdict.lifetime) && !dies_soon(longer))
       parent.deeper = parent.differed = true;
     parent.heard = longer;
   }
@@ -380,13 +378,13 @@ void Learner::notice_fall(const Rows& rows, Nanos now) {
   const Level level{now, rows.live, rows.staying};
   Level most = level, last = level;
   for (Level& earlier : levels_) {
-    const bool counts = &earlier == levels_ || now - earlier.at <= kFall;
+    const bool counts = &earlier == levels_ || now - earlier.at <= RecentDeaths::kWindow;
     if (counts && earlier.live > most.live) most = earlier;
     std::swap(earlier, last);
   }
   const bool stored =
       most.staying >= kEnoughStaying && rows.staying >= kStillStaying * most.staying;
-  falling_ = rows.live < kFallen * most.live && !stored;
+  falling_ = rows.live < RecentDeaths::kFallen * most.live && !stored;
 }
 
 void Learner::begin_anew() {

@@ -42,9 +42,8 @@ Nanos RecentDeaths::teardown(const LiveSamples& samples, MetadataArena& scratch,
     changes[count++] = {death.born(), death.bytes()};
   }
   samples.for_each_locked([&](const LiveSample& s) {
-    const double bytes = s.weight * static_cast<double>(s.size);
-    live += bytes;
-    changes[count++] = {s.born, bytes};
+    live += s.bytes();
+    changes[count++] = {s.born, s.bytes()};
   });
   sort_rows(changes, count, [](const Change& a, const Change& b) { return b.at < a.at; });
   return start_of_fall(changes, count, live, now);
