@@ -141,7 +141,10 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   if (pins_enough(1)) was_large_ = true;
   fail_ = predictions_fail(figures);
   if (fail_) wrong_ = figures;
-  if (fail_ && on_) give_up(now, GateVerdict::mistaken);
+  if (fail_ && on_) {
+    give_up(now, GateVerdict::mistaken);
+    start_round(cycle_.is_low());
+  }
   on_ ? verify(now) : consider(now, phase, figures);
   return on_;
 }

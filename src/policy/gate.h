@@ -12,7 +12,8 @@
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
-// is one trough and the high load before it; troughs of another depth are not compared, and neither
+// is one trough and the high load before it; one in which it goes off says nothing of blind
+// placement. Troughs of another depth are not compared, and neither
 // are loads with a much lower peak, such as that of a server before its users come. Where these
 // come back and placement does not help them, it goes off without a verdict, until the load is
 // higher. The rules follow SpiderMonkey's pretenuring.

@@ -329,6 +329,34 @@ TEST(GateOnTest, TheLargestLoadsAreRememberedToo) {
   EXPECT_GE(server.gate.kept().blind.rounds, 4u);
 }
 
+// The trough in which predictions fail began with placement: it does not say what blind pins.
+TEST(GateOnTest, ATroughInWhichPredictionsFailIsNotMeasured) {
+  for (const double pinned : {0.1, 0.45}) {
+    GateKept state = kept(GateVerdict::helps);
+    state.blind = {3, 50, 200, 400, 1500};
+    state.placed = {3, 60, 100, 400, 1250};
+    state.peak = 1024;
+    Server server(state);
+    const auto feed = [&](double live, double pins, double late, int seconds) {
+      const double peak = 1024.0 * kMiB;
+      for (int i = 0; i < seconds; ++i)
+        server.feed({.held = static_cast<size_t>((live + pins) * peak),
+                     .live = static_cast<size_t>(live * peak),
+                     .late = late});
+    };
+    feed(1, 0.06, 0, 20);
+    feed(0.4, pinned, 0, 10);
+    feed(0.4, pinned, 0.5, 2);
+    ASSERT_EQ(server.gate.kept().verdict, GateVerdict::mistaken);
+    feed(0.4, pinned, 0, 5);
+    feed(1, 0.06, 0, 5);
+    EXPECT_EQ(server.gate.kept().blind, state.blind);
+    feed(0.4, 0.2, 0, 10);
+    feed(1, 0.06, 0, 5);
+    EXPECT_EQ(server.gate.kept().blind.rounds, state.blind.rounds + 1) << "the next one is";
+  }
+}
+
 TEST(GateOnTest, GoesOffWithTheLoadAndComesBackWithIt) {
   Server server;
   server.run({}, kHour);
