@@ -27,11 +27,14 @@ class LearningNewsTest : public testing::Test {
     ASSERT_TRUE(tree_.open(arena_));
     run_.begin(Nanos{0});
   }
-  void* born() {
+  // By one call site; 0: it has no caller.
+  void* born(uintptr_t caller = 0) {
     StackTrace trace;
-    trace.frames[0] = trace.codes[0] = 7;
-    trace.images[0] = 1;
-    trace.depth = 1;
+    for (const uintptr_t frame : {uintptr_t{7}, caller}) {
+      if (frame == 0) break;
+      trace.frames[trace.depth] = trace.codes[trace.depth] = frame;
+      trace.images[trace.depth++] = 1;
+    }
     void* p = reinterpret_cast<void*>(next_ += 64);
     profiler_.on_alloc(p, 100, trace, 0, LifetimeClass::mixed, now_, 1, 0);
     return p;
@@ -191,6 +194,28 @@ TEST_F(LearningNewsTest, WhatTheGateDecided) {
   EXPECT_TRUE(run_.has_news());  // a round is over
   save();
   EXPECT_FALSE(run_.has_news());
+}
+
+// A caller that is not decided yet is asked for in this run; that it differs is not known.
+TEST_F(LearningNewsTest, WhatIsOpenIsNotWrittenAsDiffering) {
+  for (int i = 0; i < 40; ++i) profiler_.on_free(born(10), now_, 1, 0);
+  born(11);
+  now_ = Nanos::seconds(4);
+  round();
+  ASSERT_TRUE(run_.learner().node(0).deeper);
+  LearnedState file;
+  NodeArray merged;
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+  for (const LearnedNode& node : merged.view()) EXPECT_FALSE(node.differs) << int{node.level};
+  merged.give_back();
+  for (int i = 0; i < 2; ++i) born(11);
+  now_ = Nanos::seconds(8);
+  round();
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+  int differ = 0;
+  for (const LearnedNode& node : merged.view()) differ += node.differs;
+  EXPECT_EQ(differ, 2) << "the site and its size";
+  merged.give_back();
 }
 
 // Where objects live shorter now, what the file says counts half with each window that agrees.
