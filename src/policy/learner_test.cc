@@ -1,95 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/learner.h"
 
-#include <gtest/gtest.h>
-
-#include <deque>
 #include <memory>
-#include <utility>
 #include <vector>
 
-#include "base/size_bucket.h"
-#include "os/fake/fake_pages.h"
+#include "policy/test_learner.h"
 
 namespace llamalloc {
 namespace {
-
-constexpr size_t kSize = 100;
-
-class LearnerTest : public testing::Test {
- protected:
-  void SetUp() override {
-    profiler_.start(1, Nanos{0});
-    ASSERT_TRUE(learner_.open(arena_));
-    ASSERT_TRUE(tree_.open(arena_));
-  }
-
-  // Innermost first; a frame's code is made of its number, as are its address and module.
-  static StackTrace stack(const std::vector<uintptr_t>& frames) {
-    StackTrace trace;
-    for (const uintptr_t frame : frames) {
-      trace.frames[trace.depth] = frame;
-      trace.images[trace.depth] = 1;
-      trace.codes[trace.depth++] = frame * 0x9E3779B97F4A7C15ull;
-    }
-    return trace;
-  }
-  void* born(const std::vector<uintptr_t>& frames, size_t size = kSize) {
-    void* p = reinterpret_cast<void*>(next_ += 64);
-    profiler_.on_alloc(p, size, stack(frames), 0, LifetimeClass::mixed, now_, 1, 0);
-    return p;
-  }
-  void dies(void* p) { profiler_.on_free(p, now_, 1, 0); }
-  void die_at_once(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
-    for (int i = 0; i < count; ++i) dies(born(frames, size));
-  }
-  void die_after(const std::vector<uintptr_t>& frames, int count, Nanos age) {
-    std::vector<void*> wave;
-    for (int i = 0; i < count; ++i) wave.push_back(born(frames));
-    pass(age);
-    for (void* p : wave) dies(p);
-  }
-  void stay(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
-    for (int i = 0; i < count; ++i) born(frames, size);
-  }
-  void pass(Nanos time) { now_ = now_ + time; }
-  bool round() { return learner_.round(profiler_, tree_, pages_, now_, Nanos{0}); }
-
-  // What an allocation finds, and how deep it looked.
-  struct Answer {
-    bool known = false;
-    LifetimeClass lifetime = LifetimeClass::mixed;
-    int level = 0;
-  };
-  Answer ask(const std::vector<uintptr_t>& frames, size_t size = kSize) const {
-    const StackTrace trace = stack(frames);
-    ContextPath path(trace.codes[0], size_bucket(size));
-    while (true) {
-      const ContextTree::Node node = tree_.find(path.key());
-      if (!node.found) return {};
-      if (!node.deeper) return {true, node.lifetime, path.level()};
-      const int frame = path.next_frame();
-      if (frame >= trace.depth) return {};
-      path.descend(trace.codes[frame]);
-    }
-  }
-
-  const Learner::Node& node_of(const std::vector<uintptr_t>& frames) {
-    const uint64_t key = ContextPath(stack(frames).codes[0], size_bucket(kSize)).key();
-    for (uint32_t i = 0; i < learner_.size(); ++i)
-      if (learner_.node(i).key == key) return learner_.node(i);
-    ADD_FAILURE() << "no node";
-    return learner_.node(0);
-  }
-
-  FakePages pages_;
-  MetadataArena arena_{pages_};
-  Profiler profiler_{arena_, pages_};
-  Learner learner_;
-  ContextTree tree_;
-  Nanos now_{0};
-  uintptr_t next_ = 1 << 20;
-};
 
 TEST_F(LearnerTest, KnowsNothingAtFirst) {
   EXPECT_FALSE(round());
@@ -324,106 +242,6 @@ TEST_F(LearnerTest, TheEndOfAllIsNotADrop) {
   round();
   EXPECT_EQ(node_of({1}).steady.deaths[0], 0);
   EXPECT_EQ(node_of({2}).steady.elders, 10);
-}
-
-// The program changes: objects that lived for seconds now die at once.
-TEST_F(LearnerTest, ABehaviourThatChangedIsLearnedAnew) {
-  die_after({1}, 2000, Nanos::seconds(5));
-  round();
-  ASSERT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
-  for (int i = 0; i < 60; ++i) {
-    die_at_once({1}, 15);
-    pass(Nanos::seconds(1));
-    round();
-  }
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s) << "not before several windows agree";
-  for (int i = 0; i < 300; ++i) {
-    die_at_once({1}, 15);
-    pass(Nanos::seconds(1));
-    round();
-  }
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
-  die_after({1}, 1, Nanos::seconds(5));  // and back, at once
-  round();
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
-}
-
-// A load in waves: between them most objects die at once, but each wave has some that do not.
-TEST_F(LearnerTest, WavesDoNotFade) {
-  for (int wave = 0; wave < 10; ++wave) {
-    die_after({1}, kEnoughShort, Nanos::seconds(5));
-    for (int i = 0; i < 40; ++i) {
-      die_at_once({1}, 15);
-      pass(Nanos::seconds(1));
-      round();
-      EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
-    }
-  }
-}
-
-// What earlier runs knew fades, too, and so it does in the file.
-TEST_F(LearnerTest, APriorThatIsOutOfDateFades) {
-  Evidence prior;
-  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
-  learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
-  learner_.show_all(tree_);
-  for (int i = 0; i < 360; ++i) {
-    die_at_once({1}, 15);
-    pass(Nanos::seconds(1));
-    round();
-  }
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
-  EXPECT_GE(node_of({1}).fades, 11);
-}
-
-// A restart: in the first minutes nothing can have lived as long as in the run before.
-TEST_F(LearnerTest, AYoungRunDoesNotFadeWhatAnOlderOneSaw) {
-  Evidence prior;
-  prior.deaths[static_cast<int>(LifetimeClass::le_1s)] = 700;
-  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 5'000;
-  prior.deaths[static_cast<int>(LifetimeClass::le_100s)] = 14'300;
-  prior.young[static_cast<int>(LifetimeClass::le_1000s)] = 900;
-  prior.young[static_cast<int>(LifetimeClass::gt_1000s)] = prior.elders = 4'000;
-  learner_.take_in(ContextPath(stack({1}).codes[0], size_bucket(kSize)).key(), 1, false, prior);
-  learner_.show_all(tree_);
-  std::deque<std::pair<Nanos, void*>> due;
-  for (int i = 0; i < 1'100; ++i) {
-    for (int n = 4 * i; n < 4 * i + 4; ++n)
-      due.emplace_back(now_ + Nanos::seconds(1 + 7 * n % 96), born({1}));
-    stay({1}, 1);
-    pass(Nanos::seconds(1));
-    std::erase_if(due, [&](const auto& row) {
-      if (row.first > now_) return false;
-      dies(row.second);
-      return true;
-    });
-    round();
-    ASSERT_EQ(node_of({1}).fades, 0) << i;
-  }
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::mixed);
-}
-
-// Counts that do not fit are divided alike, so that a rare long life stays rare.
-TEST_F(LearnerTest, ManySamplesKeepTheirShares) {
-  for (int i = 0; i < 3; ++i) {
-    void* p = born({1});
-    pass(Nanos::seconds(5));
-    dies(p);
-  }
-  die_at_once({1}, 200000);
-  round();
-  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
-}
-
-TEST_F(LearnerTest, ManySamplesKeepTheirShareOfAll) {
-  die_at_once({1}, 270000);
-  for (int i = 0; i < 30000; ++i) {
-    void* p = born({2});
-    if (i % 1000 == 0) pass(Nanos::seconds(30));
-    dies(p);
-  }
-  round();
-  EXPECT_NEAR(learner_.shares().short_lived, 0.9, 0.01);
 }
 
 TEST_F(LearnerTest, SharesOfWhatWasSampled) {
