@@ -75,7 +75,13 @@ uint32_t Evidence::samples() const {
   return total;
 }
 
-void Evidence::add(const Evidence& other) {
+uint32_t Evidence::died() const {
+  uint32_t total = 0;
+  for (const uint16_t count : deaths) total += count;
+  return total;
+}
+
+bool Evidence::add(const Evidence& other) {
   bool fits = true;
   for_each_count(*this, other, [&](uint16_t& mine, uint16_t theirs) {
     fits = fits && uint32_t{mine} + theirs <= UINT16_MAX;
@@ -84,11 +90,13 @@ void Evidence::add(const Evidence& other) {
     Evidence half = other;
     half.halve();
     halve();
-    return add(half);
+    add(half);
+    return true;
   }
   for_each_count(*this, other, [](uint16_t& mine, uint16_t theirs) {
     mine = static_cast<uint16_t>(mine + theirs);
   });
+  return false;
 }
 
 void Evidence::take_away(const Evidence& other) {
@@ -97,9 +105,10 @@ void Evidence::take_away(const Evidence& other) {
   });
 }
 
-void Evidence::halve() {
-  for_each_count(*this, *this,
-                 [](uint16_t& mine, uint16_t) { mine = static_cast<uint16_t>(mine / 2); });
+void Evidence::halve(int times, uint32_t more) {
+  for_each_count(*this, *this, [&](uint16_t& mine, uint16_t) {
+    mine = static_cast<uint16_t>((mine + more) >> times);
+  });
 }
 
 Verdict verdict_of(const Evidence& evidence) {
@@ -123,9 +132,7 @@ LifetimeClass longest_seen(const Evidence& evidence) {
 }
 
 bool lives_shorter(const Evidence& before, const Evidence& now) {
-  uint32_t died = 0;
-  for (const uint16_t count : now.deaths) died += count;
-  if (died < kEnoughToFade) return false;
+  if (now.died() < kEnoughToFade) return false;
   Evidence all = before;
   all.add(now);
   const Verdict of_all = verdict_of(all), recently = verdict_of(now);

@@ -26,11 +26,12 @@ struct Evidence {
   uint16_t elders = 0;
 
   uint32_t samples() const;
-  // Where a count would exceed what it can hold, all are halved first.
-  void add(const Evidence& other);
+  uint32_t died() const;
+  // Where a count would exceed what it can hold, all are halved first. True: they were.
+  bool add(const Evidence& other);
   void take_away(const Evidence& other);  // not below zero
-  // Half of each count: what was seen long ago counts less.
-  void halve();
+  // Half of each count, so many times, with `more` added first: less than 2 to the `times`.
+  void halve(int times = 1, uint32_t more = 0);
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 

@@ -25,6 +25,11 @@ uint16_t clamp(uint32_t count) {
   return count > UINT16_MAX ? UINT16_MAX : static_cast<uint16_t>(count);
 }
 
+// Until the count fits.
+int halvings(uint32_t count) {
+  return count > UINT16_MAX ? std::bit_width(count) - 16 : 0;
+}
+
 bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
 }
@@ -48,21 +53,35 @@ Evidence sum_of(const Learner::Node& node) {
   return sum;
 }
 
+// At the scale of what was halved more often. A part is rounded up or down by chance, so that what
+// each of many contexts has little of is right in their sum.
+void add(Learner::Node& node, Evidence part, int halved, uint32_t chance) {
+  for (; node.halved < halved; ++node.halved) node.now.halve();
+  const int times = std::min(node.halved - halved, 31);
+  if (times > 0) part.halve(times, chance >> (32 - times));
+  if (node.now.add(part)) ++node.halved;
+}
+
 }  // namespace
 
 // A context of this run, and how deep into its stack the nodes have come.
 struct Learner::Row {
   Evidence evidence;
-  Evidence earlier;  // deaths before this window
-  Evidence firsts;   // of samples that were certain
+  Evidence earlier;                       // deaths before this window
+  Evidence firsts;                        // of samples that were certain
+  uint32_t young[kTimedClasses], elders;  // not halved
   uint32_t stack;
   uint64_t bucket;
   ContextPath path{0, 0};
-  double live;     // bytes
-  uint32_t alive;  // samples
-  int shift;       // counts are divided by two to this, so that they fit
+  double live;      // bytes
+  uint32_t alive;   // samples
+  uint32_t chance;  // any number: of this context the same in each round
+  int shift;        // counts are divided by two to this, so that they fit
+  bool has_firsts;  // among its evidence, as it has few others
   uint32_t node;
   bool done;
+
+  void take_in_ages();
 };
 
 struct Learner::Rows {
@@ -70,6 +89,8 @@ struct Learner::Rows {
   uint32_t count = 0;
   double live = 0;       // bytes
   uint32_t staying = 0;  // samples alive, of contexts that the last round knew to stay
+
+  void count_ages(Profiler& profiler, Nanos now, Nanos elder);
 };
 
 bool Learner::open(MetadataArena& arena) {
@@ -129,36 +150,52 @@ void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
       Row& row = rows->row[i];
       row.stack = table.stack_of(i);
       row.bucket = table.bucket_of(i);
+      row.chance = i * 0x9E3779B9u;
       if (table.is_empty(i)) continue;
       const LifetimeStats& stats = table.row(i);
       std::copy_n(stats.firsts, kTimedClasses, row.firsts.deaths);
-      const uint32_t most = *std::max_element(stats.deaths, stats.deaths + kTimedClasses);
-      row.shift = most > UINT16_MAX ? std::bit_width(most) - 16 : 0;
+      row.shift = halvings(*std::max_element(stats.deaths, stats.deaths + kTimedClasses));
       for (int c = 0; c < kTimedClasses; ++c)
         row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift),
         row.earlier.deaths[c] = static_cast<uint16_t>(stats.earlier[c] >> row.shift);
     }
   }
   const int64_t share = (now - began).n / kElderShare;
-  const Nanos elder{share > kElder.n ? share : kElder.n};
-  profiler.for_each_live(now, [&](const Profiler::Live& live) {
-    rows->live += live.weight * static_cast<double>(live.size);
-    if (live.context >= rows->count) return;
-    ++rows->row[live.context].alive;
-    rows->row[live.context].live += live.weight * static_cast<double>(live.size);
-    Row& row = rows->row[live.context];
-    Evidence& evidence = live.first ? row.firsts : row.evidence;
-    uint16_t& young = evidence.young[static_cast<int>(class_of_lifetime(live.age))];
-    young = clamp(uint32_t{young} + 1);
-    if (live.age >= elder) evidence.elders = clamp(uint32_t{evidence.elders} + 1);
+  rows->count_ages(profiler, now, Nanos{share > kElder.n ? share : kElder.n});
+  for (uint32_t i = 0; i < rows->count; ++i) rows->row[i].take_in_ages();
+}
+
+void Learner::Rows::count_ages(Profiler& profiler, Nanos now, Nanos elder) {
+  profiler.for_each_live(now, [&](const Profiler::Live& sample) {
+    const double bytes = sample.weight * static_cast<double>(sample.size);
+    live += bytes;
+    if (sample.context >= count) return;
+    Row& in = row[sample.context];
+    ++in.alive;
+    in.live += bytes;
+    const auto age = static_cast<int>(class_of_lifetime(sample.age));
+    if (!sample.first) {
+      ++in.young[age];
+      in.elders += sample.age >= elder;
+      return;
+    }
+    in.firsts.young[age] = clamp(in.firsts.young[age] + 1u);
+    if (sample.age >= elder) in.firsts.elders = clamp(in.firsts.elders + 1u);
   });
-  for (uint32_t i = 0; i < rows->count; ++i) {
-    Evidence& evidence = rows->row[i].evidence;
-    const int shift = rows->row[i].shift;
-    for (uint16_t& young : evidence.young) young = static_cast<uint16_t>(young >> shift);
-    evidence.elders = static_cast<uint16_t>(evidence.elders >> shift);
-    if (evidence.samples() < kEnoughShort) evidence.add(rows->row[i].firsts);
-  }
+}
+
+// Deaths were divided to fit; now these and the ages are.
+void Learner::Row::take_in_ages() {
+  const uint32_t most = std::max(elders, *std::max_element(young, young + kTimedClasses));
+  const int more = std::max(0, halvings(most) - shift);
+  shift += more;
+  evidence.halve(more);
+  earlier.halve(more);
+  for (int c = 0; c < kTimedClasses; ++c)
+    evidence.young[c] = static_cast<uint16_t>(young[c] >> shift);
+  evidence.elders = static_cast<uint16_t>(elders >> shift);
+  has_firsts = evidence.samples() < kEnoughShort;
+  if (has_firsts) evidence.add(firsts);
 }
 
 // What was not met is as it was, here and below: a forked child copies each page that it writes to.
@@ -168,17 +205,20 @@ void Learner::forget_counts() {
     if (!node.met) continue;
     node.now = {};
     node.contexts = 0;
+    node.halved = 0;
     node.parts_decided = node.parts_open = node.split = false;
   }
 }
 
+// A node is not split where there is no room for all of its parts.
 bool Learner::enter(Row& row, uint64_t key, int level) {
   const uint32_t i = intern(key, level);
+  if (i == kNone && level > 1) nodes_[row.node].split = false;
   if (i == kNone) return false;
   Node& node = nodes_[i];
   if (level > 1) node.parent = row.node;
   node.met = true;
-  node.now.add(row.evidence);
+  add(node, row.evidence, row.shift, row.chance);
   ++node.contexts;
   row.node = i;
   return true;

@@ -12,6 +12,9 @@
 // them; stacks that end there, where others go on, are a part, too. What earlier runs learned is
 // the prior of each node; what this run adds is kept apart, for the state file.
 //
+// Counts that do not fit are halved until they do, and a node counts all of its contexts at one
+// scale. So a rare long life stays as rare as it is, whichever context has it.
+//
 // What is merely in flight undoes nothing: a context that was decided, and of which most samples
 // are alive now, keeps its class, or gets that of the oldest sample, if this is longer. Else a
 // first fill that takes longer than in earlier runs would lie among unknown objects.
@@ -45,6 +48,7 @@ class Learner {
     Evidence saved;   // what the state file holds of this run
     uint32_t parent;
     uint32_t contexts;  // in this run
+    uint8_t halved;     // `now` is divided by two to this
     uint8_t level;
     uint8_t shown;         // in the tree: kNothing, or the class and kDeeper
     uint8_t shorter;       // rounds that agreed on a shorter class
@@ -58,6 +62,7 @@ class Learner {
     bool known_to_differ;  // by earlier runs: kept, as not all parts are met in each run
     bool parts_decided, parts_open;
   };
+  static_assert(kMostNodes * sizeof(Node) <= size_t{4} << 20);
   static constexpr uint8_t kNothing = 0xff;
   static constexpr uint8_t kDeeper = 0x80;
 
