@@ -62,6 +62,19 @@ void add(Learner::Node& node, Evidence part, int halved, uint32_t chance) {
   if (node.now.add(part)) ++node.halved;
 }
 
+// What died since then, beside all that are alive.
+Evidence since(const uint16_t (&past)[kTimedClasses], Evidence now) {
+  for (int c = 0; c < kTimedClasses; ++c)
+    now.deaths[c] = static_cast<uint16_t>(now.deaths[c] - std::min(now.deaths[c], past[c]));
+  return now;
+}
+
+void begin_window(Learner::Node& node) {
+  std::copy_n(node.now.deaths, kTimedClasses, node.past);
+  node.past_halved = node.halved;
+  node.window_begins = false;
+}
+
 }  // namespace
 
 // A context of this run, and how deep into its stack the nodes have come.
@@ -448,26 +461,28 @@ bool agree(bool shorter, uint8_t* agreed) {
 void Learner::fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began) {
   if (now - window_began_ < kWindow) return;
   window_began_ = now;
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].met) fade_prior(nodes_[i], now - began);
   for (uint32_t i = 0; i < rows.count; ++i) {
-    const Evidence& earlier = rows.row[i].earlier;
-    Evidence recent = rows.row[i].evidence;
-    for (int c = 0; c < kTimedClasses; ++c)
-      recent.deaths[c] = static_cast<uint16_t>(recent.deaths[c] - earlier.deaths[c]);
-    uint32_t died = 0;
-    for (const uint16_t count : recent.deaths) died += count;
-    if (died < kEnoughToFade) continue;
-    const bool halve = agree(lives_shorter(earlier, recent), &agreed_[i]);
+    const Row& row = rows.row[i];
+    const Evidence recent = since(row.earlier.deaths, row.evidence);
+    if (row.has_firsts || recent.died() < kEnoughToFade) continue;
+    const bool halve = agree(lives_shorter(row.earlier, recent), &agreed_[i]);
+    for (uint32_t n = halve ? row.node : kNone; n != kNone; n = nodes_[n].parent)
+      nodes_[n].window_begins = true;
     LockGuard guard(table.lock());
     table.fade(i, halve);
   }
-  for (uint32_t i = 0; i < count_; ++i)
-    if (nodes_[i].met) fade_prior(nodes_[i], now - began);
 }
 
 // In a run that is younger than what lived before, nothing can live as long: that proves nothing.
 void Learner::fade_prior(Node& node, Nanos run) {
-  if (class_of_lifetime(run) < longest_seen(node.prior)) return;
-  if (!agree(lives_shorter(node.prior, node.now), &node.agreed)) return;
+  const bool same_scale = node.halved == node.past_halved;
+  const Evidence recent = since(node.past, node.now);
+  if (same_scale && recent.died() < kEnoughToFade) return;
+  begin_window(node);
+  if (!same_scale || class_of_lifetime(run) < longest_seen(node.prior)) return;
+  if (!agree(lives_shorter(node.prior, recent), &node.agreed)) return;
   node.prior.halve();
   if (node.fades < UINT8_MAX) ++node.fades;
 }
@@ -492,6 +507,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
     Node& node = nodes_[i];
     if (!node.met) continue;
     if (!falling_) node.steady = node.now;
+    if (node.window_begins) begin_window(node);
     if (show(node)) changed = true;
   }
   if (changed) fill(tree);

@@ -25,6 +25,7 @@
 //
 // A program may change. Where several windows of time in a row say that objects live shorter than
 // before, what is older counts half with each of them: deaths of this run, prior, and the file.
+// A window in which little died is joined to the next one.
 #pragma once
 
 #include "os/arena.h"
@@ -47,8 +48,10 @@ class Learner {
     Evidence steady;  // the same before live memory fell, as it does when a program ends
     Evidence saved;   // what the state file holds of this run
     uint32_t parent;
-    uint32_t contexts;  // in this run
-    uint8_t halved;     // `now` is divided by two to this
+    uint32_t contexts;             // in this run
+    uint16_t past[kTimedClasses];  // deaths in `now` when this window of time began
+    uint8_t past_halved;           // as `halved` was then
+    uint8_t halved;                // `now` is divided by two to this
     uint8_t level;
     uint8_t shown;         // in the tree: kNothing, or the class and kDeeper
     uint8_t shorter;       // rounds that agreed on a shorter class
@@ -61,6 +64,7 @@ class Learner {
     bool differed;         // as this run sees it
     bool known_to_differ;  // by earlier runs: kept, as not all parts are met in each run
     bool parts_decided, parts_open;
+    bool window_begins;  // with the next round, as deaths of this run were halved
   };
   static_assert(kMostNodes * sizeof(Node) <= size_t{4} << 20);
   static constexpr uint8_t kNothing = 0xff;

@@ -88,5 +88,66 @@ TEST_F(LearnerFadeTest, AYoungRunDoesNotFadeWhatAnOlderOneSaw) {
   EXPECT_EQ(ask({1}).lifetime, LifetimeClass::mixed);
 }
 
+// An idle time is no proof: what died at once before it has not died again in each window.
+TEST_F(LearnerFadeTest, AWindowInWhichLittleDiesSaysNothing) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  learner_.take_in(site_key(1), 1, false, prior);
+  learner_.show_all(tree_);
+  die_at_once({1}, 2 * kEnoughToFade);
+  rounds(400);
+  EXPECT_EQ(node_of({1}).fades, 0);
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10s);
+}
+
+// Callers that each have little in a window are much together.
+TEST_F(LearnerFadeTest, APriorFadesByWhatAllCallersSay) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  learner_.take_in(site_key(1), 1, false, prior);
+  for (int i = 0; i < 360; ++i) {
+    for (uintptr_t caller = 10; caller < 18; ++caller) die_at_once({1, caller}, 1);
+    rounds(1);
+  }
+  EXPECT_GE(node_of({1}).fades, 11);
+  EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10ms);
+}
+
+// Both change: this run's own counts are halved, and what was counted before with them.
+TEST_F(LearnerFadeTest, APriorFadesBesideWhatThisRunSaw) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 2000;
+  learner_.take_in(site_key(1), 1, false, prior);
+  die_after({1}, 2000, Nanos::seconds(5));
+  round();
+  for (int i = 0; i < 360; ++i) {
+    die_at_once({1}, 15);
+    rounds(1);
+  }
+  EXPECT_GE(node_of({1}).fades, 11);
+  EXPECT_EQ(ask({1}).lifetime, LifetimeClass::le_10ms);
+}
+
+// So many that counts are halved again and again to fit: windows of one scale are compared.
+TEST_F(LearnerFadeTest, APriorFadesBesideManySamples) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 20'000;
+  learner_.take_in(site_key(1), 1, false, prior);
+  for (int i = 0; i < 360; ++i) {
+    die_at_once({1}, 1'500);
+    rounds(1);
+  }
+  EXPECT_GE(node_of({1}).fades, 5);
+}
+
+// Those sampled for certain count while a context has few others, but not as new in each window.
+TEST_F(LearnerFadeTest, FirstsDoNotFadeWhatIsKnown) {
+  die_after({1}, 20, Nanos::seconds(200));
+  for (int i = 0; i < 200; ++i) dies(born({1}, kSize, true));
+  rounds(200);
+  EXPECT_EQ(node_of({1}).now.deaths[static_cast<int>(LifetimeClass::le_1000s)], 20);
+  EXPECT_NE(ask({1}).lifetime, LifetimeClass::le_10ms);
+}
+
 }  // namespace
 }  // namespace llamalloc
