@@ -237,11 +237,15 @@ bool Learner::enter(Row& row, uint64_t key, int level) {
   return true;
 }
 
-// Of a node whose parts agree, theirs.
+// Of a node whose parts agree, theirs; its own where that is longer, by what earlier runs saw.
 Verdict Learner::verdict_on(const Node& node) const {
-  if (node.split && node.parts_decided && !node.deeper) return {true, node.heard};
   const Evidence sum = sum_of(node);
   const Verdict found = verdict_of(sum);
+  if (node.split && node.parts_decided && !node.deeper) {
+    const bool longer = found.decided && found.lifetime > node.heard &&
+                        group_of(found.lifetime) != group_of(node.heard);
+    return longer ? found : Verdict{true, node.heard};
+  }
   if (found.decided || node.shown >= kDeeper || sum.samples() < kEnoughShort) return found;
   return {true, std::max(static_cast<LifetimeClass>(node.shown), longest_seen(sum))};
 }
@@ -447,7 +451,11 @@ void Learner::begin_anew() {
     node.prior.add(node.now);
     node.now = node.steady = node.saved = {};
     node.fades = 0;  // those are the parent's to write
+    node.halved = node.agreed = 0;
+    begin_window(node);
   }
+  std::fill_n(at_peak_, contexts_, 0.0F);
+  shares_ = {};
   std::fill_n(levels_, kLevels, Level());
 }
 
@@ -494,6 +502,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   Rows rows;
   rows.count = profiler.contexts().size();
   if (rows.count > kMostContexts) rows.count = kMostContexts;
+  contexts_ = rows.count;
   rows.row = scratch.make_array<Row>(rows.count);
   if (rows.row == nullptr) return false;
   gather(profiler, now, began, &rows);

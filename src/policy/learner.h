@@ -10,7 +10,8 @@
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
 // its contexts can hold anything that stays. Where its parts agree, or all die soon, it speaks for
 // them; stacks that end there, where others go on, are a part, too. What earlier runs learned is
-// the prior of each node; what this run adds is kept apart, for the state file.
+// the prior of each node; what this run adds is kept apart, for the state file. A whole whose prior
+// lives longer than its parts of this run speaks for itself: earlier runs may have met others.
 //
 // Counts that do not fit are halved until they do, and a node counts all of its contexts at one
 // scale. So a rare long life stays as rare as it is, whichever context has it.
@@ -150,6 +151,7 @@ class Learner {
   Level levels_[kLevels] = {};  // of the rounds before, the last one first
   bool falling_ = false;
   Nanos window_began_{};
+  uint32_t contexts_ = 0;      // of the last round
   uint8_t* agreed_ = nullptr;  // [kMostContexts] windows that agreed on a shorter life
 };
 

@@ -140,6 +140,23 @@ TEST_F(LearnerFadeTest, APriorFadesBesideManySamples) {
   EXPECT_GE(node_of({1}).fades, 5);
 }
 
+TEST_F(LearnerFadeTest, AForkedChildHasWindowsOfItsOwn) {
+  Evidence prior;
+  prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 20'000;
+  learner_.take_in(site_key(1), 1, false, prior);
+  const auto busy = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) die_at_once({1}, 15), rounds(1);
+  };
+  busy(55);
+  ASSERT_EQ(node_of({1}).agreed, 2);
+  profiler_.forget_all(now_);
+  learner_.begin_anew();
+  busy(30);
+  EXPECT_EQ(node_of({1}).fades, 0) << "its first window";
+  busy(60);
+  EXPECT_GE(node_of({1}).fades, 1);
+}
+
 // Those sampled for certain count while a context has few others, but not as new in each window.
 TEST_F(LearnerFadeTest, FirstsDoNotFadeWhatIsKnown) {
   die_after({1}, 20, Nanos::seconds(200));

@@ -124,6 +124,20 @@ TEST_F(LearnerTest, WhatEarlierRunsKnowHoldsFromTheStart) {
   }
 }
 
+// An earlier run saw one caller, and some of its objects stayed: its parts are not known.
+TEST_F(LearnerTest, WhatEarlierRunsSawOfNoPartCounts) {
+  Evidence prior;
+  prior.deaths[0] = 20'000;
+  prior.young[6] = prior.elders = 200;
+  learner_.take_in(site_key(1), 1, false, prior);
+  learner_.show_all(tree_);
+  ASSERT_EQ(ask({1}).lifetime, LifetimeClass::mixed);
+  die_at_once({1, 10}, 40);
+  die_at_once({1, 11}, 40);
+  rounds(3);
+  EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::mixed);
+}
+
 // A program that ends frees all: the deaths of its last seconds are not kept.
 // A first fill on a busy machine: none has died yet, and most are older than those of earlier runs
 // became.
@@ -309,6 +323,23 @@ TEST_F(LearnerTest, WhatDiedWithoutAVerdictIsNotParted) {
   round();
   EXPECT_FALSE(ask({1}).known);
   EXPECT_EQ(learner_.shares().parted, 0);
+}
+
+// A server whose parent held much more: the child's own peak is what it is measured by.
+TEST_F(LearnerTest, AForkedChildHasAPeakOfItsOwn) {
+  std::vector<void*> of_parent;
+  for (int i = 0; i < 3000; ++i) of_parent.push_back(born({4}));
+  round();
+  for (void* p : of_parent) dies(p);
+  rounds(2);
+  ASSERT_EQ(learner_.shares().peak, 3000 * kSize);
+  profiler_.forget_all(now_);
+  learner_.begin_anew();
+  EXPECT_EQ(learner_.shares().peak, 0);
+  stay({3}, 400);
+  rounds(1);
+  EXPECT_EQ(learner_.shares().peak, 400 * kSize);
+  EXPECT_EQ(learner_.shares().parted, 1) << "nothing has died since then";
 }
 
 TEST_F(LearnerTest, ContextsWithoutEndStayBounded) {
