@@ -2,33 +2,21 @@
 #include "policy/learner.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "heap/heap.h"
+#include "policy/learner_rows.h"
 #include "policy/load_cycle.h"
 #include "profile/scratch_pages.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr Nanos kElder = Nanos::seconds(3);
-constexpr int64_t kElderShare = 5;  // of the run: one over this
 constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
-constexpr uint32_t kRowsALock = 256;
 constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
-
-uint16_t clamp(uint32_t count) {
-  return count > UINT16_MAX ? UINT16_MAX : static_cast<uint16_t>(count);
-}
-
-// Until the count fits.
-int halvings(uint32_t count) {
-  return count > UINT16_MAX ? std::bit_width(count) - 16 : 0;
-}
 
 bool is_short(LifetimeClass lifetime) {
   return group_of(lifetime) == PageGroup::transient;
@@ -77,35 +65,6 @@ void begin_window(Learner::Node& node) {
 
 }  // namespace
 
-// A context of this run, and how deep into its stack the nodes have come.
-struct Learner::Row {
-  Evidence evidence;
-  Evidence earlier;                       // deaths before this window
-  Evidence firsts;                        // of samples that were certain
-  uint32_t young[kTimedClasses], elders;  // not halved
-  uint32_t stack;
-  uint64_t bucket;
-  ContextPath path{0, 0};
-  double live;      // bytes
-  uint32_t alive;   // samples
-  uint32_t chance;  // any number: of this context the same in each round
-  int shift;        // counts are divided by two to this, so that they fit
-  bool has_firsts;  // among its evidence, as it has few others
-  uint32_t node;
-  bool done;
-
-  void take_in_ages();
-};
-
-struct Learner::Rows {
-  Row* row = nullptr;
-  uint32_t count = 0;
-  double live = 0;       // bytes
-  uint32_t staying = 0;  // samples alive, of contexts that the last round knew to stay
-
-  void count_ages(Profiler& profiler, Nanos now, Nanos elder);
-};
-
 bool Learner::open(MetadataArena& arena) {
   index_ = arena.make_array<uint32_t>(kIndexSlots);
   if (index_ == nullptr) return false;
@@ -152,63 +111,6 @@ bool Learner::take_in(uint64_t key, uint8_t level, bool deeper, const Evidence& 
   nodes_[i].prior.add(evidence);
   nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ |= deeper;
   return true;
-}
-
-// Counts of deaths first, then ages: what dies in between is seen in neither, or young.
-void Learner::gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows) {
-  LifetimeTable& table = profiler.contexts();
-  for (uint32_t i = 0; i < rows->count;) {
-    LockGuard guard(table.lock());
-    for (const uint32_t stop = i + kRowsALock; i < stop && i < rows->count; ++i) {
-      Row& row = rows->row[i];
-      row.stack = table.stack_of(i);
-      row.bucket = table.bucket_of(i);
-      row.chance = i * 0x9E3779B9u;
-      if (table.is_empty(i)) continue;
-      const LifetimeStats& stats = table.row(i);
-      std::copy_n(stats.firsts, kTimedClasses, row.firsts.deaths);
-      row.shift = halvings(*std::max_element(stats.deaths, stats.deaths + kTimedClasses));
-      for (int c = 0; c < kTimedClasses; ++c)
-        row.evidence.deaths[c] = static_cast<uint16_t>(stats.deaths[c] >> row.shift),
-        row.earlier.deaths[c] = static_cast<uint16_t>(stats.earlier[c] >> row.shift);
-    }
-  }
-  const int64_t share = (now - began).n / kElderShare;
-  rows->count_ages(profiler, now, Nanos{share > kElder.n ? share : kElder.n});
-  for (uint32_t i = 0; i < rows->count; ++i) rows->row[i].take_in_ages();
-}
-
-void Learner::Rows::count_ages(Profiler& profiler, Nanos now, Nanos elder) {
-  profiler.for_each_live(now, [&](const Profiler::Live& sample) {
-    const double bytes = sample.weight * static_cast<double>(sample.size);
-    live += bytes;
-    if (sample.context >= count) return;
-    Row& in = row[sample.context];
-    ++in.alive;
-    in.live += bytes;
-    const auto age = static_cast<int>(class_of_lifetime(sample.age));
-    if (!sample.first) {
-      ++in.young[age];
-      in.elders += sample.age >= elder;
-      return;
-    }
-    in.firsts.young[age] = clamp(in.firsts.young[age] + 1u);
-    if (sample.age >= elder) in.firsts.elders = clamp(in.firsts.elders + 1u);
-  });
-}
-
-// Deaths were divided to fit; now these and the ages are.
-void Learner::Row::take_in_ages() {
-  const uint32_t most = std::max(elders, *std::max_element(young, young + kTimedClasses));
-  const int more = std::max(0, halvings(most) - shift);
-  shift += more;
-  evidence.halve(more);
-  earlier.halve(more);
-  for (int c = 0; c < kTimedClasses; ++c)
-    evidence.young[c] = static_cast<uint16_t>(young[c] >> shift);
-  evidence.elders = static_cast<uint16_t>(elders >> shift);
-  has_firsts = evidence.samples() < kEnoughShort;
-  if (has_firsts) evidence.add(firsts);
 }
 
 // What was not met is as it was, here and below: a forked child copies each page that it writes to.
@@ -500,12 +402,8 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   ScratchPages mappings(pages);
   MetadataArena scratch(mappings);
   Rows rows;
-  rows.count = profiler.contexts().size();
-  if (rows.count > kMostContexts) rows.count = kMostContexts;
+  if (!rows.gather(profiler, kMostContexts, scratch, now, began)) return false;
   contexts_ = rows.count;
-  rows.row = scratch.make_array<Row>(rows.count);
-  if (rows.row == nullptr) return false;
-  gather(profiler, now, began, &rows);
   forget_counts();
   descend(profiler.stacks(), rows);
   count_staying(rows);

@@ -37,6 +37,9 @@
 
 namespace llamalloc {
 
+struct LearnerRow;
+struct LearnerRows;
+
 class Learner {
  public:
   static constexpr uint32_t kMostNodes = ContextTree::kMostNodes;
@@ -111,14 +114,13 @@ class Learner {
   static constexpr uint32_t kNone = ~uint32_t{0};
   static constexpr uint32_t kIndexSlots = uint32_t{1} << 16;
 
-  struct Row;
-  struct Rows;
+  using Row = LearnerRow;
+  using Rows = LearnerRows;
   struct Level {
     Nanos at{};
     double live = 0;       // bytes
     uint32_t staying = 0;  // samples alive, of contexts known to stay
   };
-  void gather(Profiler& profiler, Nanos now, Nanos began, Rows* rows);
   void forget_counts();
   void descend(const StackTable& stacks, Rows& rows);
   bool enter(Row& row, uint64_t key, int level);
