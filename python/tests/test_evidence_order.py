@@ -25,7 +25,7 @@ from llamalloc.formats.learned_state import (
 )
 from llamalloc.formats.model_file import DEEPER, OPEN
 from llamalloc.formats.profile import ProfileError
-from llamalloc.learning import context_tree, contexts, labels, tables, trial, verdict
+from llamalloc.learning import context_tree, contexts, evidence, labels, tables, trial, verdict
 from llamalloc.learning.context_tree import Leaf, Rule
 from llamalloc.learning.contexts import Kept, Seen
 from llamalloc.learning.lookup import Lookup
@@ -106,6 +106,50 @@ def test_by_rule_p95_a_node_that_dies_young_may_have_parts_that_do_not():
     p95 = Rule("p95")
     assert p95.label(contexts.total([many, brief])) == CLASS["le_10ms"]
     assert bytes_by(p95) == {DEEPER, CLASS["le_10ms"], CLASS["le_10s"]}
+
+
+def kept_at(key, deaths=(), young=(), elders=0):
+    """One node of a state file; counts by class."""
+    whole = [
+        (*counts, *(0,) * learned_state.CLASSES)[: learned_state.CLASSES]
+        for counts in (deaths, young)
+    ]
+    node = Node(key, 1, deaths=whole[0], young=whole[1], elders=elders)
+    return contexts.gather([LearnedState(BUILD, "server", 1, nodes=(node,))]), node
+
+
+def test_a_whole_counts_what_its_state_file_saw_of_no_part():
+    key = key_of(1)
+    kept, _ = kept_at(key, deaths=(20_000,), young=(0,) * 6 + (200,), elders=200)
+    for callers in (1, 2):
+        leaves = [Leaf((1, 64, 2 + n), SHORT, 1.0, CLASS["le_10ms"]) for n in range(callers)]
+        assert context_tree.grow(leaves, Rule(), kept)[key].byte == CLASS["mixed"]
+
+
+@pytest.mark.parametrize(
+    ("deaths", "young", "elders", "name"),
+    [
+        ((0, 0, 0, 500), (0, 0, 10, 30, 60), 70, "le_100s"),  # in flight: one class above
+        ((0, 0, 0, 500), (0, 0, 0, 0, 0, 0, 60), 60, "mixed"),
+        ((5,), (0, 0, 0, 0, 60), 60, "never"),
+        ((), (0, 0, 1000), 0, None),  # nothing has died yet
+    ],
+)
+def test_a_state_file_is_decided_as_the_learner_decides(deaths, young, elders, name):
+    key = key_of(1)
+    kept, node = kept_at(key, deaths, young, elders)
+    assert evidence.verdict(node) == name
+    answer = context_tree.grow([], Rule(), kept)[key]
+    assert answer.byte == (OPEN if name is None else CLASS[name])
+    assert name is None or answer.prior == CLASS[name]
+
+
+def test_counts_by_class_and_by_bucket_are_the_same():
+    _, node = kept_at(1, (1, 2, 3, 4, 5, 6, 7), (7, 6, 5, 4, 3, 2, 1), 3)
+    back = contexts.counts_of(contexts.lives_of_node(node))
+    assert (back.deaths, back.young, back.elders) == (node.deaths, node.young, node.elders)
+    stays = contexts.counts_of(Lives({60: 100}, {}, immortal=5))
+    assert evidence.verdict(stays) == "mixed"
 
 
 def test_evidence_is_asked_in_its_order():

@@ -7,9 +7,13 @@
 
 A node is looked into unless all of its objects die young. Where its parts agree, it speaks for
 them; a part that is not decided yet is not taken for short-lived. Contexts whose words end where
-those of others go on are a part, too. Two rules are not the learner's: what dies at once is told
-apart from what dies within seconds, and rule `p95` tells the parts of each node apart, since it
-leaves room for some that live longer.
+those of others go on are a part, too. A whole of which state files saw longer lives than its parts
+have speaks for itself.
+
+Three rules are not the learner's: what dies at once is told apart from what dies within seconds;
+rule `p95` tells the parts of each node apart, since it leaves room for some that live longer; and
+what only profiles saw is labelled by labels.py. What state files saw is decided as the learner
+decides (evidence.py).
 """
 
 from collections import defaultdict
@@ -18,8 +22,8 @@ from dataclasses import dataclass
 
 from llamalloc.formats.learned_state import extend_key
 from llamalloc.formats.model_file import DEEPER, OPEN
-from llamalloc.learning import labels
-from llamalloc.learning.contexts import Kept, add, total
+from llamalloc.learning import evidence, labels
+from llamalloc.learning.contexts import Kept, add, counts_of, total
 from llamalloc.learning.evidence import ENOUGH_LONG, ENOUGH_SHORT
 from llamalloc.learning.labels import CLASS_NAMES, GROUP_OF_CLASS, MIXED, NEVER
 from llamalloc.learning.survival import Lives
@@ -65,8 +69,11 @@ class Rule:
         """Whether a short class of a node holds for each of its parts."""
         return self.name == labels.Rule.TAIL
 
-    def verdict(self, lives: Lives) -> int | None:
-        """The class, or None: too few samples."""
+    def verdict(self, lives: Lives, kept: bool = False) -> int | None:
+        """The class, or None: too few samples. `kept`: state files saw some of them."""
+        if kept and self.is_tail:
+            found = evidence.verdict(counts_of(lives), self.tail)
+            return None if found is None else CLASS_NAMES.index(found)
         if lives.total < ENOUGH_LONG:
             return None
         chosen = self.label(lives)
@@ -107,9 +114,10 @@ class _Grower:
     def node(self, key: int, level: int, leaves: list[Leaf]) -> int:
         """Answers for the node and what is below it; returns its own."""
         lives = total(leaf.lives for leaf in leaves)
-        if key in self.kept.lives:
+        kept = key in self.kept.lives
+        if kept:
             lives = add(lives, self.kept.lives[key])
-        verdict = self.rule.verdict(lives)
+        verdict = self.rule.verdict(lives, kept)
         differed = key in self.kept.differs
         byte = OPEN if verdict is None else verdict
         if differed or (len(leaves) > 1 and not (self.rule.is_tail and _is_short(verdict))):
@@ -131,16 +139,19 @@ class _Grower:
         if not decided:
             return own
         longest = max(decided)
-        return DEEPER if OPEN in heard and _is_short(longest) else longest
+        if OPEN in heard and _is_short(longest):
+            return DEEPER
+        longer = longest < own < OPEN and GROUP_OF_CLASS[own] not in groups
+        return own if longer else longest
 
     def add_rest(self) -> None:
         """Nodes of state files that no context of a profile leads to."""
         for key, lives in self.kept.lives.items():
             if key in self.answers or lives.total == 0:
                 continue
-            verdict = self.rule.verdict(lives)
+            verdict = self.rule.verdict(lives, kept=True)
             byte = DEEPER if key in self.kept.differs else OPEN if verdict is None else verdict
-            prior = self.rule.label(lives)
+            prior = self.rule.label(lives) if verdict is None else verdict
             self.answers[key] = Answer(byte, prior, lives.total)
 
 

@@ -119,6 +119,21 @@ def lives_of_node(node: Node) -> Lives:
     return Lives(dead, young, elders=min(node.elders, sum(young.values())))
 
 
+def counts_of(lives: Lives) -> Node:
+    """Counts by bucket as counts by class. What was never freed is the oldest of what is alive."""
+    deaths, young = _by_class(lives.dead), _by_class(lives.young)
+    young[-1] += lives.immortal
+    elders = lives.elders + lives.immortal
+    return Node(0, 1, deaths=tuple(deaths), young=tuple(young), elders=elders)
+
+
+def _by_class(counts: histogram.Histogram) -> list[int]:
+    by_class = [0] * CLASSES
+    for bucket, count in counts.items():
+        by_class[labels.class_of_bucket(bucket)] += count
+    return by_class
+
+
 def _middles() -> list[int]:
     bounds = [row.upper_bound_ns for row in lifetime_classes()[: CLASSES - 1]]
     return [histogram.bucket_of(bound / 3) for bound in bounds] + [histogram.bucket_of(_LONGEST_NS)]

@@ -15,12 +15,12 @@ FEW_DIED = 0.1
 STAYS, STAYS_SURELY = 2, 3  # classes between the longest life seen and the oldest object
 
 
-def verdict(node: Node) -> str | None:
-    """The name of the lifetime class, or None: too few samples."""
+def verdict(node: Node, tail: float = TAIL) -> str | None:
+    """The name of the lifetime class, or None: too few samples. At most `tail` may outlive it."""
     if node.samples < ENOUGH_LONG:
         return None
     after = survival(node)
-    chosen = _quantile(after, TAIL)
+    chosen = _quantile(after, tail)
     if chosen == CLASSES:
         in_flight = _gap(node) < STAYS
         if in_flight and after[-1] >= MOST:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a context's lives to its lifetime class: what the model is taught.
+"""From a context's lives to its lifetime class: what the model is taught of profiles.
+
+What state files hold is decided as the learner in the process decides (evidence.py). It has the
+same tail, but sees no end: it waits for more samples, and takes what lives long for staying only
+where that is some classes above the longest life.
 
 Rule `tail` (ours, DESIGN H2). A huge page holds about 5,000 small objects, so one outliver in
 1,000 pins nearly every page. The class is therefore the shortest whose bound is outlived by at most
