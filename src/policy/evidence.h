@@ -10,8 +10,8 @@
 // The estimate is that of Kaplan and Meier (1958); who is alive leaves the sample at its age
 // without dying. There is a least number of samples: a wrong short class pins pages, a wrong long
 // one costs little. The trainer has a twin for what state files hold
-// (python/llamalloc/learning/evidence.py). Profiles count by finer buckets and may have seen the end
-// of the program: for them its rule is another one, with the same tail (labels.py).
+// (python/llamalloc/learning/evidence.py). Profiles count by finer buckets, and may have seen the
+// end of the program: for them its rule is another one, with the same tail (labels.py).
 #pragma once
 
 #include <cstddef>

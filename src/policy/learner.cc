@@ -44,8 +44,8 @@ Evidence sum_of(const Learner::Node& node) {
 // At the scale of what was halved more often. A part is rounded up or down by chance, so that what
 // each of many contexts has little of is right in their sum.
 void add(Learner::Node& node, Evidence part, int halved, uint32_t chance) {
-  for (; node.halved < halved; ++node.halved) node.now.halve();
-  const int times = std::min(node.halved - halved, 31);
+  const int times = std::clamp(node.halved - halved, -31, 31);
+  if (times < 0) node.now.halve(-times), node.halved = static_cast<uint8_t>(halved);
   if (times > 0) part.halve(times, chance >> (32 - times));
   if (node.now.add(part)) ++node.halved;
 }
