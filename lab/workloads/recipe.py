@@ -50,6 +50,9 @@ class Recipe:
     seconds: int = 30  # about how long it takes, plain, on two cores
     environment: Mapping[str, str] = MappingProxyType({})
     good_ends: tuple[int, ...] = (0,)
+    # The line, as a pattern, in which a program says what it computed when its load is over. It
+    # then keeps what stays for three seconds, and ends. Empty: it says nothing of that kind.
+    result: str = ""
 
     def missing(self) -> list[str]:
         """Those of `programs` that are not installed."""

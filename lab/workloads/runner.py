@@ -7,9 +7,9 @@ prepare -> start -> (server: ready -> load -> settle -> stop) -> end
 from __future__ import annotations
 
 import os
+import re
 import resource
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from llamalloc.running.server import Server, ServerError, free_port, program_pid
 _START = 120.0  # seconds that a server may take to start, under a tracer too
 _STOP = 120.0
 _FILES = 20_000  # descriptors: two ends of 5,000 connections, with room
+_REST = (2.0, 2.9)  # seconds after the line of results: the last of the three quiet ones
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Options:
 class Outcome:
     """Seconds and bytes. `rss` and `charge`: of a server after its load and `settle`; else the last
     seen. Charges are None without a memory control group; a launcher that stays beside the program
-    is in it, too: `launched`. `average_live` 0: not watched."""
+    is in it, too: `launched`. `average_live` 0: not watched. `result`: the line of Recipe.result,
+    seen `result_at` seconds after the start."""
 
     name: str
     seconds: float = 0.0
@@ -65,6 +67,8 @@ class Outcome:
     charges: list[tuple[float, int]] = field(default_factory=list)
     launched: bool = False
     average_live: int = 0
+    result: str = ""
+    result_at: float | None = None
 
     @property
     def average_rss(self) -> float:
@@ -73,6 +77,18 @@ class Outcome:
     @property
     def average_charge(self) -> float | None:
         return _mean(self.charges) if self.charges else None
+
+    def at_rest(self) -> tuple[int, int]:
+        """RSS and charge on average, while a program that has said its result holds what stays; 0:
+        it was not seen then."""
+        rss, charge = (round(_mean(self._rest(series))) for series in (self.series, self.charges))
+        return rss, charge
+
+    def _rest(self, series: list[tuple[float, int]]) -> list[tuple[float, int]]:
+        if self.result_at is None:
+            return []
+        begin, end = (self.result_at + after for after in _REST)
+        return [(at, value) for at, value in series if begin <= at < end]
 
 
 def _mean(series: list[tuple[float, int]]) -> float:
@@ -120,7 +136,7 @@ def _attend(
     outcome, start = Outcome(recipe.name), time.monotonic()
     try:
         with (
-            _Watch(server.process, outcome, start, group, bool(options.under)) as watch,
+            _Watch(server, recipe.result, outcome, start, group, bool(options.under)) as watch,
             _live_watch(server, options) as live,
         ):
             if recipe.is_server():
@@ -143,6 +159,8 @@ def _attend(
     outcome.average_live = live.average() if live else 0
     if status not in recipe.good_ends:
         raise WorkloadError(f"{recipe.name} ended with {status}; {server.last_words()}")
+    if recipe.result and not outcome.result:
+        raise WorkloadError(f"{recipe.name} did not say its result; {server.last_words()}")
     return outcome
 
 
@@ -166,20 +184,23 @@ class _Watch(Periodic):
 
     def __init__(
         self,
-        process: subprocess.Popen,
+        server: Server,
+        result: str,
         outcome: Outcome,
         start: float,
         group: MemoryGroup | None,
         under: bool,
     ) -> None:
         super().__init__(0.1)
-        self._process, self._outcome, self._start = process, outcome, start
+        self._server, self._process, self._result = server, server.process, result
+        self._outcome, self._start = outcome, start
         self._group, self._under = group, under
         self._page_cache = 0
         self._has_child = False
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._note_result()
         out = self._outcome
         if self._group and out.charges:
             seen = max(charge for _, charge in out.charges)
@@ -193,6 +214,7 @@ class _Watch(Periodic):
             if memory.rss and self._is_program(pid):
                 self._note(memory, used)
                 self._note_charge()
+        self._note_result()
         return True
 
     def _is_program(self, pid: int) -> bool:
@@ -220,6 +242,13 @@ class _Watch(Periodic):
         self._page_cache = found.page_cache
         self._outcome.charge = found.charge
         self._outcome.charges.append((round(time.monotonic() - self._start, 2), found.charge))
+
+    def _note_result(self) -> None:
+        if not self._result or self._outcome.result:
+            return
+        if found := re.search(self._result, self._server.output(), re.MULTILINE):
+            self._outcome.result = found[0]
+            self._outcome.result_at = time.monotonic() - self._start
 
 
 def raise_file_limit() -> None:

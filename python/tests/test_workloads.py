@@ -15,7 +15,7 @@ from lab.launcher import LauncherError
 from lab.places import ROOT
 from lab.workloads import main as workloads
 from lab.workloads import runner
-from lab.workloads.programs import ALL, find, mariadb, redis_mixed, z3
+from lab.workloads.programs import ALL, find, mariadb, redis_mixed, servers, z3
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 
 
@@ -111,6 +111,29 @@ def test_without_a_group_that_is_said_and_rss_is_told(monkeypatch):
 def test_a_wrong_exit_code_is_told_with_the_last_words():
     with pytest.raises(WorkloadError, match=r"script ended with 3; it said: .*sorry"):
         run(Script("import sys\nprint('sorry')\nsys.exit(3)"))
+
+
+def test_a_result_is_noted_and_what_stays_after_it(monkeypatch):
+    monkeypatch.setattr(runner, "_REST", (0.2, 0.8))
+    code = "x = b'x' * (64 << 20)\nprint('x ops=1', flush=True)\nimport time\ntime.sleep(1)"
+    recipe = Script("import time\ntime.sleep(.5)\n" + code)
+    recipe.result = r"^\w+ ops=\d+$"
+    outcome = run(recipe)
+    assert outcome.result == "x ops=1" and 0.4 < outcome.result_at < outcome.seconds
+    assert outcome.at_rest()[0] > 64 << 20
+    recipe = Script("print('xops=1')")
+    recipe.result = r"^\w+ ops=\d+$"
+    with pytest.raises(WorkloadError, match="script did not say its result; it said: xops=1"):
+        run(recipe)
+    assert runner.Outcome("script", series=[(2.5, 1)]).at_rest() == (0, 0)
+
+
+def test_a_made_server_is_short_where_it_is_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(servers, "built", lambda name: Path(name))
+    for scale, seconds in ((2, 40), (0.5, 40), (0.1, 16), (0.01, 3)):
+        words = find("server-orm").command(session_in(tmp_path, scale, 7))
+        assert words[:3] == ["server-orm", "--seed", "7"]
+        assert (float(words[4]), float(words[6])) == (scale, seconds)
 
 
 class Server(Script):

@@ -11,6 +11,7 @@ from lab.workloads.programs.nginx import Nginx
 from lab.workloads.programs.redis import Redis
 from lab.workloads.programs.redis_mixed import RedisMixed
 from lab.workloads.programs.rocksdb import RocksDb
+from lab.workloads.programs.servers import SERVERS
 from lab.workloads.programs.swing import Swing
 from lab.workloads.programs.tensorflow import TensorFlow
 from lab.workloads.programs.waves import Waves
@@ -32,6 +33,7 @@ ALL: tuple[Recipe, ...] = (
     WordCount(),
     Swing(),
     Waves(),
+    *SERVERS,
 )
 
 
