@@ -7,6 +7,11 @@ kernel charges to the program's control group, or its RSS if that is larger: on 
 the load has dropped; a program that ends by itself has no drop. Goals, for medians: memory <= 1.03
 times, time and CPU <= 1.05 times the blind run's. Where the average grew, what the program held on
 average may have grown as much: it is worse only if the average divided by that grew, too.
+
+The servers (server-...) were written to find loads that learning makes worse. They are measured
+only where --only names them, or all of them: --only servers. A run takes 44 seconds. They stay
+quiet for three seconds at their end, which is their drop, and say what they computed: a run that
+learns and computes something else than the blind one is a fault.
 """
 
 from __future__ import annotations
@@ -29,11 +34,13 @@ from lab.places import LIBRARY, ROOT
 from lab.sites.build import BuildError, LackError
 from lab.sites.process import RunError
 from lab.sites.results import Case, Results
-from lab.sites.rows import OURS, Runner
+from lab.sites.rows import BLIND, LEARNED, Runner
 from lab.workloads.recipe import WorkloadError
 
 EXAMPLES = """examples:
   python -m lab.learning                            all loads, 3 times: half an hour
+  python -m lab.learning --only servers --more-runs 1    the nine servers, with a third run that
+                                                    learns: 80 minutes
   python -m lab.learning --only ruby-cache,waves    two of them
   python -m lab.learning --only mariadb --conf segregate:always    what a closed gate saves it from
 """
@@ -45,9 +52,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         prog="python -m lab.learning", description=__doc__, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    names = ",".join(load.name for load in loads.all_loads())
-    parser.add_argument("--only", default="", help=f"of {names}; default: all")
+    names = ",".join([*(load.name for load in loads.all_loads()), loads.ALL_SERVERS])
+    parser.add_argument("--only", default="", help=f"of {names}; default: all but the servers")
     parser.add_argument("--runs", type=int, default=3, help="of each row (3)")
+    parser.add_argument("--more-runs", type=int, default=0,
+                        help="that learn, after the second: 0 to 4 (0)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, help="of the programs' random choices (1)")
     parser.add_argument("--scale", type=float, default=1.0, help="size of each load (1)")
     parser.add_argument("--conf", default="", help="options of the rows that learn: key:value,...")
     parser.add_argument("--settle", type=float, default=4.0,
@@ -58,6 +68,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.runs < 1 or options.scale <= 0 or options.settle < 0:
         parser.error("--runs must be at least 1, --scale above 0, --settle not negative")
+    if not 0 <= options.more_runs <= len(LEARNED) - 2:
+        parser.error(f"--more-runs must be 0 to {len(LEARNED) - 2}")
     return options
 
 
@@ -72,7 +84,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(
             f"{options.lib} is not there; `make build` builds ours, --lib names another"
         )
-    results = Results(machine(), list(OURS), options.conf)
+    rows = [BLIND, *LEARNED[: 2 + options.more_runs]]
+    results = Results(machine(), rows, options.conf)
     runs = _made(options, results)
     for line in results.missing:
         print(f"learning: {line}", flush=True)
@@ -90,7 +103,7 @@ def _made(options: argparse.Namespace, results: Results) -> list[Run]:
     runs = []
     for load in loads.chosen(options.only):
         try:
-            runs.append(load.make(options.scale))
+            runs.append(load.make(options.scale, options.seed))
         except LackError as error:
             results.missing.append(str(error))
             continue
@@ -101,21 +114,31 @@ def _made(options: argparse.Namespace, results: Results) -> list[Run]:
 def _measure(runs: list[Run], results: Results, options: argparse.Namespace) -> None:
     """Round by round, so that a busy minute of the machine does not hit one load alone."""
     with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=options.runs * len(runs) * len(OURS))
+        task = progress.add_task("", total=options.runs * len(runs) * len(results.rows))
         for turn in range(1, options.runs + 1):
             for case, run in zip(results.guarded, runs, strict=True):
                 progress.update(task, description=f"round {turn} of {options.runs}: {case}")
                 if not case.failed:
-                    _one(case, run, options, lambda: progress.advance(task))
+                    _one(case, run, results.rows, options, lambda: progress.advance(task))
 
 
-def _one(case: Case, run: Run, options: argparse.Namespace, done: Callable[[], None]) -> None:
+def _one(
+    case: Case, run: Run, rows: list[str], options: argparse.Namespace, done: Callable[[], None]
+) -> None:
     """One run of each row, from an empty state."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-learning-") as folder:
         runner = Runner(options.lib, options.conf, options.settle, Path(folder))
         try:
-            for row in OURS:
+            for row in rows:
                 case.add(row, run(runner, row))
+                _compare(case, row)
                 done()
         except (RunError, WorkloadError, OSError) as error:
             case.failed = str(error)
+
+
+def _compare(case: Case, row: str) -> None:
+    """Raises RunError where the run computed something else than the blind one of its round."""
+    blind, found = (case.runs[name][-1].result for name in (BLIND, row))
+    if found != blind:
+        raise RunError(f"the {row} run said {found!r}, the blind run {blind!r}")

@@ -7,8 +7,11 @@ from rich import box
 from rich.table import Table
 
 from lab.sites.results import COMPARED, Case, Results, worse
-from lab.sites.rows import BLIND, FIRST, SECOND
+from lab.sites.rows import BLIND
 from lab.sites.table import mib
+
+# What has no goal: what the program holds is its own, and the peak is of a moment.
+_SHOWN = (("live", lambda f: f.average_live), ("peak", lambda f: f.peak_charge or 0))
 
 
 def costs(results: Results) -> Table:
@@ -19,13 +22,14 @@ def costs(results: Results) -> Table:
     )  # fmt: skip
     for head in ("load", "blind: average, MiB", "run"):
         view.add_column(head, no_wrap=True)
-    view.add_column("live", justify="right", no_wrap=True)
+    for head, _ in _SHOWN:
+        view.add_column(head, justify="right", no_wrap=True)
     for name, _, limit in COMPARED:
         view.add_column(f"{name} (<= {limit})", justify="right", no_wrap=True)
     for head in ("samples", "places", "verdict"):
         view.add_column(head)
     for case in results.guarded:
-        for row in (FIRST, SECOND):
+        for row in results.learned:
             view.add_row(*_line(case, row))
     return view
 
@@ -35,7 +39,7 @@ def _line(case: Case, row: str) -> list[str]:
     verdict = f"worse: {', '.join(grown)}" if grown else "not worse"
     return [
         *(case.name, mib(case.median(BLIND, lambda f: f.mean)), row),
-        _cell(case, row, lambda f: f.average_live),
+        *(_cell(case, row, of) for _, of in _SHOWN),
         *(_cell(case, row, of) for _, of, _ in COMPARED),
         *(str(_samples(case, row)), _places(case, row)),
         "failed" if case.failed else verdict,

@@ -47,6 +47,7 @@ class Figures:
     cpu: float = 0.0
     said: list[str] = field(default_factory=list)
     statistics: dict | None = None
+    result: str = ""  # what it computed, where it says so; the same in each row
 
     @property
     def judged(self) -> int:

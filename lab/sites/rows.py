@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under what a program runs: blind, learning in its first and its second process, or on a peer."""
+"""Under what a program runs: blind, learning in its first or a later process, or on a peer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from lab.sites import process
 from lab.sites.process import Figures, RunError
 from llamalloc.formats import contracts
 
-BLIND, FIRST, SECOND = OURS = ("blind", "first", "second")
+BLIND = "blind"
+# Each begins with the state that the one before it kept.
+LEARNED = ("first", "second", "third", "fourth", "fifth", "sixth")
+FIRST, SECOND = LEARNED[:2]
+OURS = (BLIND, FIRST, SECOND)
 
 
 def can_learn() -> bool:
@@ -33,7 +37,8 @@ def chosen(peers: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs one program under row after row, in `folder`: each second run from the first's state.
+    """Runs one program under row after row, in `folder`: each run that learns from the state of the
+    one before.
 
     `conf`: further options of the rows that learn.
     """
@@ -46,7 +51,7 @@ class Runner:
     def run(self, row: str, command: list[str], environment: dict[str, str]) -> Figures:
         """Raises RunError, or LauncherError where the row's library is missing."""
         plain = clean_environment() | environment
-        if row not in OURS:
+        if row not in (BLIND, *LEARNED):
             return process.run(command, with_preload(plain, row), self.settle)
         conf, file = self.configuration(row)
         ours = with_preload(plain, str(self.library)) | {"LLAMALLOC_CONF": conf}
@@ -62,11 +67,11 @@ class Runner:
         return ",".join(filter(None, (*learning, f"stats:{statistics}"))), statistics
 
     def _make_state(self, row: str) -> None:
-        """An empty one, or a copy of what the first run left."""
+        """An empty one, or a copy of what the run before left."""
         state = self.folder / row
         shutil.rmtree(state, ignore_errors=True)
-        if row == SECOND:
-            shutil.copytree(self.folder / FIRST, state)
+        if row in LEARNED[1:]:
+            shutil.copytree(self.folder / LEARNED[LEARNED.index(row) - 1], state)
         else:
             state.mkdir()
 
