@@ -270,6 +270,7 @@ class Engine {
   size_t count_breaking(const Breaking& done);
   void count_plan();
   void look_at_holds(Nanos now);
+  void measure_fetch(Nanos now);
   void look_at_limits(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
@@ -282,6 +283,9 @@ class Engine {
 
   ReleasePlan plan_;
   HoldTime hold_empty_, hold_mappings_;
+  Nanos fetch_time_ = FetchWork().fetch;
+  size_t refetched_ = 0;  // pages, when that was measured last
+  Nanos measured_{};
   Nanos empty_for_{};  // how long empty pages and freed mappings are held; 0: not known yet
   Nanos mappings_for_{};
   Pressure pressure_;

@@ -191,6 +191,21 @@ TEST_F(ReleaseTest, EmptyPagesAreNotHeldWhereThatIsAllOfTheHeap) {
   EXPECT_EQ(get(Stat::hold_empty), 1'000'000'000u);
 }
 
+// Whatever they keep, where fetching them costs a good part of the work.
+TEST_F(ReleaseTest, EmptyPagesAreHeldWhereFetchingThemCostsTooMuch) {
+  pages_.fetch_time = Nanos::millis(5);
+  pages_.processor_share = 0.25;
+  for (int swing = 0; swing < 20; ++swing) {
+    fill(), run(20), give(0), run(60);
+  }
+  EXPECT_GE(get(Stat::hold_empty), 8'000'000'000u);
+  const size_t before = engine_.heap.pages().counts().refetched;
+  fill(), run(20), give(0), run(60), fill();
+  EXPECT_LE(engine_.heap.pages().counts().refetched, before + 1) << "one to measure the price";
+  give(0), run(500);
+  EXPECT_LE(backed(), 4u << 20) << "and then they go back all the same";
+}
+
 TEST_F(ReleaseTest, AHardLimitIsNotPassed) {
   engine_.heap.pages().limit_growth(64 << 20);
   fill();

@@ -11,6 +11,10 @@ namespace {
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
 constexpr Nanos kTablesDelay = Nanos::seconds(1);   // and so do the tables of pages after them
 constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
+constexpr size_t kFetchesToMeasure = 16;            // pages, until a fetch of one is timed
+constexpr Nanos kMeasureAgain = Nanos::seconds(5);
+constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
+constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 
 }  // namespace
@@ -90,12 +94,31 @@ void Engine::break_pages(Nanos now) {
   count_plan();
 }
 
+// One of the pages that are needed again and again: the next that is needed finds it. Only what was
+// away for some time costs what the others do.
+void Engine::measure_fetch(Nanos now) {
+  PageHeap& pages = heap.pages();
+  const size_t refetched = pages.counts().refetched;
+  if (refetched - refetched_ < kFetchesToMeasure || now - measured_ < kMeasureAgain) return;
+  if (!pages.gets_huge_pages() || pressure_.level != Pressure::Level::none) return;
+  Nanos price;
+  if (!pages.fetch_one(now - kLongAway, &price)) return;
+  fetch_time_ = Nanos{(fetch_time_.n + std::clamp(price.n, kLeastFetch.n, kMostFetch.n)) / 2};
+  refetched_ = refetched;
+  measured_ = now;
+}
+
 void Engine::look_at_holds(Nanos now) {
   const Nanos delay = release_delay();
   const Nanos soon = delay < kDirectDelay ? delay : kDirectDelay;
   const size_t most_extra = backed_bytes() / kHeldPart;
-  empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra);
-  mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra);
+  measure_fetch(now);
+  const FetchWork work{fetch_time_, system.processor_time()};
+  empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra, work);
+  mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra, work);
+  counters.set(Stat::fetch_nanos, static_cast<uint64_t>(fetch_time_.n));
+  const double debt = hold_empty_.debt() + hold_mappings_.debt();
+  counters.set(Stat::fetch_debt_nanos, static_cast<uint64_t>(debt * 1e9));
   counters.set(Stat::hold_empty, static_cast<uint64_t>(empty_for_.n));
   counters.set(Stat::hold_mappings, static_cast<uint64_t>(mappings_for_.n));
 }

@@ -47,6 +47,11 @@ class PageSource {
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }
+  // Gives the page that begins there memory again after a discard, as the first touch of it does.
+  // Returns the processor time that this took.
+  virtual Nanos fetch(void*) { return Nanos{250'000}; }
+  // That the process has used so far.
+  virtual Nanos processor_time() { return now(); }
   // The monotonic clock; the coarse one is cheaper and up to 4 ms behind.
   virtual Nanos now() = 0;
   virtual Nanos now_coarse() = 0;
@@ -69,6 +74,8 @@ class SystemPages final : public PageSource {
   bool unmap(void* address, size_t bytes) override;
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
   size_t resident(const void* address, size_t bytes) override;
+  Nanos fetch(void* address) override;
+  Nanos processor_time() override;
   Nanos now() override;
   Nanos now_coarse() override;
 };

@@ -133,6 +133,8 @@ class PageHeap {
     pool_.release_tables(tables);
     return released;
   }
+  // As PagePool.
+  bool fetch_one(Nanos before, Nanos* price) { return pool_.fetch_one(before, price); }
   // Gives back that many bytes of huge pages that are empty, however short a time, but keeps what
   // the last release() was to keep; release() sees to their tables. Returns the bytes.
   size_t release_now(size_t bytes) {

@@ -65,13 +65,16 @@ HugePage* PagePool::back_another() {
     remove_given_back(page), note_reuse(page), ++counts_.refetched;
   else
     page = take_new();
-  if (page == nullptr) return nullptr;
+  if (page != nullptr) become_backed(page);
+  return page;
+}
+
+void PagePool::become_backed(HugePage* page) {
   page->backed = true;
   page->broken = !gets_huge_pages();
   note_backed(page->backed_blocks());
   acquired_hint_.store(++counts_.acquired, std::memory_order_relaxed);
   grown_.store(true, std::memory_order_relaxed);
-  return page;
 }
 
 void PagePool::put_empty(HugePage* page, Nanos now) {
@@ -122,6 +125,24 @@ void PagePool::become_given_back(HugePage* page) {
   stop_leaving(page);
   add_described(page);
   ++counts_.released;
+}
+
+bool PagePool::fetch_one(Nanos before, Nanos* price) {
+  HugePage* page;
+  {
+    LockGuard guard(lock_);
+    page = given_back_.min();
+    if (page == nullptr || page->left > before) return false;
+    remove_given_back(page);
+    leaving_.add_newest(page);
+  }
+  *price = system_.fetch(page->base);
+  LockGuard guard(lock_);
+  become_backed(page);
+  ++counts_.refetched;
+  page->emptied = system_.now_coarse();
+  stop_leaving(page);
+  return true;
 }
 
 void PagePool::release_tables(Nanos before) {

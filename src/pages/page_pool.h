@@ -83,6 +83,9 @@ class PagePool {
   // Gives back the records and tables of the pages that were given back up to `before`. No system
   // call happens under the lock.
   void release_tables(Nanos before);
+  // Fetches a page that was given back up to `before`, so that it is empty and backed, and sets
+  // *price to the processor time of that. False: there is none. No system call under the lock.
+  bool fetch_one(Nanos before, Nanos* price);
   // Whether a page got memory from the system since this was last asked.
   bool has_grown() {
     return grown_.load(std::memory_order_relaxed) &&
@@ -161,6 +164,7 @@ class PagePool {
   HugePage* take_described(Nanos before, HugePage** neighbour);
   HugePage* take_oldest(Nanos before, size_t retain);
   HugePage* back_another() REQUIRES(lock_);
+  void become_backed(HugePage* page) REQUIRES(lock_);
   void note_reuse(const HugePage* page) {
     gaps_.add(system_.now_coarse() - page->emptied, kHugePageSize);
   }

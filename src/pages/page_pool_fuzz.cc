@@ -76,7 +76,8 @@ class Run {
     if (what == 11) system_.time = system_.time + Nanos::millis(number * 10);
     if (what == 12) release(number);
     if (what == 13) pool_.give_up_space();
-    if (what == 14) pool_.collapse_first_pages();
+    if (what == 14 && number < 128) pool_.collapse_first_pages();
+    if (what == 14 && number >= 128) fetch_one(number & 15);
     if (what == 15) {
       system_.calls_left = number < 128 ? INT64_MAX : number & 15;
       system_.refuse_unmap = number % 16 == 5;
@@ -112,6 +113,13 @@ class Run {
     CHECK_LE(released, before > retain ? before - retain : 0);
     CHECK_EQ(pool_.counts().empty_backed, before - released);
     pool_.release_tables(system_.time - Nanos{4 * age.n});
+  }
+
+  void fetch_one(uint8_t number) {
+    const size_t before = pool_.counts().empty_backed;
+    Nanos price;
+    const bool fetched = pool_.fetch_one(system_.time - Nanos::millis(number), &price);
+    CHECK_EQ(pool_.counts().empty_backed, before + fetched);
   }
 
   FuzzInput input_;

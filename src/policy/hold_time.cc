@@ -1,27 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/hold_time.h"
 
-namespace llamalloc {
+#include <algorithm>
 
-void HoldTime::look(Nanos now, const ReuseGaps& gaps) {
-  const double seconds = static_cast<double>(now.n - last_.n) * 1e-9;
-  const bool first = last_.n == 0;
-  if (!first && seconds <= 0) return;
-  last_ = now;
-  const double kept = first ? 0 : kFade / (kFade + seconds);
-  for (int b = 0; b < ReuseGaps::kBuckets; ++b) {
-    const uint64_t bytes = gaps.bytes(b);
-    const double rate = first ? 0 : static_cast<double>(bytes - seen_[b]) / seconds;
-    seen_[b] = bytes;
-    rates_[b] = rates_[b] * kept + rate * (1 - kept);
-  }
+namespace llamalloc {
+namespace {
+
+double seconds_of(Nanos time) {
+  return static_cast<double>(time.n) * 1e-9;
 }
 
 // A bucket whose end is within the hold is held long enough.
+bool is_fetched(int bucket, Nanos hold) {
+  return bucket == ReuseGaps::kBuckets - 1 || ReuseGaps::end_of(bucket) > hold;
+}
+
+}  // namespace
+
+// The bytes that were fetched again since the last look.
+double HoldTime::look(Nanos now, const ReuseGaps& gaps) {
+  const double seconds = seconds_of(now - last_);
+  const bool first = last_.n == 0;
+  if (!first && seconds <= 0) return 0;
+  last_ = now;
+  const double kept = first ? 0 : kFade / (kFade + seconds);
+  double fetched = 0;
+  for (int b = 0; b < ReuseGaps::kBuckets; ++b) {
+    const uint64_t bytes = gaps.bytes(b);
+    const double more = first ? 0 : static_cast<double>(bytes - seen_[b]);
+    seen_[b] = bytes;
+    rates_[b] = rates_[b] * kept + (first ? 0 : more / seconds) * (1 - kept);
+    if (is_fetched(b, hold_)) fetched += more;
+  }
+  return fetched;
+}
+
+// The clock of a forked child begins anew.
+void HoldTime::owe(double fetched, const FetchWork& work) {
+  const double paid = kShareOfWork * seconds_of(work.used - used_);
+  used_ = work.used;
+  debt_ += fetched / kHugePageSize * seconds_of(work.fetch) - std::max(paid, 0.0);
+  debt_ = std::clamp(debt_, 0.0, kMostDebt);
+  in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
+}
+
 double HoldTime::share_at(Nanos hold) const {
   double rate = 0;
   for (int b = 0; b < ReuseGaps::kBuckets; ++b)
-    if (b == ReuseGaps::kBuckets - 1 || ReuseGaps::end_of(b) > hold) rate += rates_[b];
+    if (is_fetched(b, hold)) rate += rates_[b];
   return rate / kHugePageSize * kFetchSeconds;
 }
 
@@ -29,22 +55,25 @@ double HoldTime::kept_at(Nanos hold) const {
   double bytes = 0;
   for (int b = 0; b < ReuseGaps::kBuckets; ++b) {
     const Nanos end = ReuseGaps::end_of(b);
-    bytes += rates_[b] * static_cast<double>(end < hold ? end.n : hold.n) * 1e-9;
+    bytes += rates_[b] * seconds_of(end < hold ? end : hold);
   }
   return bytes;
 }
 
-Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra) {
-  look(now, gaps);
-  Nanos best = least;
+Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra,
+                     const FetchWork& work) {
+  owe(look(now, gaps), work);
+  hold_ = least;
   double best_share = share_at(least);
-  for (int i = 1; i <= kMostDoublings && best_share > kShare; ++i) {
+  const int most = in_debt_ ? kMostInDebt : kMostDoublings;
+  for (int i = 1; i <= most && best_share > kShare; ++i) {
     const Nanos hold{least.n << i};
     const double share = share_at(hold);
-    if (kept_at(hold) - kept_at(least) > static_cast<double>(most_extra)) break;
-    if (share < best_share) best = hold, best_share = share;
+    const double extra = kept_at(hold) - kept_at(least);
+    if (!in_debt_ && extra > static_cast<double>(most_extra)) break;
+    if (share < best_share) hold_ = hold, best_share = share;
   }
-  return best;
+  return hold_;
 }
 
 }  // namespace llamalloc

@@ -14,11 +14,23 @@
 // is not taken: what is fetched again so often that it must be held is then too much to hold.
 //
 // So memory that nobody needs again, or much later, is not held longer. Old gaps fade.
+//
+// That is unless fetching costs too much of the processor time that the process uses. Each fetch is
+// a debt of what it costs on this machine: 0.2 ms, or 5 ms where the host has to find the memory
+// first. Its work pays off kShareOfWork. While more than kCredit is owed, the hold may be 32 times
+// the least one, whatever it keeps: a load that swings all the time keeps its memory, as it would
+// if some of its objects pinned it. One that swings now and then stays within the credit.
 #pragma once
 
 #include "pages/reuse_gaps.h"
 
 namespace llamalloc {
+
+// Processor time: of a fetch of 2 MiB, and of the process in all.
+struct FetchWork {
+  Nanos fetch{250'000};
+  Nanos used{};
+};
 
 class HoldTime {
  public:
@@ -26,18 +38,29 @@ class HoldTime {
   static constexpr double kFetchSeconds = 250e-6;  // of 2 MiB: discard, fault, zeroes
   static constexpr double kFade = 20;              // seconds over which gaps count
   static constexpr int kMostDoublings = 2;
+  static constexpr int kMostInDebt = 5;
+  static constexpr double kShareOfWork = 1.0 / 40;
+  static constexpr double kCredit = 0.4;  // seconds
+  static constexpr double kMostDebt = 5;  // so that it is paid off some time
 
   // The hold from now on.
-  Nanos step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra = SIZE_MAX);
+  Nanos step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra = SIZE_MAX,
+             const FetchWork& work = {});
   // Share of the time that fetching takes at such a hold, by the gaps of late.
   double share_at(Nanos hold) const;
   // Bytes that such a hold keeps on average, of what was needed again.
   double kept_at(Nanos hold) const;
+  double debt() const { return debt_; }  // seconds
 
  private:
-  void look(Nanos now, const ReuseGaps& gaps);
+  double look(Nanos now, const ReuseGaps& gaps);
+  void owe(double fetched, const FetchWork& work);
 
   Nanos last_{};
+  Nanos hold_{};
+  Nanos used_{};
+  double debt_ = 0;  // seconds
+  bool in_debt_ = false;
   uint64_t seen_[ReuseGaps::kBuckets] = {};
   double rates_[ReuseGaps::kBuckets] = {};  // bytes a second
 };

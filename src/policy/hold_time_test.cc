@@ -10,19 +10,23 @@ constexpr Nanos kLeast = Nanos::seconds(1);
 
 class HoldTimeTest : public testing::Test {
  protected:
-  // Each second so many huge pages are needed again, so long after they were freed.
-  Nanos run(int seconds, int pages, Nanos gap) {
+  // Each second so many huge pages are needed again, so long after they were freed. The process
+  // uses a processor all the time.
+  Nanos run(int seconds, int pages, Nanos gap, size_t most_extra = SIZE_MAX) {
     Nanos hold = kLeast;
     for (int s = 0; s < seconds; ++s) {
       now_ = now_ + Nanos::seconds(1);
+      used_ = used_ + Nanos::seconds(1);
       gaps_.add(gap, static_cast<size_t>(pages) * kHugePageSize);
-      hold = hold_.step(now_, gaps_, kLeast);
+      hold = hold_.step(now_, gaps_, kLeast, most_extra, {fetch_, used_});
     }
     return hold;
   }
   ReuseGaps gaps_;
   HoldTime hold_;
   Nanos now_ = Nanos::seconds(1000);
+  Nanos used_{};
+  Nanos fetch_ = FetchWork().fetch;
 };
 
 TEST_F(HoldTimeTest, WithoutGapsTheLeast) {
@@ -39,13 +43,42 @@ TEST_F(HoldTimeTest, NotForALittle) {
 }
 
 TEST_F(HoldTimeTest, NotForWhatComesBackMuchLater) {
-  EXPECT_EQ(run(60, 500, Nanos::seconds(20)), kLeast) << "no hold that is allowed would do";
+  EXPECT_EQ(run(60, 50, Nanos::seconds(20)), kLeast) << "no hold that is allowed would do";
 }
 
 TEST_F(HoldTimeTest, NotWhereItKeepsTooMuch) {
   run(60, 50, Nanos::millis(1500));
   EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 60 * kHugePageSize), Nanos::seconds(2));
   EXPECT_EQ(hold_.step(now_, gaps_, kLeast, 30 * kHugePageSize), kLeast);
+}
+
+// Where the host has to find the memory first.
+TEST_F(HoldTimeTest, WhereFetchingCostsMuchOfTheWorkWhateverItKeeps) {
+  EXPECT_EQ(run(60, 50, Nanos::seconds(6), 0), kLeast);
+  fetch_ = Nanos::millis(5);
+  EXPECT_EQ(run(60, 50, Nanos::seconds(6), 0), Nanos::seconds(8));
+  EXPECT_GT(hold_.debt(), HoldTime::kCredit);
+}
+
+TEST_F(HoldTimeTest, WhatIsHeldCostsNothingAndTheDebtIsPaidOff) {
+  fetch_ = Nanos::millis(5);
+  EXPECT_EQ(run(60, 50, Nanos::seconds(6), 0), Nanos::seconds(8));
+  EXPECT_EQ(run(600, 0, Nanos{0}, 0), kLeast);
+  EXPECT_EQ(hold_.debt(), 0);
+}
+
+TEST_F(HoldTimeTest, OneSwingIsWithinTheCredit) {
+  fetch_ = Nanos::millis(5);
+  EXPECT_EQ(run(1, 0, Nanos{0}, 0), kLeast);
+  EXPECT_EQ(run(1, 75, Nanos::seconds(6), 0), kLeast);
+  EXPECT_EQ(run(1, 75, Nanos::seconds(6), 0), Nanos::seconds(8)) << "the next one is not";
+}
+
+TEST_F(HoldTimeTest, AForkedChildHasWorkedNothingYet) {
+  fetch_ = Nanos::millis(5);
+  run(60, 50, Nanos::seconds(6), 0);
+  used_ = {};
+  EXPECT_EQ(run(5, 0, Nanos{0}, 0), Nanos::seconds(8)) << "and paid nothing";
 }
 
 TEST_F(HoldTimeTest, OldGapsFade) {

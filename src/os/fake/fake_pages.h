@@ -62,10 +62,16 @@ class FakePages final : public PageSource {
     if (on_resident != nullptr) on_resident(on_release_argument);
     return system_pages.resident(address, bytes);
   }
+  Nanos fetch(void*) override { return fetch_time; }
+  Nanos processor_time() override {
+    return Nanos{static_cast<int64_t>(processor_share * static_cast<double>(time.n))};
+  }
   Nanos now() override { return time; }
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
+  Nanos fetch_time{250'000};       // of each huge page
+  double processor_share = 1;      // of the time
   int64_t calls_left = INT64_MAX;  // after these every call that can fail does
   size_t mapped = 0;               // bytes reserved and mapped
   size_t most_mapped = SIZE_MAX;   // a limit on address space
