@@ -122,7 +122,7 @@ Verdict verdict_of(const Evidence& evidence) {
     c = in_flight ? curve.last : static_cast<int>(LifetimeClass::never);
   }
   const auto chosen = static_cast<LifetimeClass>(c);
-  if (group_of(chosen) != PageGroup::permanent && samples < kEnoughShort) return {};
+  if (group_of(chosen) != PageGroup::permanent && samples < kEnoughShort) return {false, chosen};
   const double most = gap(evidence) < kStaysSurely ? 1 - kFewDied : kMost;
   return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
 }

@@ -44,8 +44,9 @@ inline constexpr uint32_t kEnoughLong = 2;
 inline constexpr double kTail = 1e-4;
 
 struct Verdict {
-  bool decided = false;  // false: too few samples
+  bool decided = false;  // false: too few samples, which may all the same have died soon
   LifetimeClass lifetime = LifetimeClass::mixed;
+  bool seems_short() const { return !decided && dies_soon(lifetime); }
 };
 Verdict verdict_of(const Evidence& evidence);
 

@@ -121,7 +121,7 @@ void Learner::forget_counts() {
     node.now = {};
     node.contexts = 0;
     node.halved = 0;
-    node.parts_decided = node.parts_open = node.split = false;
+    node.parts_decided = node.parts_open = node.parts_seem_short = node.split = false;
   }
 }
 
@@ -148,6 +148,8 @@ Verdict Learner::verdict_on(const Node& node) const {
                         group_of(found.lifetime) != group_of(node.heard);
     return longer ? found : Verdict{true, node.heard};
   }
+  if (found.decided && dies_soon(found.lifetime) && !stays_.is_sure(sum))
+    return {false, found.lifetime};
   if (found.decided || node.shown >= kDeeper || sum.samples() < kEnoughShort) return found;
   return {true, std::max(static_cast<LifetimeClass>(node.shown), longest_seen(sum))};
 }
@@ -204,6 +206,7 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
     parent.deeper = true;
   } else if (!verdict.decided) {
     parent.parts_open = true;
+    parent.parts_seem_short = parent.parts_seem_short || verdict.seems_short();
   } else if (!parent.parts_decided) {
     parent.heard = verdict.lifetime;
     parent.parts_decided = true;
@@ -216,8 +219,9 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
 }
 
 // From the deepest level inward: where the parts of a node differ, or some are not known yet while
-// others die young, it sends the asker deeper. Whether what dies soon does so at once or within
-// seconds is not worth a look at the callers in each allocation.
+// others die young, or seem to die young while others stay, it sends the asker deeper. Whether what
+// dies soon does so at once or within seconds is not worth a look at the callers in each
+// allocation.
 void Learner::decide_parts() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ;
@@ -225,11 +229,25 @@ void Learner::decide_parts() {
     for (uint32_t i = 0; i < count_; ++i) {
       Node& node = nodes_[i];
       if (!node.met || node.level != level) continue;
-      if (node.split && node.parts_decided && node.parts_open && is_short(node.heard))
-        node.deeper = true;
+      const bool may_differ =
+          is_short(node.heard) || (node.parts_seem_short && !dies_soon(node.heard));
+      if (node.split && node.parts_decided && node.parts_open && may_differ) node.deeper = true;
       if (node.parent != kNone) hear(nodes_[node.parent], node, verdict_on(node));
     }
   }
+}
+
+// Allocations that come to it ask no further.
+bool Learner::answers(const Node& node) const {
+  return !node.deeper && (node.parent == kNone || nodes_[node.parent].deeper);
+}
+
+// What contexts keep, as all of them show.
+void Learner::compare_all() {
+  stays_.begin();
+  for (uint32_t i = 0; i < count_; ++i)
+    if (answers(nodes_[i])) stays_.add(sum_of(nodes_[i]));
+  stays_.end();
 }
 
 // Lengthens at once, shortens when two rounds agree. True: the tree's entry changes.
@@ -248,6 +266,7 @@ bool Learner::show(Node& node) {
 }
 
 void Learner::show_all(ContextTree& tree) {
+  for (int pass = 0; pass < 20; ++pass) compare_all();
   for (uint32_t i = 0; i < count_; ++i) show(nodes_[i]);
   fill(tree);
 }
@@ -408,6 +427,7 @@ bool Learner::round(Profiler& profiler, ContextTree& tree, PageSource& pages, Na
   descend(profiler.stacks(), rows);
   count_staying(rows);
   decide_parts();
+  compare_all();
   notice_fall(rows, now);
   bool changed = false;
   for (uint32_t i = 0; i < count_; ++i) {

@@ -32,6 +32,7 @@
 #include "os/arena.h"
 #include "policy/evidence.h"
 #include "policy/parts.h"
+#include "policy/stay_prior.h"
 #include "predict/context_tree.h"
 #include "profile/profiler.h"
 
@@ -68,7 +69,8 @@ class Learner {
     bool differed;         // as this run sees it
     bool known_to_differ;  // by earlier runs: kept, as not all parts are met in each run
     bool parts_decided, parts_open;
-    bool window_begins;  // with the next round, as deaths of this run were halved
+    bool parts_seem_short;  // of those that are open
+    bool window_begins;     // with the next round, as deaths of this run were halved
   };
   static_assert(kMostNodes * sizeof(Node) <= size_t{4} << 20);
   static constexpr uint8_t kNothing = 0xff;
@@ -129,6 +131,8 @@ class Learner {
   void decide_parts();
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
+  bool answers(const Node& node) const;
+  void compare_all();
   bool show(Node& node);
   void fill(ContextTree& tree) const;
   const Parts* compare_parts(MetadataArena& scratch) const;
@@ -147,6 +151,7 @@ class Learner {
   uint32_t index_slots_ = 1024;
   uint32_t count_ = 0;
   Shares shares_;
+  StayPrior stays_;
   Nanos peak_at_{};
   float* at_peak_ = nullptr;  // [kMostContexts] bytes alive at the peak
   static constexpr uint32_t kLevels = 4;

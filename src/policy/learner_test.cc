@@ -124,6 +124,25 @@ TEST_F(LearnerTest, WhatEarlierRunsKnowHoldsFromTheStart) {
   }
 }
 
+// One in a hundred stays of each caller's, as the samples of some show: those of the others are yet
+// to come. Beside a caller all of whose objects stay they are not taken for such, either.
+TEST_F(LearnerTest, CallersThatHaveShownNoneYetAreNotTakenForShortLived) {
+  for (uintptr_t caller = 10; caller < 60; ++caller) {
+    die_after({1, caller}, 46, Nanos::millis(1));
+    if (caller % 3 == 0) stay({1, caller}, 1);
+  }
+  stay({1, 100}, 40);
+  pass(Nanos::seconds(40));
+  rounds(30);
+  EXPECT_EQ(ask({1, 100}).lifetime, LifetimeClass::never);
+  EXPECT_FALSE(dies_soon(ask({1, 10}).lifetime));
+  EXPECT_NE(ask({1, 10}).lifetime, LifetimeClass::never);
+  EXPECT_LT(learner_.shares().short_lived, 0.01);
+  die_at_once({1, 10}, 5000);
+  rounds(2);
+  EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10ms) << "now it is sure";
+}
+
 // An earlier run saw one caller, and some of its objects stayed: its parts are not known.
 TEST_F(LearnerTest, WhatEarlierRunsSawOfNoPartCounts) {
   Evidence prior;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/stay_prior.h"
+
+namespace llamalloc {
+namespace {
+
+// x to the n-th; libm is no part of the library.
+double power(double x, uint32_t n) {
+  double result = 1;
+  for (; n != 0; n /= 2, x *= x)
+    if (n % 2 != 0) result *= x;
+  return result;
+}
+
+struct Counts {
+  uint32_t died = 0;    // within `brief`
+  uint32_t stayed = 0;  // outlived it
+};
+
+constexpr uint32_t kMostCounted = 1000;  // more say the same, and powers get too small
+
+// What is younger than that says nothing yet.
+Counts counts_of(const Evidence& context) {
+  Counts counts;
+  for (int c = 0; c < kTimedClasses; ++c) {
+    const bool soon = dies_soon(static_cast<LifetimeClass>(c));
+    (soon ? counts.died : counts.stayed) += context.deaths[c];
+    if (!soon) counts.stayed += context.young[c];
+  }
+  return counts;
+}
+
+}  // namespace
+
+void StayPrior::begin() {
+  for (double& sum : sums_) sum = kAtLeast;
+  sums_[0] = kNothing;
+}
+
+void StayPrior::add(const Evidence& context) {
+  Counts counts = counts_of(context);
+  const uint32_t samples = counts.died + counts.stayed;
+  if (samples == 0) return;
+  if (samples > kMostCounted) {
+    const uint64_t stayed = uint64_t{counts.stayed} * kMostCounted;
+    counts.stayed = static_cast<uint32_t>((stayed + samples - 1) / samples);
+    counts.died = kMostCounted - counts.stayed;
+  }
+  double likely[kCount], all = 0;
+  for (int j = 0; j < kCount; ++j) {
+    likely[j] = weights_[j] * power(kShares[j], counts.stayed) * power(1 - kShares[j], counts.died);
+    all += likely[j];
+  }
+  if (all <= 0) return;
+  for (int j = 0; j < kCount; ++j) sums_[j] += likely[j] / all;
+}
+
+void StayPrior::end() {
+  for (int j = 0; j < kCount; ++j) weights_[j] = sums_[j];
+}
+
+double StayPrior::hidden(double samples) const {
+  double stays = 0, all = 0;
+  for (int j = 0; j < kCount; ++j) {
+    const double likely = weights_[j] * power(1 - kShares[j], static_cast<uint32_t>(samples));
+    stays += likely * kShares[j];
+    all += likely;
+  }
+  return stays / all;
+}
+
+bool StayPrior::is_sure(const Evidence& context) const {
+  const Counts counts = counts_of(context);
+  if (counts.stayed != 0) return counts.stayed <= kTail * (counts.died + counts.stayed);
+  return hidden(counts.died) <= kMostHidden;
+}
+
+}  // namespace llamalloc
