@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A buffer grows and moves, where address space is limited, or mremap is refused: it grows as with
-   the C library, and no address space is lost.
-     grow_limit as|refused */
+/* A buffer grows and moves, where address space or writable memory is limited, or mremap is refused:
+   it grows as with the C library, and no address space is lost, also where it cannot grow.
+     grow_limit as|data|refused */
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "seccomp.h"
 #include "trap.h"
 
-enum { kLimit = 1 << 30, kSmall = 300 << 20, kLarge = 600 << 20, kRounds = 20 };
+enum { kLimit = 1 << 30, kSmall = 300 << 20, kLarge = 600 << 20, kRounds = 20, kFailures = 200 };
 
 static size_t space(void) {
   FILE* file = fopen("/proc/self/statm", "r");
@@ -33,6 +33,33 @@ static void grow_within_the_limit(void) {
   free(q);
 }
 
+static size_t mappings(void) {
+  char text[512];
+  size_t lines = 0;
+  FILE* file = fopen("/proc/self/maps", "r");
+  if (file == NULL) die("no /proc/self/maps");
+  while (fgets(text, sizeof(text), file) != NULL) lines += strchr(text, '\n') != NULL;
+  fclose(file);
+  return lines;
+}
+
+static void fail_at_the_limit(void) {
+  const struct rlimit limit = {kLimit, kLimit};
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) die("setrlimit: %s", strerror(errno));
+  char* p = malloc(kSmall);
+  if (p == NULL) die("no 300 MiB");
+  p[0] = 1;
+  size_t lines = 0, bytes = 0;
+  for (int i = 0; i < kFailures; ++i) {
+    if (realloc(p, (size_t)2 << 30) != NULL) die("the limit does not hold");
+    if (i == 0) lines = mappings(), bytes = space();
+  }
+  if (mappings() > lines + 5) die("%zu mappings more", mappings() - lines);
+  if (space() > bytes + kSmall) die("%zu MiB more", (space() - bytes) >> 20);
+  if ((p = realloc(p, kLarge)) == NULL || p[0] != 1) die("300 MiB do not grow to 600 MiB");
+  free(p);
+}
+
 static void grow_by_copies(void) {
   struct sock_filter code[] = {
       LOAD(nr),
@@ -54,7 +81,12 @@ static void grow_by_copies(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2) die("usage: %s as|refused", argv[0]);
-  strcmp(argv[1], "as") == 0 ? grow_within_the_limit() : grow_by_copies();
+  if (argc != 2) die("usage: %s as|data|refused", argv[0]);
+  if (strcmp(argv[1], "as") == 0)
+    grow_within_the_limit();
+  else if (strcmp(argv[1], "data") == 0)
+    fail_at_the_limit();
+  else
+    grow_by_copies();
   return 0;
 }

@@ -199,6 +199,7 @@ TRAPS = (
     Trap("real time", "on a processor of its own", "real_time"),
     Trap("a buffer grows", "in 1 GiB of address space", "grow_limit as"),
     Trap("a buffer grows", "where mremap is refused", "grow_limit refused"),
+    Trap("a buffer cannot grow", "as under overcommit 2, again and again", "grow_limit data"),
     Trap("overcommit 2", "imitated by RLIMIT_DATA", "address_limit data", 60),
     Trap("out of memory", "objects of every kind, again and again", "out_of_memory", 60),
     Trap("realloc to less", "where no memory is left", "shrink"),

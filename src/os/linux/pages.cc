@@ -30,10 +30,15 @@ void* map_aligned(size_t bytes, size_t alignment, int protection) {
   return reinterpret_cast<void*>(aligned);
 }
 
-// A place to move to would count, too, beside what moves there.
-bool is_space_limited() {
+bool is_limited(__rlimit_resource resource) {
   rlimit limit;
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// A place to move to would count, too, beside what moves there; and where what moves passes a limit
+// on writable memory, nobody could say whether the kernel has left the place (Linux 6.17).
+bool is_space_limited() {
+  return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
 }
 
 Nanos read_clock(clockid_t clock) {
