@@ -12,6 +12,7 @@
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"
 #include "runtime/control.h"
+#include "runtime/foreign.h"
 #include "runtime/fork.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
@@ -76,6 +77,7 @@ void start_hardening() {
   look_at_huge_page_switch();
   prepare_thread_exit();
   prepare_foreign();
+  remember_foreign_functions();
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

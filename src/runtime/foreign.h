@@ -13,7 +13,8 @@ namespace llamalloc {
 bool free_foreign(void* p);
 // Zero in the same cases.
 size_t foreign_size(const void* p);
-// Before the C library's names are replaced.
+// At the start, and before the C library's names are replaced. A later lookup waits for the
+// loader's lock, and whoever holds that may wait for the thread that frees.
 void remember_foreign_functions();
 
 }  // namespace llamalloc

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A buffer grows and moves, where address space or writable memory is limited, or mremap is refused:
-   it grows as with the C library, and no address space is lost, also where it cannot grow.
+/* A buffer grows and moves, where address space or writable memory is limited, or mremap is
+   refused: it grows as with the C library, and no address space is lost, also where it cannot grow.
      grow_limit as|data|refused */
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -164,6 +164,19 @@ TRAPS = (
         "dlopen_joins joins_plugin",
         10,
     ),
+    Trap(
+        "…, libc's object",
+        "… that frees an object of libc's malloc",
+        "dlopen_joins joins_foreign_plugin",
+        10,
+    ),
+    Trap(
+        "…, new fails",
+        "… whose operator new fails",
+        "dlopen_joins joins_new_plugin",
+        10,
+        after="new_fails_plugin",
+    ),
     Trap("cancelled threads", "while they print malloc's statistics", "cancelled", 20),
     Trap("… in malloc_trim", "then the process forks", "trim_sparse cancelled", 20),
     Trap(
