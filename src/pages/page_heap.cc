@@ -138,21 +138,26 @@ void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
   to.add(page);
 }
 
+bool PageHeap::is_expired(const HugePage* page, Nanos now) {
+  const PageGroup group = page->group.load(std::memory_order_relaxed);
+  const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
+  return has_deadline(group) && now.n - taken > row(group).deadline.n;
+}
+
+// A lock is held for one page at a time, however many there are and have expired.
 size_t PageHeap::promote_expired(Nanos now) {
-  size_t promoted = 0;
-  for (int g = kPageGroups - 2; g >= 0; --g) {
-    const PageGroup group = static_cast<PageGroup>(g);
-    if (!has_deadline(group)) continue;
-    for (PageSet& set : sets_[g]) {
-      LockGuard guard(set.lock());
-      while (HugePage* page = set.find([&](HugePage* p) {
-        return now.n - p->last_taken.load(std::memory_order_relaxed) > row(group).deadline.n;
-      })) {
-        promote(page, set, now);
-        ++promoted;
-      }
-    }
-  }
+  size_t waiting = 0, promoted = 0;
+  for (int g = 0; g < kPageGroups; ++g)
+    if (has_deadline(static_cast<PageGroup>(g))) waiting += in_use_by(static_cast<PageGroup>(g));
+  if (waiting == 0) return 0;
+  pool_.for_each_record([&](HugePage* page) {
+    PageSet* set = page->set.load(std::memory_order_acquire);
+    if (set == nullptr || !is_expired(page, now)) return;
+    LockGuard guard(set->lock());
+    if (page->set.load(std::memory_order_relaxed) != set || !is_expired(page, now)) return;
+    promote(page, *set, now);
+    ++promoted;
+  });
   return promoted;
 }
 

@@ -247,6 +247,7 @@ class PageHeap {
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
   PageKind kind_of_new(PageGroup group, Blocks blocks, Grain grain);
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
+  static bool is_expired(const HugePage* page, Nanos now);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   bool part(HugePage* page, const BlockBits& rest);
   void leave_whole(HugePage* page, const BlockBits& rest);

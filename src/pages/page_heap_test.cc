@@ -278,6 +278,28 @@ TEST_F(PageHeapTest, PagesPastTheirDeadlineArePromoted) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+// However many there are, nobody waits for more than one of them.
+TEST_F(PageHeapTest, ManyPagesArePromotedOneByOne) {
+  constexpr size_t kPages = 200;
+  pages_.share_pages_below(0);
+  std::vector<Held> all;
+  for (size_t i = 0; i < kPages; ++i) all.push_back(take(PageGroup::transient, kAll));
+  wait(3);
+  for (size_t i = 0; i < kPages; i += 2) pages_.touch(all[i].page);
+#ifdef LLAMALLOC_CHECK_BUILD
+  PageSet& from = sets_.of[static_cast<int>(PageGroup::transient)][0];
+  const uint32_t before = from.lock().times_taken();
+#endif
+  EXPECT_EQ(pages_.promote_expired(system_.time), kPages / 2);
+#ifdef LLAMALLOC_CHECK_BUILD
+  EXPECT_EQ(from.lock().times_taken(), before + kPages / 2) << "and for no page that stays";
+#endif
+  for (size_t i = 0; i < kPages; ++i)
+    EXPECT_EQ(all[i].page->group, i % 2 == 0 ? PageGroup::transient : PageGroup::brief);
+  EXPECT_TRUE(pages_.is_consistent());
+  EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
+}
+
 TEST_F(PageHeapTest, APageThatIsTouchedIsNotPromoted) {
   const Held stays = take(PageGroup::transient, 2);
   for (int i = 0; i < 10; ++i) {
