@@ -317,6 +317,7 @@ void* DirectMappings::resize(Span* span, size_t bytes) {
   void* moved = system_.remap(span->base, span->bytes, size);
   if (moved != nullptr) {
     CHECK(map_.cover(moved, 1, system_));
+    if (grows) grown_.store(true, std::memory_order_relaxed);
     span->base = static_cast<char*>(moved);
     LockGuard guard(lock_);
     add(bytes_, size - span->bytes);

@@ -70,7 +70,7 @@ class DirectMappings {
   size_t release(Nanos before);
   // Unmaps kept mappings, the oldest first, until that many bytes are gone or nothing is kept.
   size_t release_now(size_t bytes);
-  // Whether a mapping was made since this was last asked.
+  // Whether a mapping was made or grew since this was last asked.
   bool has_grown() {
     return grown_.load(std::memory_order_relaxed) &&
            grown_.exchange(false, std::memory_order_relaxed);

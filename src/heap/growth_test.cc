@@ -60,6 +60,20 @@ TEST_F(TurnsTest, WhatAMappingLeftMakesRoomForPages) {
   EXPECT_LE(heap_.backed_bytes(), kTurn);
 }
 
+TEST_F(TurnsTest, AMappingThatGrowsMakesTheHeapGrow) {
+  small_turn();
+  Span* span = heap_.allocate(kMapped, 1, PageGroup::unknown, false);
+  const size_t empty = heap_.pages().counts().empty_backed;
+  ASSERT_GT(empty * kHugePageSize, kTurn / 2);
+  ASSERT_NE(heap_.resize(span, kTurn), nullptr);
+  EXPECT_LE(heap_.backed_bytes(), kTurn + kTurn / 20 + kMapped);
+  EXPECT_EQ(locked_, 0);
+  const size_t left = heap_.pages().counts().empty_backed;
+  ASSERT_NE(heap_.resize(span, kMapped), nullptr);
+  EXPECT_EQ(heap_.pages().counts().empty_backed, left) << "one that shrinks does not";
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 TEST_F(TurnsTest, ParkedRunsDoNotKeepPagesFromMakingRoom) {
   heap_.deallocate(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
   ASSERT_FALSE(heap_.pages().has_empty());

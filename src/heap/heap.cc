@@ -334,8 +334,11 @@ size_t Heap::drain_parked() {
 }
 
 void* Heap::resize(Span* span, size_t bytes) {
-  if (span->kind == SpanKind::direct)
-    return bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
+  if (span->kind == SpanKind::direct) {
+    void* resized = bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
+    settle();
+    return resized;
+  }
   if (span->kind != SpanKind::run || bytes <= kLeastGrowing) return nullptr;
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
