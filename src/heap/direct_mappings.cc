@@ -299,6 +299,7 @@ void DirectMappings::unmap(Span* span) {
   const bool gone = system_.unmap(span->base, span->bytes);
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
+  tell_pages();
   if (gone) remember(*span);
   if (gone) return free_record(span);
   span->next_direct = refused_;

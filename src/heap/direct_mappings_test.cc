@@ -34,6 +34,17 @@ class DirectMappingsTest : public testing::Test {
   DirectMappings direct_{system_, arena_, *map_, pages_};
 };
 
+// The limit that is left counts it no more.
+TEST_F(DirectMappingsTest, OneThatMayNotGrowGoesAndMakesRoom) {
+  constexpr size_t kBefore = 9 << 20, kLimit = 25 << 20;
+  pages_.limit_growth(kLimit);
+  deallocate(allocate(kBefore, 1, false));
+  EXPECT_FALSE(pages_.may_grow(kLimit));
+  EXPECT_EQ(allocate(3 * kBefore, 1, false), nullptr);
+  EXPECT_EQ(direct_.kept_bytes(), 0u);
+  EXPECT_TRUE(pages_.may_grow(kLimit));
+}
+
 // Two of them would share an entry of the map where the system puts one behind the other.
 TEST_F(DirectMappingsTest, NoneIsSmallerThanAnEntryOfTheMap) {
   for (const size_t bytes : {size_t{1}, kSmallPage, kBlockSize}) {
