@@ -76,6 +76,13 @@ TEST_F(ReleaseTest, AReleaseThatIsAskedForLeavesNothing) {
   EXPECT_TRUE(engine_.heap.is_consistent());
 }
 
+TEST_F(ReleaseTest, AReleaseSaysWhatAnEmptyPageHad) {
+  engine_.heap.pages().grant_huge_pages(false);
+  const PageHeap::Place place = engine_.heap.pages().take(PageGroup::unknown, {3}, 1);
+  engine_.heap.pages().give(place.page, place.start(), {3});
+  EXPECT_EQ(release().empty_pages, 3 * kBlockSize);
+}
+
 TEST_F(ReleaseTest, AReleaseEndsWhereTheSystemRefuses) {
   fill(), give(kStays);
   pages_.time = pages_.time + Nanos::seconds(1);

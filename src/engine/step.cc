@@ -161,8 +161,10 @@ void Engine::give_memory_back(Nanos now) {
 Released Engine::release(size_t keep) {
   const Nanos now = system.now();
   collect_caches(now);
-  return {heap.release(now, keep / kHugePageSize) * kHugePageSize,
-          heap.direct().release(Nanos::max()), 0};
+  const size_t before = heap.pages().counts().released_blocks;
+  heap.release(now, keep / kHugePageSize);
+  const size_t blocks = heap.pages().counts().released_blocks - before;
+  return {blocks * kBlockSize, heap.direct().release(Nanos::max()), 0};
 }
 
 bool Engine::release_sparse(Nanos before, Released* released) {

@@ -16,12 +16,14 @@ namespace {
 void PagePool::add_backed(HugePage* page) {
   backed_.insert(page);
   by_age_.add_newest(page);
+  counts_.empty_blocks += page->backed_blocks();
   empty_hint_.store(++counts_.empty_backed, std::memory_order_relaxed);
 }
 
 void PagePool::remove_backed(HugePage* page) {
   take_out(backed_, page);
   by_age_.remove(page);
+  counts_.empty_blocks -= page->backed_blocks();
   empty_hint_.store(--counts_.empty_backed, std::memory_order_relaxed);
 }
 
@@ -118,6 +120,7 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
 
 void PagePool::become_given_back(HugePage* page) {
   LockGuard guard(lock_);
+  counts_.released_blocks += page->backed_blocks();
   note_backed(-int64_t{page->backed_blocks()});
   page->backed = page->broken = false;
   page->dirty = {};
@@ -284,6 +287,7 @@ bool PagePool::give_up_space() {
       continue;
     }
     counts_.released += page->backed;
+    counts_.released_blocks += page->backed_blocks();
     note_backed(-int64_t{page->backed_blocks()});
     page->backed = page->broken = false;
     page->dirty = {};
@@ -361,17 +365,20 @@ PoolCounts PagePool::counts() {
 
 bool PagePool::is_consistent() {
   LockGuard guard(lock_);
-  size_t empty = 0, described = 0;
+  size_t empty = 0, blocks = 0, described = 0;
   bool good = backed_.is_consistent() && given_back_.is_consistent();
-  backed_.for_each(
-      [&](HugePage* page) { ++empty, good &= page->backed && page->used_blocks == 0; });
+  backed_.for_each([&](HugePage* page) {
+    ++empty, blocks += page->backed_blocks();
+    good &= page->backed && page->used_blocks == 0;
+  });
   given_back_.for_each([&](HugePage* page) {
     good &= !page->backed && page->given_back && page->used_blocks == 0;
     good &= page->neighbour == nullptr || page->neighbour->neighbour == page;
     described += page->has_tables;
   });
   good &= described_.count() == described && tables_hint_.load() == described;
-  return good && empty == counts_.empty_backed && by_age_.count() == empty;
+  good &= empty == counts_.empty_backed && blocks == counts_.empty_blocks;
+  return good && by_age_.count() == empty;
 }
 
 }  // namespace llamalloc

@@ -28,10 +28,12 @@ namespace llamalloc {
 struct PoolCounts {
   size_t reserved_bytes = 0;
   size_t committed_bytes = 0;
-  size_t empty_backed = 0;  // pages
-  size_t acquired = 0;      // pages taken from the system, counting every time
-  size_t released = 0;      // pages given back
-  size_t refetched = 0;     // pages taken from the system again, part of acquired
+  size_t empty_backed = 0;     // pages
+  size_t empty_blocks = 0;     // of them, that have memory
+  size_t acquired = 0;         // pages taken from the system, counting every time
+  size_t released = 0;         // pages given back
+  size_t released_blocks = 0;  // of them, that had memory
+  size_t refetched = 0;        // pages taken from the system again, part of acquired
 };
 
 // Pages by age, linked by `older` and `newer`.

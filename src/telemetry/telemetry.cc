@@ -73,18 +73,19 @@ void Telemetry::fill_sums(Figures* figures) {
 }
 
 void Telemetry::add_totals(Figures* figures, const PoolCounts& pool) {
-  size_t pages = pool.empty_backed, unbacked = 0;
+  size_t pages = 0, unbacked = 0;
   for (const GroupCounts& group : figures->groups) {
     figures->allocated += group.allocated;
     pages += group.pages;
     unbacked += group.unbacked;
   }
   for (const size_t free : figures->free_slots_of) figures->free_slots += free;
-  figures->pages_backed = pages * kHugePageSize - unbacked;
+  const size_t empty = pool.empty_blocks * kBlockSize;
+  figures->pages_backed = pages * kHugePageSize - unbacked + empty;
   figures->peak_backed = raise(peak_, figures->pages_backed);
   figures->direct_bytes = from_.heap.direct().bytes();
   figures->direct_count = from_.heap.direct().count();
-  figures->releasable = pool.empty_backed * kHugePageSize + from_.heap.direct().kept_bytes();
+  figures->releasable = empty + from_.heap.direct().kept_bytes();
   figures->reserved = pool.reserved_bytes;
 }
 
@@ -98,7 +99,7 @@ void Telemetry::fill_stats(Figures* figures, const PoolCounts& pool, size_t thre
     broken += group.broken;
   }
   const size_t direct = figures->direct_bytes;
-  const size_t kept = figures->releasable - pool.empty_backed * kHugePageSize;
+  const size_t kept = figures->releasable - pool.empty_blocks * kBlockSize;
   set(Stat::allocated, figures->allocated + direct);
   set(Stat::active, active + direct);
   set(Stat::backed, figures->pages_backed + direct + kept);

@@ -85,6 +85,19 @@ TEST_F(TelemetryTest, CountsWhatTheHeapHolds) {
   EXPECT_GE(after.peak_backed, after.pages_backed);
 }
 
+// Only blocks that were used have memory.
+TEST_F(TelemetryTest, AnEmptyPageOnSmallPagesCountsByItsBlocks) {
+  heap_.pages().grant_huge_pages(false);
+  const PageHeap::Place place = heap_.pages().take(PageGroup::unknown, {3}, 1);
+  heap_.pages().give(place.page, place.start(), {3});
+  for (const Figures& figures : {telemetry_.figures(3), telemetry_.quick_figures(3)}) {
+    EXPECT_EQ(figures.stat(Stat::huge_pages_empty), 1u);
+    EXPECT_EQ(figures.stat(Stat::backed), 3 * kBlockSize);
+    EXPECT_EQ(figures.pages_backed, 3 * kBlockSize);
+    EXPECT_EQ(figures.releasable, 3 * kBlockSize);
+  }
+}
+
 TEST_F(TelemetryTest, ASnapshotIsReusedAndLeavesNoRows) {
   std::vector<void*> slots(100'000);
   ASSERT_GT(heap_.take(bin_of(PageGroup::unknown, 0, false), slots.data(), 1), 0u);
