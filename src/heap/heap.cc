@@ -109,7 +109,7 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
 }
 
 // So many at a time that nobody waits long for the lock.
-void* Heap::drain_depots() {
+[[gnu::cold]] void* Heap::drain_depots() {
   constexpr size_t kStep = 64;
   void* twice = nullptr;
   for (int b = 0; b < kLocalBins && depot_bytes() != 0; ++b) {
@@ -353,7 +353,7 @@ void* Heap::resize(Span* span, size_t bytes) {
 
 // ----- Looking at the whole -----
 
-PageCounts Heap::count(const HugePage& page) const {
+[[gnu::cold]] PageCounts Heap::count(const HugePage& page) const {
   PageCounts counts;
   if (page.broken) counts.unbacked = (kBlocksPerHugePage - page.dirty.count()) * kBlockSize;
   for_each_span(page, [&](const Span& span) {
@@ -381,7 +381,7 @@ void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
   unbacked += counts.unbacked;
 }
 
-GroupCounts Heap::count(PageGroup group) {
+[[gnu::cold]] GroupCounts Heap::count(PageGroup group) {
   GroupCounts counts;
   pages_.for_each_page([&](const HugePage& page) {
     if (page.group.load(std::memory_order_relaxed) == group) counts.add(page, count(page));
@@ -393,7 +393,7 @@ size_t Heap::held_bytes() const {
   return less(pages_.in_use() * kHugePageSize, pages_.unbacked_bytes());
 }
 
-size_t Heap::live_bytes() const {
+[[gnu::cold]] size_t Heap::live_bytes() const {
   size_t of_spans = depot_bytes(), taken = 0;
   for (int b = 0; b < kBins; ++b) {
     const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
@@ -404,7 +404,7 @@ size_t Heap::live_bytes() const {
   return less(pages_.used_bytes() + taken, of_spans);
 }
 
-GroupCounts Heap::quick_count(PageGroup group) const {
+[[gnu::cold]] GroupCounts Heap::quick_count(PageGroup group) const {
   GroupCounts counts;
   counts.pages = pages_.in_use_by(group);
   for (int b = 0; b < kBins; ++b) {

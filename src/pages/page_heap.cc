@@ -64,7 +64,7 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
   return place;
 }
 
-PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
   const Place place = set.search(blocks, alignment);
@@ -73,7 +73,7 @@ PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignm
 }
 
 // A walk over all pages only where no set finds room at once.
-PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
   Place place;
   for (int g = 0; g < kPageGroups && place.page == nullptr; ++g)
     for (int kind = 0; kind < kPageKinds && place.page == nullptr; ++kind)
@@ -127,7 +127,7 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
   return extended;
 }
 
-void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
+[[gnu::cold]] void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
   const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
   page->group = longer;
   page->promoted = true;
@@ -138,14 +138,14 @@ void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
   to.add(page);
 }
 
-bool PageHeap::is_expired(const HugePage* page, Nanos now) {
+[[gnu::cold]] bool PageHeap::is_expired(const HugePage* page, Nanos now) {
   const PageGroup group = page->group.load(std::memory_order_relaxed);
   const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
   return has_deadline(group) && now.n - taken > row(group).deadline.n;
 }
 
 // A lock is held for one page at a time, however many there are and have expired.
-size_t PageHeap::promote_expired(Nanos now) {
+[[gnu::cold]] size_t PageHeap::promote_expired(Nanos now) {
   size_t waiting = 0, promoted = 0;
   for (int g = 0; g < kPageGroups; ++g)
     if (has_deadline(static_cast<PageGroup>(g))) waiting += in_use_by(static_cast<PageGroup>(g));

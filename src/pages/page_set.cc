@@ -20,7 +20,7 @@ void PageSet::remove(HugePage* page) {
   count(-1);
 }
 
-void PageSet::mark_broken(HugePage* page, bool broken) {
+[[gnu::cold]] void PageSet::mark_broken(HugePage* page, bool broken) {
   bucket_with(page).remove(page);
   page->broken = broken;
   bucket_with(page).insert(page);
@@ -42,7 +42,7 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
 
 // A walk over every page that may fit. Those of the bucket of n may be too short; where alignment
 // is asked for, even a long run may not do.
-HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
+[[gnu::cold]] HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
   HugePage* best = nullptr;
   for (int b = bucket_of(blocks.n); b < kBuckets; ++b)
     buckets_[broken][b].for_each([&](HugePage* page) {
@@ -52,7 +52,7 @@ HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) cons
   return best;
 }
 
-PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};
@@ -114,7 +114,7 @@ bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
   return refit(page, used, page->used_blocks - blocks.n);
 }
 
-BlockBits PageSet::take_rest(HugePage* page) {
+[[gnu::cold]] BlockBits PageSet::take_rest(HugePage* page) {
   bucket_with(page).remove(page);
   BlockBits rest;
   rest.set(0, kBlocksPerHugePage);
@@ -126,7 +126,7 @@ BlockBits PageSet::take_rest(HugePage* page) {
   return rest;
 }
 
-bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
+[[gnu::cold]] bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
   if (clean) page->dirty.clear(rest);
   BlockBits used = page->used;
   used.clear(rest);

@@ -9,8 +9,8 @@ namespace llamalloc {
 namespace {
 
 // z += x kernel.   x: [rows], kernel: [rows, n], z: [n]
-void add_product(float* __restrict z, const float* __restrict x, const float* __restrict kernel,
-                 uint32_t rows, uint32_t n) {
+[[gnu::noinline]] void add_product(float* __restrict z, const float* __restrict x,
+                                   const float* __restrict kernel, uint32_t rows, uint32_t n) {
   for (uint32_t k = 0; k < rows; ++k, kernel += n)
     for (uint32_t j = 0; j < n; ++j) z[j] += x[k] * kernel[j];
 }
@@ -57,7 +57,7 @@ void BagOfFrames::run(const uint32_t* ids, uint32_t count, uint32_t size_row, fl
   softmax(probability, C);
 }
 
-void BagOfFrames::add_frame(uint32_t depth, uint32_t known) {
+[[gnu::noinline]] void BagOfFrames::add_frame(uint32_t depth, uint32_t known) {
   if (known == 0) return;
   const uint32_t E = config_.embedding;
   const float* scale = weights_.depth_scale + size_t{depth} * E;

@@ -24,7 +24,7 @@ void Profiler::start(size_t interval, Nanos now) {
   on_.store(true, std::memory_order_relaxed);
 }
 
-bool Profiler::tell_history(Nanos now) NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::cold]] bool Profiler::tell_history(Nanos now) NO_THREAD_SAFETY_ANALYSIS {
   lock_all();
   const bool begins = !contexts_.history().is_on();
   const bool good = contexts_.start_history();
@@ -106,7 +106,7 @@ size_t Profiler::size_of_live(const void* p) {
   return size;
 }
 
-void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
+[[gnu::cold]] void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
   live_.for_each([&](const LiveSample& s) {
     const uint32_t tag = contexts_.tag_of(s.context);
     if (tag >= count) return;
@@ -122,17 +122,17 @@ void Profiler::sum_by_tag(TagSum* sums, uint32_t count) {
   }
 }
 
-bool Profiler::name_frames(FrameNames& names) {
+[[gnu::cold]] bool Profiler::name_frames(FrameNames& names) {
   LockGuard naming(naming_lock_);
   return name_frames_locked(names);
 }
 
-bool Profiler::name_frames_locked(FrameNames& names) {
+[[gnu::cold]] bool Profiler::name_frames_locked(FrameNames& names) {
   if (named_ == nullptr) named_ = arena_.make<NamedFrames>(arena_);
   return named_ != nullptr && named_->update(stacks_, names);
 }
 
-bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
+[[gnu::cold]] bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
   ScratchPages pages(pages_);
   MetadataArena scratch(pages);
   Snapshot snapshot;
@@ -170,7 +170,7 @@ bool Profiler::write(ByteSink& sink, FrameNames& names, const WriteInfo& info) {
                        snapshot);
 }
 
-bool Profiler::open_window(ProfileWindow* window, Nanos now) {
+[[gnu::cold]] bool Profiler::open_window(ProfileWindow* window, Nanos now) {
   lock_all();
   const bool copied = window->before.copy(window->scratch, contexts_, live_, now);
   unlock_all();
@@ -179,21 +179,21 @@ bool Profiler::open_window(ProfileWindow* window, Nanos now) {
   return copied;
 }
 
-void Profiler::lock_all() NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::cold]] void Profiler::lock_all() NO_THREAD_SAFETY_ANALYSIS {
   live_.lock_all();
   contexts_.lock().lock();
   stacks_.lock().lock();
   tags_.lock().lock();
 }
 
-void Profiler::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
+[[gnu::cold]] void Profiler::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   tags_.lock().unlock();
   stacks_.lock().unlock();
   contexts_.lock().unlock();
   live_.unlock_all();
 }
 
-void Profiler::reset_locks_after_fork() {
+[[gnu::cold]] void Profiler::reset_locks_after_fork() {
   naming_lock_.reset();
   tags_.lock().reset();
   stacks_.lock().reset();
@@ -201,7 +201,7 @@ void Profiler::reset_locks_after_fork() {
   live_.reset_locks_after_fork();
 }
 
-void Profiler::forget_all(Nanos now) {
+[[gnu::cold]] void Profiler::forget_all(Nanos now) {
   live_.clear();
   contexts_.clear();
   samples_.store(0, std::memory_order_relaxed);
