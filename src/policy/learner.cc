@@ -283,33 +283,36 @@ void Learner::fill(ContextTree& tree) const {
   tree.publish();
 }
 
-// By node, what its parts are like; last the call sites. Null: no memory.
-const Parts* Learner::compare_parts(MetadataArena& scratch) const {
-  auto* parts = scratch.make_array<Parts>(count_ + 1);
-  if (parts == nullptr) return nullptr;
-  for (uint32_t i = 0; i < count_; ++i) {
-    const Node& node = nodes_[i];
-    if (!node.met) continue;
-    const uint32_t whole = node.parent == kNone ? count_ : node.parent;
-    parts[whole].add(sum_of(node));
-  }
-  return parts;
+uint32_t Learner::site_of(uint32_t node) const {
+  while (nodes_[node].parent != kNone) node = nodes_[node].parent;
+  return node;
 }
 
-// `mixed` where it is not decided, or where it seems short-lived beside parts that differ by
-// chance.
-LifetimeClass Learner::proven_class(const Node* node, const Parts* parts) const {
-  if (node == nullptr || node->shown >= kDeeper) return LifetimeClass::mixed;
-  const auto shown = static_cast<LifetimeClass>(node->shown);
-  const uint32_t whole = node->parent == kNone ? count_ : node->parent;
-  const bool proven = !dies_soon(shown) || (parts != nullptr && parts[whole].differ(shown));
+// By call site, what its contexts keep. Null: no memory.
+const Learner::Family* Learner::compare_parts(MetadataArena& scratch) const {
+  auto* families = scratch.make_array<Family>(count_);
+  if (families == nullptr) return nullptr;
+  for (uint32_t i = 0; i < count_; ++i)
+    if (nodes_[i].met && answers(nodes_[i]))
+      stays_.add_to(&families[site_of(i)], sum_of(nodes_[i]));
+  return families;
+}
+
+// `mixed` where it is not decided, or seems short-lived and others of its call site keep some of
+// what they allocate.
+LifetimeClass Learner::proven_class(uint32_t node, const Family* families) const {
+  if (node == kNone || nodes_[node].shown >= kDeeper) return LifetimeClass::mixed;
+  const auto shown = static_cast<LifetimeClass>(nodes_[node].shown);
+  const bool proven =
+      !dies_soon(shown) || (families != nullptr &&
+                            stays_.is_sure(sum_of(nodes_[node]), families[site_of(node)]));
   return proven ? shown : LifetimeClass::mixed;
 }
 
 // What is alive, and known to live longer than what dies soon. Of a context that is not decided
 // this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
 // pages.
-void Learner::sum_shares(const Rows& rows, const Parts* parts, Nanos now) {
+void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
   double allocated = 0, alive = 0;
   double soon[kPageGroups] = {}, kept[kPageGroups] = {}, at_peak[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
@@ -318,8 +321,7 @@ void Learner::sum_shares(const Rows& rows, const Parts* parts, Nanos now) {
     const double samples = row.evidence.samples() * static_cast<double>(uint64_t{1} << row.shift);
     allocated += samples;
     alive += row.live;
-    const LifetimeClass lifetime =
-        proven_class(row.node == kNone ? nullptr : &nodes_[row.node], parts);
+    const LifetimeClass lifetime = proven_class(row.node, families);
     const auto group = static_cast<size_t>(group_of(lifetime));
     if (dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;

@@ -31,7 +31,6 @@
 
 #include "os/arena.h"
 #include "policy/evidence.h"
-#include "policy/parts.h"
 #include "policy/stay_prior.h"
 #include "predict/context_tree.h"
 #include "profile/profiler.h"
@@ -135,9 +134,11 @@ class Learner {
   void compare_all();
   bool show(Node& node);
   void fill(ContextTree& tree) const;
-  const Parts* compare_parts(MetadataArena& scratch) const;
-  LifetimeClass proven_class(const Node* node, const Parts* parts) const;
-  void sum_shares(const Rows& rows, const Parts* parts, Nanos now);
+  using Family = StayPrior::Family;
+  const Family* compare_parts(MetadataArena& scratch) const;
+  LifetimeClass proven_class(uint32_t node, const Family* families) const;
+  uint32_t site_of(uint32_t node) const;
+  void sum_shares(const Rows& rows, const Family* families, Nanos now);
   void note_peak(const Rows& rows, double alive, Nanos now);
   void fade(LifetimeTable& table, const Rows& rows, Nanos now, Nanos began);
   void fade_prior(Node& node, Nanos run);

@@ -303,7 +303,7 @@ TEST_F(LearnerTest, SizesThatDifferByChanceAreNotShortLived) {
   for (size_t size = 1; size <= 20; ++size) die_at_once({1}, 50, size * 128);
   for (size_t size = 1; size <= 20; size += 4) stay({1}, 1, size * 128);
   stay({2}, 20);
-  pass(Nanos::seconds(10));
+  pass(Nanos::seconds(11));
   round();
   EXPECT_EQ(learner_.shares().short_lived, 0);
 }

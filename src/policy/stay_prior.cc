@@ -37,42 +37,57 @@ void StayPrior::begin() {
   sums_[0] = kNothing;
 }
 
-void StayPrior::add(const Evidence& context) {
+bool StayPrior::weigh(const Evidence& context, double (&likely)[kCount]) const {
   Counts counts = counts_of(context);
   const uint32_t samples = counts.died + counts.stayed;
-  if (samples == 0) return;
+  if (samples == 0) return false;
   if (samples > kMostCounted) {
     const uint64_t stayed = uint64_t{counts.stayed} * kMostCounted;
     counts.stayed = static_cast<uint32_t>((stayed + samples - 1) / samples);
     counts.died = kMostCounted - counts.stayed;
   }
-  double likely[kCount], all = 0;
+  double all = 0;
   for (int j = 0; j < kCount; ++j) {
-    likely[j] = weights_[j] * power(kShares[j], counts.stayed) * power(1 - kShares[j], counts.died);
+    likely[j] =
+        weights_[j] * power(kShares[j], counts.stayed) * power(1 - kShares[j], counts.died);
     all += likely[j];
   }
-  if (all <= 0) return;
-  for (int j = 0; j < kCount; ++j) sums_[j] += likely[j] / all;
+  for (double& one : likely) one = all > 0 ? one / all : 0;
+  return all > 0;
+}
+
+void StayPrior::add(const Evidence& context) {
+  double likely[kCount];
+  if (!weigh(context, likely)) return;
+  for (int j = 0; j < kCount; ++j) sums_[j] += likely[j];
+}
+
+void StayPrior::add_to(Family* family, const Evidence& context) const {
+  double likely[kCount];
+  if (!weigh(context, likely)) return;
+  for (int j = 0; j < kCount; ++j) family->sums[j] += static_cast<float>(likely[j]);
 }
 
 void StayPrior::end() {
   for (int j = 0; j < kCount; ++j) weights_[j] = sums_[j];
 }
 
-double StayPrior::hidden(double samples) const {
-  double stays = 0, all = 0;
+double StayPrior::hidden(uint32_t samples, const Family& family) const {
+  double contexts = 0, stays = 0, all = 0;
+  for (const double weight : weights_) contexts += weight;
   for (int j = 0; j < kCount; ++j) {
-    const double likely = weights_[j] * power(1 - kShares[j], static_cast<uint32_t>(samples));
+    const double weight = weights_[j] / contexts * kOfAll + static_cast<double>(family.sums[j]);
+    const double likely = weight * power(1 - kShares[j], samples);
     stays += likely * kShares[j];
     all += likely;
   }
   return stays / all;
 }
 
-bool StayPrior::is_sure(const Evidence& context) const {
+bool StayPrior::is_sure(const Evidence& context, const Family& family) const {
   const Counts counts = counts_of(context);
   if (counts.stayed != 0) return counts.stayed <= kTail * (counts.died + counts.stayed);
-  return hidden(counts.died) <= kMostHidden;
+  return hidden(counts.died, family) <= kMostHidden;
 }
 
 }  // namespace llamalloc

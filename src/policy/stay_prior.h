@@ -18,8 +18,19 @@
 
 namespace llamalloc {
 
+// The same of a family, the parts of a node: where its members keep one in 100, that of all others
+// says little of them. It begins with the distribution of all, counted as kOfAll contexts.
 class StayPrior {
+ private:
+  static constexpr double kShares[] = {0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.9};
+  static constexpr int kCount = sizeof(kShares) / sizeof(kShares[0]);
+
  public:
+  // Contexts of a family by the share that they keep; zeroes are none.
+  struct Family {
+    float sums[kCount];
+  };
+
   // Above this share the objects that stay are taken to pin the pages of those that die.
   static constexpr double kMostHidden = 3e-4;
 
@@ -28,16 +39,21 @@ class StayPrior {
   void add(const Evidence& context);
   void end();
 
+  // Of its family, which is zero before its first one.
+  void add_to(Family* family, const Evidence& context) const;
+
   // The expected share of objects that stay, where none of so many samples did.
-  double hidden(double samples) const;
+  double hidden(uint32_t samples, const Family& family = {}) const;
   // Whether a context that seems to die soon does so as a whole, as far as can be known.
-  bool is_sure(const Evidence& context) const;
+  bool is_sure(const Evidence& context, const Family& family = {}) const;
 
  private:
-  static constexpr double kShares[] = {0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 0.9};
-  static constexpr int kCount = sizeof(kShares) / sizeof(kShares[0]);
+  // likely[j]: of the context, how likely each share is. False: it says nothing.
+  bool weigh(const Evidence& context, double (&likely)[kCount]) const;
+
   static constexpr double kAtLeast = 0.02;  // contexts
   static constexpr double kNothing = 4;     // that keep nothing
+  static constexpr double kOfAll = 4;
 
   double weights_[kCount] = {kNothing, kAtLeast, kAtLeast, kAtLeast, kAtLeast,
                              kAtLeast, kAtLeast, kAtLeast, kAtLeast, kAtLeast};

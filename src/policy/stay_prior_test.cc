@@ -72,6 +72,39 @@ TEST(StayPriorTest, SamplesTellWhoIsLikeTheOthers) {
   EXPECT_TRUE(prior.is_sure(context(1000, 0)));
 }
 
+StayPrior::Family family_of(const StayPrior& prior, const std::vector<Evidence>& all) {
+  StayPrior::Family family = {};
+  for (const Evidence& one : all) prior.add_to(&family, one);
+  return family;
+}
+
+// What most contexts of a program are like says little of a call site of which one in 50 stays.
+TEST(StayPriorTest, TheFamilyCountsMoreThanOthers) {
+  const std::vector<Evidence> mixed = alike(30, 46, 0.02);
+  std::vector<Evidence> all = alike(300, 46, 0);
+  all.insert(all.end(), mixed.begin(), mixed.end());
+  const StayPrior prior = prior_of(all);
+  EXPECT_TRUE(prior.is_sure(context(46, 0), family_of(prior, alike(30, 46, 0))));
+  EXPECT_FALSE(prior.is_sure(context(46, 0), family_of(prior, mixed)));
+  EXPECT_TRUE(prior.is_sure(context(1000, 0), family_of(prior, mixed)));
+}
+
+// As in PHP or Erlang: one call site, many sizes, one object in 200 stays whatever its size.
+TEST(StayPriorTest, SizesOfWhichOneIn200StaysAreNotShortLived) {
+  const std::vector<Evidence> sizes = alike(60, 40, 0.005);
+  const StayPrior prior = prior_of(sizes);
+  EXPECT_FALSE(prior.is_sure(context(40, 0), family_of(prior, sizes)));
+}
+
+// But where what stays has a part of its own, the others are told from it.
+TEST(StayPriorTest, APartThatStaysSaysLittleOfTheOthers) {
+  std::vector<Evidence> parts = alike(20, 50, 0);
+  parts[7] = context(50, 10);
+  parts.push_back(context(40, 40));
+  const StayPrior prior = prior_of(parts);
+  EXPECT_TRUE(prior.is_sure(context(50, 0), family_of(prior, parts)));
+}
+
 TEST(StayPriorTest, WhatIsKnownToStayIsNoQuestion) {
   const StayPrior prior;
   EXPECT_FALSE(prior.is_sure(context(1000, 5)));
