@@ -59,6 +59,16 @@ class PageSet {
       for (auto& bucket : buckets) bucket.for_each(f);
   }
 
+  // Any page for which f(page) holds, or null.
+  template <typename F>
+  HugePage* find(F&& f) REQUIRES(lock_) {
+    HugePage* found = nullptr;
+    for_each([&](HugePage* page) {
+      if (found == nullptr && f(page)) found = page;
+    });
+    return found;
+  }
+
   // A hint, read without the lock.
   bool has_pages() const { return pages_.load(std::memory_order_relaxed) != 0; }
   const std::atomic<uint32_t>* pages_counter() const { return &pages_; }

@@ -37,6 +37,10 @@ class SimPages final : public PageSource {
   size_t resident(const void* address, size_t bytes) override {
     return system_pages.resident(address, bytes);
   }
+  Nanos fetch(void* page) override {
+    ledger.touch(offset_of(page), 1);
+    return PageSource::fetch(page);
+  }
   Nanos now() override { return time; }
   // As of the last tick of the kernel.
   Nanos now_coarse() override { return {time.n - (time.n - a_tick.n) % tick.n}; }
