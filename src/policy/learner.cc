@@ -304,8 +304,8 @@ LifetimeClass Learner::proven_class(uint32_t node, const Family* families) const
   if (node == kNone || nodes_[node].shown >= kDeeper) return LifetimeClass::mixed;
   const auto shown = static_cast<LifetimeClass>(nodes_[node].shown);
   const bool proven =
-      !dies_soon(shown) || (families != nullptr &&
-                            stays_.is_sure(sum_of(nodes_[node]), families[site_of(node)]));
+      !dies_soon(shown) ||
+      (families != nullptr && stays_.is_sure(sum_of(nodes_[node]), families[site_of(node)]));
   return proven ? shown : LifetimeClass::mixed;
 }
 

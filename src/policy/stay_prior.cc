@@ -48,8 +48,7 @@ bool StayPrior::weigh(const Evidence& context, double (&likely)[kCount]) const {
   }
   double all = 0;
   for (int j = 0; j < kCount; ++j) {
-    likely[j] =
-        weights_[j] * power(kShares[j], counts.stayed) * power(1 - kShares[j], counts.died);
+    likely[j] = weights_[j] * power(kShares[j], counts.stayed) * power(1 - kShares[j], counts.died);
     all += likely[j];
   }
   for (double& one : likely) one = all > 0 ? one / all : 0;
