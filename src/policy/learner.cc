@@ -15,6 +15,7 @@ constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
+constexpr int kMostPasses = 20;   // over what earlier runs know
 constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
@@ -243,11 +244,11 @@ bool Learner::answers(const Node& node) const {
 }
 
 // What contexts keep, as all of them show.
-void Learner::compare_all() {
+bool Learner::compare_all() {
   stays_.begin();
   for (uint32_t i = 0; i < count_; ++i)
     if (answers(nodes_[i])) stays_.add(sum_of(nodes_[i]));
-  stays_.end();
+  return stays_.end();
 }
 
 // Lengthens at once, shortens when two rounds agree. True: the tree's entry changes.
@@ -266,7 +267,8 @@ bool Learner::show(Node& node) {
 }
 
 void Learner::show_all(ContextTree& tree) {
-  for (int pass = 0; pass < 20; ++pass) compare_all();
+  for (int pass = 0; pass < kMostPasses && compare_all(); ++pass) {
+  }
   for (uint32_t i = 0; i < count_; ++i) show(nodes_[i]);
   fill(tree);
 }

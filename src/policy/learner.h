@@ -131,7 +131,7 @@ class Learner {
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
   bool answers(const Node& node) const;
-  void compare_all();
+  bool compare_all();
   bool show(Node& node);
   void fill(ContextTree& tree) const;
   using Family = StayPrior::Family;

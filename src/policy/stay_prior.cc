@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/stay_prior.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
@@ -17,6 +19,7 @@ struct Counts {
   uint32_t stayed = 0;  // outlived it
 };
 
+constexpr double kLittle = 0.01;
 constexpr uint32_t kMostCounted = 1000;  // more say the same, and powers get too small
 
 // What is younger than that says nothing yet.
@@ -67,8 +70,13 @@ void StayPrior::add_to(Family* family, const Evidence& context) const {
   for (int j = 0; j < kCount; ++j) family->sums[j] += static_cast<float>(likely[j]);
 }
 
-void StayPrior::end() {
-  for (int j = 0; j < kCount; ++j) weights_[j] = sums_[j];
+bool StayPrior::end() {
+  double moved = 0, contexts = 0;
+  for (int j = 0; j < kCount; ++j) {
+    moved += std::max(sums_[j] - weights_[j], weights_[j] - sums_[j]);
+    contexts += weights_[j] = sums_[j];
+  }
+  return moved > kLittle * contexts;
 }
 
 double StayPrior::hidden(uint32_t samples, const Family& family) const {

@@ -34,10 +34,10 @@ class StayPrior {
   // Above this share the objects that stay are taken to pin the pages of those that die.
   static constexpr double kMostHidden = 3e-4;
 
-  // A pass: begin, all contexts, end.
+  // A pass: begin, all contexts, end. True: the weights moved, so another pass says more.
   void begin();
   void add(const Evidence& context);
-  void end();
+  bool end();
 
   // Of its family, which is zero before its first one.
   void add_to(Family* family, const Evidence& context) const;
