@@ -19,7 +19,7 @@ MIB = 1 << 20
 # Gauges of the release plan, which are not among the counters.
 OF_THE_WORKER = (
     *("realized_fragmentation", "average_fragmentation", "demand_peak"),
-    *("hold_empty", "hold_mappings", "limit_distance"),
+    *("hold_empty", "hold_mappings", "fetch_nanos", "fetch_debt_nanos", "limit_distance"),
 )
 
 
