@@ -116,7 +116,7 @@ bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
     LearnedNode kept;
     kept.key = node.key;
     kept.level = node.level & 0x7f;
-    kept.differs = node.differed;
+    kept.differs = node.deeper;
     kept.evidence = evidence;
     out->append(kept);
   }
