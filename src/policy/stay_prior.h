@@ -9,9 +9,10 @@
 //   n  samples of a context        w[j]  share of the contexts that keep kShares[j]
 //   k  of them outlive `brief`     hidden(n) = sum of w p (1-p)^n / sum of w (1-p)^n
 //
-// The weights are fitted by expectation and maximisation, some passes a round: they start where
-// the last round ended. What is added to each weight keeps one that no context asks for from
-// being ruled out, and says that most contexts keep nothing until some show otherwise.
+// The weights are fitted by expectation and maximisation, one pass a round: it starts where the
+// last round ended. Before the first one, what earlier runs know is gone over until little moves.
+// What is added to each weight keeps one that no context asks for from being ruled out, and says
+// that most contexts keep nothing until some show otherwise.
 #pragma once
 
 #include "policy/evidence.h"
