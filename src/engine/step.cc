@@ -103,7 +103,8 @@ void Engine::measure_fetch(Nanos now) {
   if (!pages.gets_huge_pages() || pressure_.level != Pressure::Level::none) return;
   Nanos price;
   if (!pages.fetch_one(now - kLongAway, &price)) return;
-  fetch_time_ = Nanos{(fetch_time_.n + std::clamp(price.n, kLeastFetch.n, kMostFetch.n)) / 2};
+  price = Nanos{std::clamp(price.n, kLeastFetch.n, kMostFetch.n)};
+  fetch_time_ = measured_.n == 0 ? price : Nanos{(fetch_time_.n + price.n) / 2};
   refetched_ = refetched;
   measured_ = now;
 }

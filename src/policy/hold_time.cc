@@ -2,6 +2,7 @@
 #include "policy/hold_time.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace llamalloc {
 namespace {
@@ -32,13 +33,17 @@ double HoldTime::look(Nanos now, const ReuseGaps& gaps) {
     rates_[b] = rates_[b] * kept + (first ? 0 : more / seconds) * (1 - kept);
     if (is_fetched(b, hold_)) fetched += more;
   }
+  lately_ = lately_ * kept + fetched;
   return fetched;
 }
 
-// The clock of a forked child begins anew.
+// What was fetched of late cost what the last measurement says. The clock of a forked child begins
+// anew.
 void HoldTime::owe(double fetched, const FetchWork& work) {
   const double paid = kShareOfWork * seconds_of(work.used - used_);
   used_ = work.used;
+  const double dearer = seconds_of(work.fetch - std::exchange(price_, work.fetch));
+  debt_ += (lately_ - fetched) / kHugePageSize * dearer;
   debt_ += fetched / kHugePageSize * seconds_of(work.fetch) - std::max(paid, 0.0);
   debt_ = std::clamp(debt_, 0.0, kMostDebt);
   in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
@@ -65,8 +70,9 @@ Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_
   owe(look(now, gaps), work);
   hold_ = least;
   double best_share = share_at(least);
+  const double enough = in_debt_ ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
   const int most = in_debt_ ? kMostInDebt : kMostDoublings;
-  for (int i = 1; i <= most && best_share > kShare; ++i) {
+  for (int i = 1; i <= most && best_share > enough; ++i) {
     const Nanos hold{least.n << i};
     const double share = share_at(hold);
     const double extra = kept_at(hold) - kept_at(least);

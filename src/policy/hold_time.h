@@ -59,6 +59,8 @@ class HoldTime {
   Nanos last_{};
   Nanos hold_{};
   Nanos used_{};
+  Nanos price_ = FetchWork().fetch;
+  double lately_ = 0;  // bytes fetched
   double debt_ = 0;  // seconds
   bool in_debt_ = false;
   uint64_t seen_[ReuseGaps::kBuckets] = {};
