@@ -61,7 +61,7 @@ class HoldTime {
   Nanos used_{};
   Nanos price_ = FetchWork().fetch;
   double lately_ = 0;  // bytes fetched
-  double debt_ = 0;  // seconds
+  double debt_ = 0;    // seconds
   bool in_debt_ = false;
   uint64_t seen_[ReuseGaps::kBuckets] = {};
   double rates_[ReuseGaps::kBuckets] = {};  // bytes a second
