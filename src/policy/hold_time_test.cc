@@ -60,7 +60,20 @@ TEST_F(HoldTimeTest, WhereFetchingCostsMuchOfTheWorkWhateverItKeeps) {
   for (int s = 0; s < 600; ++s)
     if (run(1, 50, Nanos::seconds(6), 0) < Nanos::seconds(6)) fetching += 0.25;
   EXPECT_LE(fetching, 600 * HoldTime::kShareOfWork + HoldTime::kCredit + 0.5);
-  EXPECT_GE(fetching, 600 * HoldTime::kShareOfWork * 0.75) << "and no longer than it has to";
+  const double owed_before = 20 * HoldTime::kFade * 0.005;
+  EXPECT_GE(fetching, 600 * HoldTime::kShareOfWork - owed_before - 0.5)
+      << "no longer than it has to";
+}
+
+TEST_F(HoldTimeTest, InDebtFewPagesAreHeldToo) {
+  fetch_ = Nanos::millis(5);
+  Nanos hold{};
+  for (int s = 0; s < 60; ++s) {  // the process does nothing else
+    now_ = now_ + Nanos::seconds(1);
+    gaps_.add(Nanos::seconds(6), 3 * kHugePageSize);
+    hold = hold_.step(now_, gaps_, kLeast, 0, {fetch_, used_});
+  }
+  EXPECT_EQ(hold, Nanos::seconds(8)) << "at 0.25 ms a page, 3 in a second are little";
 }
 
 TEST_F(HoldTimeTest, WhatIsHeldCostsNothingAndTheDebtIsPaidOff) {
