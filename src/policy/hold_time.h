@@ -17,9 +17,11 @@
 //
 // That is unless fetching costs too much of the processor time that the process uses. Each fetch is
 // a debt of what it costs on this machine: 0.2 ms, or 5 ms where the host has to find the memory
-// first. Its work pays off kShareOfWork. While more than kCredit is owed, the hold may be 32 times
-// the least one, whatever it keeps: a load that swings all the time keeps its memory, as it would
-// if some of its objects pinned it. One that swings now and then stays within the credit.
+// first. When that is measured anew, what was fetched of late is owed at the new price. The work of
+// the process pays off kShareOfWork. While more than kCredit is owed, kShare counts this price, and
+// the hold may be 32 times the least one, whatever it keeps: a load that swings all the time keeps
+// its memory, as it would if some of its objects pinned it. One that swings now and then stays
+// within the credit.
 #pragma once
 
 #include "pages/reuse_gaps.h"
