@@ -50,7 +50,7 @@ class PageSource {
   // Gives the page that begins there memory again after a discard, as the first touch of it does.
   // Returns the processor time that this took.
   virtual Nanos fetch(void*) { return Nanos{250'000}; }
-  // That the process has used so far.
+  // That the process has used so far, without the calling thread.
   virtual Nanos processor_time() { return now(); }
   // The monotonic clock; the coarse one is cheaper and up to 4 ms behind.
   virtual Nanos now() = 0;

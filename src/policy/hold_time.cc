@@ -37,6 +37,12 @@ double HoldTime::look(Nanos now, const ReuseGaps& gaps) {
   return fetched;
 }
 
+// Before look(), which notes the time.
+void HoldTime::look_at_rest(Nanos now, Nanos used) {
+  const double seconds = seconds_of(now - last_);
+  if (last_.n != 0 && seconds > 0) at_rest_ = seconds_of(used - used_) < kRest * seconds;
+}
+
 // What was fetched of late cost what the last measurement says. The clock of a forked child begins
 // anew.
 void HoldTime::owe(double fetched, const FetchWork& work) {
@@ -65,10 +71,9 @@ double HoldTime::kept_at(Nanos hold) const {
   return bytes;
 }
 
-Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra,
-                     const FetchWork& work) {
-  owe(look(now, gaps), work);
-  hold_ = least;
+Nanos HoldTime::chosen(Nanos least, size_t most_extra) const {
+  if (at_rest_ && debt_ <= kCreditAtRest) return least;
+  Nanos best = least;
   double best_share = share_at(least);
   const double enough = in_debt_ ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
   const int most = in_debt_ ? kMostInDebt : kMostDoublings;
@@ -77,9 +82,16 @@ Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_
     const double share = share_at(hold);
     const double extra = kept_at(hold) - kept_at(least);
     if (!in_debt_ && extra > static_cast<double>(most_extra)) break;
-    if (share < best_share) hold_ = hold, best_share = share;
+    if (share < best_share) best = hold, best_share = share;
   }
-  return hold_;
+  return best;
+}
+
+Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra,
+                     const FetchWork& work) {
+  look_at_rest(now, work.used);
+  owe(look(now, gaps), work);
+  return hold_ = chosen(least, most_extra);
 }
 
 }  // namespace llamalloc

@@ -22,13 +22,17 @@
 // the hold may be 32 times the least one, whatever it keeps: a load that swings all the time keeps
 // its memory, as it would if some of its objects pinned it. One that swings now and then stays
 // within the credit.
+//
+// A process at rest, which uses less than kRest of a processor, waits for nothing: unless more than
+// kCreditAtRest is owed, its memory is held no longer than the least. So after the last wave it goes
+// back at once, and waves with rests between them still cost no more than that and one wave.
 #pragma once
 
 #include "pages/reuse_gaps.h"
 
 namespace llamalloc {
 
-// Processor time: of a fetch of 2 MiB, and of the process in all.
+// Processor time: of a fetch of 2 MiB, and of the process in all, without the work on the heap.
 struct FetchWork {
   Nanos fetch{250'000};
   Nanos used{};
@@ -44,6 +48,8 @@ class HoldTime {
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kCredit = 0.4;  // seconds
   static constexpr double kMostDebt = 5;  // so that it is paid off some time
+  static constexpr double kRest = 1.0 / 50;
+  static constexpr double kCreditAtRest = 1;
 
   // The hold from now on.
   Nanos step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra = SIZE_MAX,
@@ -56,7 +62,9 @@ class HoldTime {
 
  private:
   double look(Nanos now, const ReuseGaps& gaps);
+  void look_at_rest(Nanos now, Nanos used);
   void owe(double fetched, const FetchWork& work);
+  Nanos chosen(Nanos least, size_t most_extra) const;
 
   Nanos last_{};
   Nanos hold_{};
@@ -65,6 +73,7 @@ class HoldTime {
   double lately_ = 0;  // bytes fetched
   double debt_ = 0;    // seconds
   bool in_debt_ = false;
+  bool at_rest_ = false;
   uint64_t seen_[ReuseGaps::kBuckets] = {};
   double rates_[ReuseGaps::kBuckets] = {};  // bytes a second
 };

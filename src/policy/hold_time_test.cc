@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
@@ -15,9 +17,17 @@ class HoldTimeTest : public testing::Test {
   Nanos run(int seconds, int pages, Nanos gap, size_t most_extra = SIZE_MAX) {
     Nanos hold = kLeast;
     for (int s = 0; s < seconds; ++s) {
-      now_ = now_ + Nanos::seconds(1);
       used_ = used_ + Nanos::seconds(1);
       gaps_.add(gap, static_cast<size_t>(pages) * kHugePageSize);
+      hold = rest(1, most_extra);
+    }
+    return hold;
+  }
+  // It does nothing.
+  Nanos rest(int seconds, size_t most_extra = 0) {
+    Nanos hold = kLeast;
+    for (int s = 0; s < seconds; ++s) {
+      now_ = now_ + Nanos::seconds(1);
       hold = hold_.step(now_, gaps_, kLeast, most_extra, {fetch_, used_});
     }
     return hold;
@@ -66,10 +76,10 @@ TEST_F(HoldTimeTest, WhereFetchingCostsMuchOfTheWorkWhateverItKeeps) {
 TEST_F(HoldTimeTest, InDebtFewPagesAreHeldToo) {
   fetch_ = Nanos::millis(5);
   Nanos hold{};
-  for (int s = 0; s < 60; ++s) {  // the process does nothing else
-    now_ = now_ + Nanos::seconds(1);
+  for (int s = 0; s < 60; ++s) {
     gaps_.add(Nanos::seconds(6), 3 * kHugePageSize);
-    hold = hold_.step(now_, gaps_, kLeast, 0, {fetch_, used_});
+    used_ = used_ + Nanos::millis(20);
+    hold = rest(1);
   }
   EXPECT_EQ(hold, Nanos::seconds(8)) << "at 0.25 ms a page, 3 in a second are little";
 }
@@ -103,6 +113,33 @@ TEST_F(HoldTimeTest, AForkedChildHasWorkedNothingYet) {
   used_ = {};
   run(1, 0, Nanos{0}, 0);
   EXPECT_EQ(hold_.debt(), owed);
+}
+
+TEST_F(HoldTimeTest, AtRestNothingIsHeldLonger) {
+  fetch_ = Nanos::millis(5);
+  EXPECT_EQ(run(4, 40, Nanos::seconds(6), 0), Nanos::seconds(8));
+  EXPECT_EQ(rest(1), kLeast);
+  used_ = used_ + Nanos::millis(19);
+  EXPECT_EQ(rest(1), kLeast) << "what a server does while nobody asks";
+  used_ = used_ + Nanos::millis(21);
+  EXPECT_EQ(rest(1), Nanos::seconds(8));
+}
+
+TEST_F(HoldTimeTest, WavesWithRestsCostNoMoreThanTheCreditAndOneWave) {
+  fetch_ = Nanos::millis(5);
+  constexpr int kPages = 100;
+  double fetching = 0, worked = 0;
+  for (int wave = 0; wave < 60; ++wave) {
+    run(4, 0, Nanos{0}, 0);
+    worked += 4;
+    Nanos shortest = kLeast;
+    for (int s = 0; s < 6; ++s) shortest = s == 0 ? rest(1) : std::min(shortest, rest(1));
+    gaps_.add(Nanos::seconds(6), size_t{kPages} * kHugePageSize);
+    if (shortest < Nanos::seconds(6)) fetching += kPages * 5e-3;
+  }
+  const double paid = worked * HoldTime::kShareOfWork;
+  EXPECT_LE(fetching, paid + HoldTime::kCreditAtRest + kPages * 5e-3);
+  EXPECT_GE(fetching, paid - kPages * 5e-3) << "and the memory goes back as often as that allows";
 }
 
 TEST_F(HoldTimeTest, OldGapsFade) {

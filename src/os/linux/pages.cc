@@ -192,7 +192,7 @@ Nanos SystemPages::fetch(void* address) {
   return read_clock(CLOCK_THREAD_CPUTIME_ID) - before;
 }
 Nanos SystemPages::processor_time() {
-  return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  return read_clock(CLOCK_PROCESS_CPUTIME_ID) - read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 Nanos SystemPages::now() {
   return read_clock(CLOCK_MONOTONIC);
