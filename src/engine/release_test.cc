@@ -213,6 +213,19 @@ TEST_F(ReleaseTest, EmptyPagesAreHeldWhereFetchingThemCostsTooMuch) {
   EXPECT_LE(backed(), 4u << 20) << "and then they go back all the same";
 }
 
+TEST_F(ReleaseTest, AtRestTheyGoBackAllTheSame) {
+  pages_.fetch_time = Nanos::millis(5);
+  pages_.processor_share = 0.25;
+  for (int swing = 0; swing < 20; ++swing) {
+    fill(), run(20), give(0), run(60);
+  }
+  fill(), run(20), give(0), run(30);
+  EXPECT_GT(backed(), 4u << 20);
+  pages_.processor_share = 0;
+  run(20);
+  EXPECT_LE(backed(), 4u << 20);
+}
+
 TEST_F(ReleaseTest, AHardLimitIsNotPassed) {
   engine_.heap.pages().limit_growth(64 << 20);
   fill();
