@@ -31,10 +31,11 @@ namespace llamalloc {
 
 enum class PageKind : uint8_t { native, promoted, coarse };
 inline constexpr int kPageKinds = 3;
-// What blocks are for. Coarse: slots or runs above kFineMax bytes, mostly buffers. They leave
-// together, unless one fine object stays among them (docs/heap_policy.md, H7).
+// What blocks are for. Coarse: slots or runs above kFineMax bytes, mostly buffers, of which many
+// have 16 KiB. They leave together, unless one fine object stays among them (docs/heap_policy.md,
+// H7).
 enum class Grain : uint8_t { fine, coarse };
-inline constexpr size_t kFineMax = size_t{16} << 10;
+inline constexpr size_t kFineMax = size_t{14} << 10;
 constexpr Grain grain_of(size_t bytes) {
   return bytes <= kFineMax ? Grain::fine : Grain::coarse;
 }

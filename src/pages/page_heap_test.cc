@@ -155,28 +155,40 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAnyRoomWillDo) {
 
 // Both holes are in one bucket. Only that of the higher page is long enough.
 TEST_F(PageHeapTest, WithoutMoreMemoryAShortHoleInALowPageHidesNoLongerOne) {
-  const Held low = hole_in_full_page(16, 10), high = hole_in_full_page(16, 15);
+  const Held low = hole_in_full_page(24, 20), high = hole_in_full_page(24, 23);
   ASSERT_LT(low.start, high.start);
   pages_.limit_growth(1);
   give(high);
   give(low);
-  EXPECT_EQ(pages_.take_anywhere({16}, 1).page, nullptr);
-  const PageHeap::Place place = pages_.take_anywhere({15}, 1);
+  EXPECT_EQ(pages_.take_anywhere({24}, 1).page, nullptr);
+  const PageHeap::Place place = pages_.take_anywhere({23}, 1);
   ASSERT_EQ(place.page, high.page);
   EXPECT_EQ(place.start(), high.start);
-  EXPECT_EQ(pages_.take_anywhere({15}, 1).page, nullptr);
+  EXPECT_EQ(pages_.take_anywhere({23}, 1).page, nullptr);
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+// As the slots of two sizes leave them: a page whose holes are a block too short is no reason to
+// open another.
+TEST_F(PageHeapTest, AHoleThatIsJustLongEnoughIsFilled) {
+  const Held low = hole_in_full_page(16, 8), high = hole_in_full_page(16, 9);
+  ASSERT_LT(low.start, high.start);
+  give(low);
+  give(high);
+  const Held held = take(PageGroup::unknown, 9);
+  EXPECT_EQ(held.page, high.page);
+  EXPECT_EQ(held.start, high.start);
+}
+
 // Runs of 7 blocks, of which only that of the higher page begins at a multiple of 8: in the bucket
-// of 4 blocks and above that of 3.
+// of 7 blocks and above those of 3 and 4.
 TEST_F(PageHeapTest, WithoutMoreMemoryAHoleThatIsNotAlignedHidesNoOther) {
   const Held low = hole_in_full_page(17, 7), high = hole_in_full_page(16, 7);
   ASSERT_LT(low.start, high.start);
   pages_.limit_growth(1);
   give(high);
   give(low);
-  for (const uint32_t n : {3u, 4u}) {
+  for (const uint32_t n : {3u, 4u, 7u}) {
     const PageHeap::Place place = pages_.take_anywhere({n}, 8);
     ASSERT_EQ(place.page, high.page) << n;
     EXPECT_EQ(place.start(), high.start);
@@ -191,6 +203,11 @@ TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
   std::vector<Held> held;
   for (uint32_t i = 0; i < 20; ++i) held.push_back(take(PageGroup::session, kAll - 8));
   EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, held[0].page);
+}
+
+TEST(Grain, ABufferOf16KiBIsOne) {
+  EXPECT_EQ(grain_of(size_t{14} << 10), Grain::fine);
+  EXPECT_EQ(grain_of(size_t{16} << 10), Grain::coarse);
 }
 
 // In a small heap either fills what the other left.

@@ -6,33 +6,49 @@
 namespace llamalloc {
 
 int PageSet::bucket_of(uint32_t longest_run) {
-  return std::bit_width(longest_run);
+  if (longest_run <= kExact) return static_cast<int>(longest_run);
+  const int log = std::bit_width(longest_run) - 1;
+  return static_cast<int>(kExact + 4 * (log - kExactLog) + ((longest_run >> (log - 2)) & 3));
+}
+
+void PageSet::insert(HugePage* page) {
+  const int b = bucket_of(page->longest_run);
+  buckets_[page->broken][b].insert(page);
+  filled_[page->broken] |= uint64_t{1} << b;
+}
+
+void PageSet::erase(HugePage* page) {
+  const int b = bucket_of(page->longest_run);
+  AddressHeap<HugePage>& bucket = buckets_[page->broken][b];
+  bucket.remove(page);
+  if (bucket.empty()) filled_[page->broken] &= ~(uint64_t{1} << b);
 }
 
 void PageSet::add(HugePage* page) {
   page->set = this;
-  bucket_with(page).insert(page);
+  insert(page);
   count(1);
 }
 
 void PageSet::remove(HugePage* page) {
-  bucket_with(page).remove(page);
+  erase(page);
   count(-1);
 }
 
 [[gnu::cold]] void PageSet::mark_broken(HugePage* page, bool broken) {
-  bucket_with(page).remove(page);
+  erase(page);
   page->broken = broken;
-  bucket_with(page).insert(page);
+  insert(page);
 }
 
 // In the buckets before `end`. Every page in a bucket above that of n fits; of n's own bucket only
 // the lowest page is tried.
 HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const {
   HugePage* best = nullptr;
-  for (int b = bucket_of(blocks.n); b < end; ++b) {
-    HugePage* page = buckets_[broken][b].min();
-    if (page == nullptr || (best && best->base < page->base)) continue;
+  const uint64_t before = (uint64_t{1} << end) - 1, from = ~uint64_t{0} << bucket_of(blocks.n);
+  for (uint64_t left = filled_[broken] & before & from; left != 0; left &= left - 1) {
+    HugePage* page = buckets_[broken][std::countr_zero(left)].min();
+    if (best && best->base < page->base) continue;
     if (page->longest_run < blocks.n) continue;
     if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
     best = page;
@@ -56,7 +72,7 @@ PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};
-  bucket_with(page).remove(page);
+  erase(page);
   return take_from(page, blocks, alignment);
 }
 
@@ -65,7 +81,7 @@ PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) 
   HugePage* page = lowest_fit(blocks, alignment, end, false);
   if (page == nullptr) page = lowest_fit(blocks, alignment, end, true);
   if (page == nullptr) return {};
-  bucket_with(page).remove(page);
+  erase(page);
   return take_from(page, blocks, alignment);
 }
 
@@ -91,12 +107,12 @@ PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignm
   place.newly_backed = soil(page, first, blocks.n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + blocks.n);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  bucket_with(page).insert(page);
+  insert(page);
   return place;
 }
 
 bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) {
-  bucket_with(page).remove(page);
+  erase(page);
   page->used = used;
   page->used_blocks = static_cast<uint16_t>(used_blocks);
   page->longest_run = static_cast<uint16_t>(used.longest_clear());
@@ -104,7 +120,7 @@ bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks)
     count(-1);
     return true;
   }
-  bucket_with(page).insert(page);
+  insert(page);
   return false;
 }
 
@@ -115,14 +131,14 @@ bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
 }
 
 [[gnu::cold]] BlockBits PageSet::take_rest(HugePage* page) {
-  bucket_with(page).remove(page);
+  erase(page);
   BlockBits rest;
   rest.set(0, kBlocksPerHugePage);
   rest.clear(page->used);
   page->used.set(0, kBlocksPerHugePage);
   page->used_blocks = kBlocksPerHugePage;
   page->longest_run = 0;
-  bucket_with(page).insert(page);
+  insert(page);
   return rest;
 }
 
@@ -138,12 +154,12 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
   const uint32_t from = first + old_blocks.n;
   const uint32_t more = new_blocks.n - old_blocks.n;
   if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
-  bucket_with(page).remove(page);
+  erase(page);
   page->used.set(from, more);
   *newly_backed = soil(page, from, more);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + more);
   page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  bucket_with(page).insert(page);
+  insert(page);
   return true;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The huge pages in use for one page group, and the choice of blocks in them.
 //
-//   buckets_[broken][b]: pages whose longest run of free blocks is in [2^(b-1), 2^b), lowest
-//                        address first; b = 0: pages without a free block
+//   buckets_[broken][b]: pages by their longest run of free blocks, lowest address first: of
+//                        0, 1, 2 .. 15, 16 to 19, 20 to 23 and so on, four for each doubling
 //
 // A request for n blocks takes the lowest-addressed page that certainly fits, so that high pages
 // become empty (docs/heap_policy.md, H3); a broken one only if no other fits, so that those become
@@ -77,11 +77,14 @@ class PageSet {
   bool is_consistent() REQUIRES(lock_);
 
  private:
-  static constexpr int kBuckets = 10;  // 0: full; 1 + log2 of the longest run else
+  static constexpr uint32_t kExactLog = 4, kExact = 1 << kExactLog;
+  static constexpr int kBuckets = 33;
   static int bucket_of(uint32_t longest_run);
   AddressHeap<HugePage>& bucket_with(const HugePage* page) REQUIRES(lock_) {
     return buckets_[page->broken][bucket_of(page->longest_run)];
   }
+  void insert(HugePage* page) REQUIRES(lock_);
+  void erase(HugePage* page) REQUIRES(lock_);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const
       REQUIRES(lock_);
   HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken) const REQUIRES(lock_);
@@ -95,6 +98,7 @@ class PageSet {
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
+  uint64_t filled_[2] GUARDED_BY(lock_) = {};  // a bit for each bucket with pages
   std::atomic<uint32_t> pages_{0};
 };
 

@@ -89,11 +89,12 @@ class Run {
   void take() {
     const uint32_t n = 1 + input_.below(kBlocksPerHugePage), alignment = 1u << input_.below(8);
     const PageSet::Place place = set_.take(Blocks{n}, alignment);
-    // Of the buckets above that of n, the lowest page fits every run without alignment. A broken
-    // page serves only if no other does.
+    // Without alignment, each page of the buckets above that of n fits, and of n's own below 16. A
+    // broken page serves only if no other does.
+    const uint32_t sure = n < 16 ? n : n + n / 4;
     for (uint32_t page = 0; page < kPages && alignment == 1; ++page)
       CHECK((place.page != nullptr && !(place.page->broken && !pages_[page].broken)) ||
-            naive_.empty(page) || naive_.lowest(page, 2 * n, 1) == kBlocksPerHugePage);
+            naive_.empty(page) || naive_.lowest(page, sure, 1) == kBlocksPerHugePage);
     if (place.page != nullptr) return note(place, n, alignment);
     const PageSet::Place found = set_.search(Blocks{n}, alignment);
     CHECK(found.page == lowest_with_room(n, alignment));
