@@ -23,9 +23,9 @@
 // its memory, as it would if some of its objects pinned it. One that swings now and then stays
 // within the credit.
 //
-// A process at rest, which uses less than kRest of a processor, waits for nothing: unless more than
-// kCreditAtRest is owed, its memory is held no longer than the least. So after the last wave it goes
-// back at once, and waves with rests between them still cost no more than that and one wave.
+// For a process at rest, which uses less than kRest of a processor, that does not hold unless more
+// than kCreditAtRest is owed. So after the last wave its memory goes back soon, and waves with rests
+// between them still cost no more than that and one wave.
 #pragma once
 
 #include "pages/reuse_gaps.h"

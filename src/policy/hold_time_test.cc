@@ -115,7 +115,7 @@ TEST_F(HoldTimeTest, AForkedChildHasWorkedNothingYet) {
   EXPECT_EQ(hold_.debt(), owed);
 }
 
-TEST_F(HoldTimeTest, AtRestNothingIsHeldLonger) {
+TEST_F(HoldTimeTest, AtRestADebtHoldsNothing) {
   fetch_ = Nanos::millis(5);
   EXPECT_EQ(run(4, 40, Nanos::seconds(6), 0), Nanos::seconds(8));
   EXPECT_EQ(rest(1), kLeast);
@@ -123,6 +123,11 @@ TEST_F(HoldTimeTest, AtRestNothingIsHeldLonger) {
   EXPECT_EQ(rest(1), kLeast) << "what a server does while nobody asks";
   used_ = used_ + Nanos::millis(21);
   EXPECT_EQ(rest(1), Nanos::seconds(8));
+}
+
+TEST_F(HoldTimeTest, AtRestTheFirstRuleHolds) {
+  EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
+  EXPECT_EQ(rest(1, SIZE_MAX), Nanos::seconds(2));
 }
 
 TEST_F(HoldTimeTest, WavesWithRestsCostNoMoreThanTheCreditAndOneWave) {
