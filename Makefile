@@ -125,8 +125,8 @@ test-sanitized: ctest-sanitize
 
 test-python: $(STAMPS)/test build
 	@$(PYTHON) -m pytest -m machine tests --ignore=tests/browser
-	@$(PYTHON) -m pytest -m "not machine" -n 2 --dist loadfile python/tests tests \
-	  --ignore=tests/browser
+	@$(PYTHON) -m pytest -m "not machine" -n 3 --dist loadfile --durations 12 \
+	  python/tests tests --ignore=tests/browser
 
 # The heap map in a real browser: Chromium is large, so it is no part of `test`.
 test-browser: $(STAMPS)/browser build

@@ -24,8 +24,8 @@
 // within the credit.
 //
 // For a process at rest, which uses less than kRest of a processor, that does not hold unless more
-// than kCreditAtRest is owed. So after the last wave its memory goes back soon, and waves with rests
-// between them still cost no more than that and one wave.
+// than kCreditAtRest is owed. So after the last wave its memory goes back soon, and waves with
+// rests between them still cost no more than that and one wave.
 #pragma once
 
 #include "pages/reuse_gaps.h"
