@@ -11,7 +11,8 @@ namespace {
 constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
 constexpr Nanos kTablesDelay = Nanos::seconds(1);   // and so do the tables of pages after them
 constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
-constexpr size_t kFetchesToMeasure = 16;            // pages, until a fetch of one is timed
+constexpr size_t kFetchesToMeasure = 16;            // pages, until fetches are timed
+constexpr int kFetchesTimed = 4;                    // some cost 20 times as much as others
 constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
@@ -94,16 +95,18 @@ void Engine::break_pages(Nanos now) {
   count_plan();
 }
 
-// One of the pages that are needed again and again: the next that is needed finds it. Only what was
-// away for some time costs what the others do.
+// Some of the pages that are needed again and again: the next that are needed find them. Only what
+// was away for some time costs what the others do.
 void Engine::measure_fetch(Nanos now) {
   PageHeap& pages = heap.pages();
   const size_t refetched = pages.counts().refetched;
   if (refetched - refetched_ < kFetchesToMeasure || now - measured_ < kMeasureAgain) return;
   if (!pages.gets_huge_pages() || pressure_.level != Pressure::Level::none) return;
-  Nanos price;
-  if (!pages.fetch_one(now - kLongAway, &price)) return;
-  price = Nanos{std::clamp(price.n, kLeastFetch.n, kMostFetch.n)};
+  int64_t sum = 0, timed = 0;
+  for (Nanos one; timed < kFetchesTimed && pages.fetch_one(now - kLongAway, &one); ++timed)
+    sum += one.n;
+  if (timed == 0) return;
+  const Nanos price{std::clamp(sum / timed, kLeastFetch.n, kMostFetch.n)};
   fetch_time_ = measured_.n == 0 ? price : Nanos{(fetch_time_.n + price.n) / 2};
   refetched_ = refetched;
   measured_ = now;

@@ -62,7 +62,9 @@ class FakePages final : public PageSource {
     if (on_resident != nullptr) on_resident(on_release_argument);
     return system_pages.resident(address, bytes);
   }
-  Nanos fetch(void*) override { return fetch_time; }
+  Nanos fetch(void*) override {
+    return half_are_cheap && ++fetches % 2 == 0 ? Nanos{250'000} : fetch_time;
+  }
   Nanos processor_time() override {
     return Nanos{static_cast<int64_t>(processor_share * static_cast<double>(time.n))};
   }
@@ -70,7 +72,9 @@ class FakePages final : public PageSource {
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
-  Nanos fetch_time{250'000};       // of each huge page
+  Nanos fetch_time{250'000};       // of each huge page,
+  bool half_are_cheap = false;     // or only of every second one
+  int fetches = 0;
   double processor_share = 1;      // of the time
   int64_t calls_left = INT64_MAX;  // after these every call that can fail does
   size_t mapped = 0;               // bytes reserved and mapped
