@@ -72,8 +72,8 @@ class FakePages final : public PageSource {
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
-  Nanos fetch_time{250'000};       // of each huge page,
-  bool half_are_cheap = false;     // or only of every second one
+  Nanos fetch_time{250'000};    // of each huge page,
+  bool half_are_cheap = false;  // or only of every second one
   int fetches = 0;
   double processor_share = 1;      // of the time
   int64_t calls_left = INT64_MAX;  // after these every call that can fail does
