@@ -37,6 +37,10 @@ class ReleaseTest : public testing::Test {
       engine_.step(pages_.time, false);
     }
   }
+  // The load comes, for so long, and goes.
+  void swing(int times, int up, int down) {
+    for (int i = 0; i < times; ++i) fill(), run(up), give(0), run(down);
+  }
   void set(const char* name, const char* value) {
     const char* error = nullptr;
     ASSERT_TRUE(engine_.options.set(name, strlen(name), value, strlen(value), false, &error));
@@ -178,13 +182,11 @@ TEST_F(ReleaseTest, TheRateBoundsIt) {
 TEST_F(ReleaseTest, EmptyPagesAreHeldAsLongAsTheyAreMissed) {
   for (int i = 0; i < 6000; ++i) ASSERT_NE(engine_.allocate(nullptr, {.size = kRunMax}), nullptr);
   const size_t rest = backed();
-  for (int swing = 0; swing < 10; ++swing) {
-    fill(), run(5), give(0), run(15);
-  }
+  swing(10, 5, 15);
   EXPECT_EQ(get(Stat::hold_empty), 2'000'000'000u);
   const size_t before = engine_.heap.pages().counts().refetched;
   EXPECT_GT(before, 0u);
-  fill(), run(5), give(0), run(15);
+  swing(1, 5, 15);
   fill();
   EXPECT_EQ(engine_.heap.pages().counts().refetched, before);
   give(0), run(150);
@@ -192,9 +194,7 @@ TEST_F(ReleaseTest, EmptyPagesAreHeldAsLongAsTheyAreMissed) {
 }
 
 TEST_F(ReleaseTest, EmptyPagesAreNotHeldWhereThatIsAllOfTheHeap) {
-  for (int swing = 0; swing < 10; ++swing) {
-    fill(), run(5), give(0), run(15);
-  }
+  swing(10, 5, 15);
   EXPECT_EQ(get(Stat::hold_empty), 1'000'000'000u);
 }
 
@@ -202,12 +202,10 @@ TEST_F(ReleaseTest, EmptyPagesAreNotHeldWhereThatIsAllOfTheHeap) {
 TEST_F(ReleaseTest, EmptyPagesAreHeldWhereFetchingThemCostsTooMuch) {
   pages_.fetch_time = Nanos::millis(5);
   pages_.processor_share = 0.25;
-  for (int swing = 0; swing < 20; ++swing) {
-    fill(), run(20), give(0), run(60);
-  }
+  swing(20, 20, 60);
   EXPECT_GE(get(Stat::hold_empty), 8'000'000'000u);
   const size_t before = engine_.heap.pages().counts().refetched;
-  fill(), run(20), give(0), run(60), fill();
+  swing(1, 20, 60), fill();
   EXPECT_LE(engine_.heap.pages().counts().refetched, before + 4) << "some to measure the price";
   give(0), run(500);
   EXPECT_LE(backed(), 4u << 20) << "and then they go back all the same";
@@ -217,19 +215,15 @@ TEST_F(ReleaseTest, EmptyPagesAreHeldWhereFetchingThemCostsTooMuch) {
 TEST_F(ReleaseTest, ThePriceIsAMeanOfSeveralPages) {
   pages_.fetch_time = Nanos::millis(5);
   pages_.half_are_cheap = true;
-  for (int swing = 0; swing < 5; ++swing) {
-    fill(), run(20), give(0), run(60);
-  }
+  swing(5, 20, 60);
   EXPECT_EQ(get(Stat::fetch_nanos), (5'000'000u + 250'000u) / 2);
 }
 
 TEST_F(ReleaseTest, AtRestTheyGoBackAllTheSame) {
   pages_.fetch_time = Nanos::millis(5);
   pages_.processor_share = 0.25;
-  for (int swing = 0; swing < 20; ++swing) {
-    fill(), run(20), give(0), run(60);
-  }
-  fill(), run(20), give(0), run(30);
+  swing(20, 20, 60);
+  swing(1, 20, 30);
   EXPECT_GT(backed(), 4u << 20);
   pages_.processor_share = 0;
   run(20);

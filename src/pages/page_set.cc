@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages/page_set.h"
 
-#include <bit>
-
 namespace llamalloc {
 
 int PageSet::bucket_of(uint32_t longest_run) {
   if (longest_run <= kExact) return static_cast<int>(longest_run);
   const int log = std::bit_width(longest_run) - 1;
-  return static_cast<int>(kExact + 4 * (log - kExactLog) + ((longest_run >> (log - 2)) & 3));
+  return kExact + 4 * (log - kExactLog) + static_cast<int>((longest_run >> (log - 2)) & 3);
 }
 
 void PageSet::insert(HugePage* page) {
@@ -166,13 +164,14 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
 bool PageSet::is_consistent() {
   bool good = true;
   uint32_t pages = 0;
-  for (auto& buckets : buckets_)
-    for (auto& bucket : buckets) {
-      good &= bucket.is_consistent();
-      bucket.for_each([&](HugePage* page) NO_THREAD_SAFETY_ANALYSIS {
+  for (const bool broken : {false, true})
+    for (int b = 0; b < kBuckets; ++b) {
+      const AddressHeap<HugePage>& bucket = buckets_[broken][b];
+      good &= bucket.is_consistent() && bucket.empty() == ((filled_[broken] >> b & 1) == 0);
+      bucket.for_each([&](HugePage* page) {
         ++pages;
         good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&
-                &bucket_with(page) == &bucket;
+                page->broken == broken && bucket_of(page->longest_run) == b;
       });
     }
   return good && pages == pages_.load(std::memory_order_relaxed);

@@ -10,6 +10,8 @@
 // Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
 #pragma once
 
+#include <bit>
+
 #include "os/lock.h"
 #include "pages/address_heap.h"
 #include "pages/huge_page.h"
@@ -77,12 +79,10 @@ class PageSet {
   bool is_consistent() REQUIRES(lock_);
 
  private:
-  static constexpr uint32_t kExactLog = 4, kExact = 1 << kExactLog;
-  static constexpr int kBuckets = 33;
+  static constexpr int kExactLog = 4, kExact = 1 << kExactLog;
+  static constexpr int kBuckets =
+      kExact + 4 * (std::bit_width(kBlocksPerHugePage) - 1 - kExactLog) + 1;
   static int bucket_of(uint32_t longest_run);
-  AddressHeap<HugePage>& bucket_with(const HugePage* page) REQUIRES(lock_) {
-    return buckets_[page->broken][bucket_of(page->longest_run)];
-  }
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const

@@ -37,20 +37,18 @@ double HoldTime::look(Nanos now, const ReuseGaps& gaps) {
   return fetched;
 }
 
-// Before look(), which notes the time.
-void HoldTime::look_at_rest(Nanos now, Nanos used) {
+// Before look(), which notes the time. worked: since the last look, in seconds.
+void HoldTime::look_at_rest(Nanos now, double worked) {
   const double seconds = seconds_of(now - last_);
-  if (last_.n != 0 && seconds > 0) at_rest_ = seconds_of(used - used_) < kRest * seconds;
+  if (last_.n != 0 && seconds > 0) at_rest_ = worked < kRest * seconds;
 }
 
 // What was fetched of late cost what the last measurement says. The clock of a forked child begins
 // anew.
-void HoldTime::owe(double fetched, const FetchWork& work) {
-  const double paid = kShareOfWork * seconds_of(work.used - used_);
-  used_ = work.used;
-  const double dearer = seconds_of(work.fetch - std::exchange(price_, work.fetch));
+void HoldTime::owe(double fetched, Nanos price, double worked) {
+  const double dearer = seconds_of(price - std::exchange(price_, price));
   debt_ += (lately_ - fetched) / kHugePageSize * dearer;
-  debt_ += fetched / kHugePageSize * seconds_of(work.fetch) - std::max(paid, 0.0);
+  debt_ += fetched / kHugePageSize * seconds_of(price) - std::max(kShareOfWork * worked, 0.0);
   debt_ = std::clamp(debt_, 0.0, kMostDebt);
   in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
 }
@@ -72,16 +70,16 @@ double HoldTime::kept_at(Nanos hold) const {
 }
 
 Nanos HoldTime::chosen(Nanos least, size_t most_extra) const {
-  const bool pays = in_debt_ && !(at_rest_ && debt_ <= kCreditAtRest);
+  const bool owes = in_debt_ && !(at_rest_ && debt_ <= kCreditAtRest);
   Nanos best = least;
   double best_share = share_at(least);
-  const double enough = pays ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
-  const int most = pays ? kMostInDebt : kMostDoublings;
+  const double enough = owes ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
+  const int most = owes ? kMostInDebt : kMostDoublings;
   for (int i = 1; i <= most && best_share > enough; ++i) {
     const Nanos hold{least.n << i};
     const double share = share_at(hold);
     const double extra = kept_at(hold) - kept_at(least);
-    if (!pays && extra > static_cast<double>(most_extra)) break;
+    if (!owes && extra > static_cast<double>(most_extra)) break;
     if (share < best_share) best = hold, best_share = share;
   }
   return best;
@@ -89,8 +87,9 @@ Nanos HoldTime::chosen(Nanos least, size_t most_extra) const {
 
 Nanos HoldTime::step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra,
                      const FetchWork& work) {
-  look_at_rest(now, work.used);
-  owe(look(now, gaps), work);
+  const double worked = seconds_of(work.used - std::exchange(used_, work.used));
+  look_at_rest(now, worked);
+  owe(look(now, gaps), work.fetch, worked);
   return hold_ = chosen(least, most_extra);
 }
 

@@ -62,8 +62,8 @@ class HoldTime {
 
  private:
   double look(Nanos now, const ReuseGaps& gaps);
-  void look_at_rest(Nanos now, Nanos used);
-  void owe(double fetched, const FetchWork& work);
+  void look_at_rest(Nanos now, double worked);
+  void owe(double fetched, Nanos price, double worked);
   Nanos chosen(Nanos least, size_t most_extra) const;
 
   Nanos last_{};

@@ -19,18 +19,14 @@ class HoldTimeTest : public testing::Test {
     for (int s = 0; s < seconds; ++s) {
       used_ = used_ + Nanos::seconds(1);
       gaps_.add(gap, static_cast<size_t>(pages) * kHugePageSize);
-      hold = rest(1, most_extra);
+      hold = rest(most_extra);
     }
     return hold;
   }
-  // It does nothing.
-  Nanos rest(int seconds, size_t most_extra = 0) {
-    Nanos hold = kLeast;
-    for (int s = 0; s < seconds; ++s) {
-      now_ = now_ + Nanos::seconds(1);
-      hold = hold_.step(now_, gaps_, kLeast, most_extra, {fetch_, used_});
-    }
-    return hold;
+  // A second in which it does nothing.
+  Nanos rest(size_t most_extra = 0) {
+    now_ = now_ + Nanos::seconds(1);
+    return hold_.step(now_, gaps_, kLeast, most_extra, {fetch_, used_});
   }
   ReuseGaps gaps_;
   HoldTime hold_;
@@ -79,7 +75,7 @@ TEST_F(HoldTimeTest, InDebtFewPagesAreHeldToo) {
   for (int s = 0; s < 60; ++s) {
     gaps_.add(Nanos::seconds(6), 3 * kHugePageSize);
     used_ = used_ + Nanos::millis(20);
-    hold = rest(1);
+    hold = rest();
   }
   EXPECT_EQ(hold, Nanos::seconds(8)) << "at 0.25 ms a page, 3 in a second are little";
 }
@@ -118,16 +114,16 @@ TEST_F(HoldTimeTest, AForkedChildHasWorkedNothingYet) {
 TEST_F(HoldTimeTest, AtRestADebtHoldsNothing) {
   fetch_ = Nanos::millis(5);
   EXPECT_EQ(run(4, 40, Nanos::seconds(6), 0), Nanos::seconds(8));
-  EXPECT_EQ(rest(1), kLeast);
+  EXPECT_EQ(rest(), kLeast);
   used_ = used_ + Nanos::millis(19);
-  EXPECT_EQ(rest(1), kLeast) << "what a server does while nobody asks";
+  EXPECT_EQ(rest(), kLeast) << "what a server does while nobody asks";
   used_ = used_ + Nanos::millis(21);
-  EXPECT_EQ(rest(1), Nanos::seconds(8));
+  EXPECT_EQ(rest(), Nanos::seconds(8));
 }
 
 TEST_F(HoldTimeTest, AtRestTheFirstRuleHolds) {
   EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
-  EXPECT_EQ(rest(1, SIZE_MAX), Nanos::seconds(2));
+  EXPECT_EQ(rest(SIZE_MAX), Nanos::seconds(2));
 }
 
 TEST_F(HoldTimeTest, WavesWithRestsCostNoMoreThanTheCreditAndOneWave) {
@@ -137,8 +133,8 @@ TEST_F(HoldTimeTest, WavesWithRestsCostNoMoreThanTheCreditAndOneWave) {
   for (int wave = 0; wave < 60; ++wave) {
     run(4, 0, Nanos{0}, 0);
     worked += 4;
-    Nanos shortest = kLeast;
-    for (int s = 0; s < 6; ++s) shortest = s == 0 ? rest(1) : std::min(shortest, rest(1));
+    Nanos shortest = rest();
+    for (int s = 1; s < 6; ++s) shortest = std::min(shortest, rest());
     gaps_.add(Nanos::seconds(6), size_t{kPages} * kHugePageSize);
     if (shortest < Nanos::seconds(6)) fetching += kPages * 5e-3;
   }
