@@ -15,6 +15,7 @@ constexpr Nanos kRest = Nanos::seconds(2);
 constexpr size_t kStill = 64;
 constexpr Nanos kMoving = Nanos::seconds(20);
 constexpr size_t kPart = 5;  // to break a page and mend it costs up to so many fetches
+constexpr size_t kNear = 8;  // what is used is the expected demand, less at most one in so many
 
 }  // namespace
 
@@ -99,7 +100,8 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
   if (forced_) return SIZE_MAX;
   beside_ = std::min(beside_ + whole / kPart, less(demand_, mapped_) / kPart);
-  const size_t beside = is_auto && at_rest_ ? beside_ : 0;
+  const bool is_kept_for_return = series.level().used < demand_ - demand_ / kNear;
+  const size_t beside = is_auto && at_rest_ && is_kept_for_return ? beside_ : 0;
   return std::min(less(mapped_, demand_) + beside, credit_);
 }
 

@@ -160,6 +160,20 @@ TEST_F(ReleasePlanTest, AutoBreaksAPartOfWhatWentBackWhole) {
   }
 }
 
+TEST_F(ReleasePlanTest, AutoBreaksNothingMoreWhileTheLoadIsHigh) {
+  swings(4, 50, 400, 5, ReleaseForecast::automatic);
+  constexpr size_t kWhole = 20 * kMiB;
+  for (const size_t used : {360, 300}) {
+    use(400);
+    steps(5, ReleaseForecast::automatic);
+    use(used);
+    series_->change(-static_cast<int64_t>(kWhole / kBlockSize), 0, now_);
+    size_t broken = step(ReleaseForecast::automatic, kAnyRate, kWhole);
+    broken += steps(3, ReleaseForecast::automatic);
+    EXPECT_EQ(broken, used == 300 ? 4 * kMiB : 0u);
+  }
+}
+
 TEST_F(ReleasePlanTest, AutoAwaitsDemandNoLongerThanItTook) {
   swings(4, 50, 300, 5, ReleaseForecast::automatic);
   EXPECT_LE(plan_->awaited(), Nanos::seconds(13)) << "it came back after 5 s";
