@@ -20,6 +20,7 @@
 #include "engine/world.h"
 #include "heap/heap.h"
 #include "os/arena.h"
+#include "policy/cache_bypass.h"
 #include "policy/context_resolver.h"
 #include "policy/hold_time.h"
 #include "policy/placement.h"
@@ -272,6 +273,7 @@ class Engine {
   void look_at_holds(Nanos now);
   void measure_fetch(Nanos now);
   void look_at_limits(Nanos now);
+  void look_at_caches(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
   // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.
@@ -297,6 +299,10 @@ class Engine {
   Nanos last_busy_{};
   Nanos last_break_{};
   Nanos last_sleep_ = kShortSleep;
+  CacheBypass bypass_;
+  std::atomic<uint32_t> bypasses_{0};  // of a thread, until the next housekeeping
+  std::atomic<bool> small_caches_{false};
+  std::atomic<bool> bypasses_used_up_{false};
   std::atomic<bool> dozing_{false};
   std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};

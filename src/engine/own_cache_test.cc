@@ -192,5 +192,30 @@ TEST_F(OwnCacheTest, AResizeMovesOnlyWhatDoesNotFit) {
   EXPECT_EQ(moved, 1000u);
 }
 
+// After a peak few objects are alive, and new ones take their place: all the time, and one by one.
+TEST_F(OwnCacheTest, AtLowLoadWhatComesAndGoesLeavesThePagesOfThePeak) {
+  constexpr size_t kObjects = 1 << 20, kAlive = 1000;
+  std::vector<void*> peak(kObjects), alive;
+  for (void*& p : peak) p = engine_.allocate(own(), {.size = 64});
+  for (size_t i = 0; i < kObjects; ++i) {
+    if (i % (kObjects / kAlive) == 0)
+      alive.push_back(peak[i]);
+    else
+      free(peak[i]);
+  }
+  const size_t pages = engine_.heap.pages().in_use();
+  EXPECT_GE(pages, kObjects * 64 / kHugePageSize);
+  for (int tenth = 0; tenth < 60; ++tenth) {
+    for (void*& p : alive) {
+      free(p);
+      p = engine_.allocate(own(), {.size = 64});
+    }
+    pass(Nanos::millis(100));
+  }
+  EXPECT_LT(engine_.heap.pages().in_use(), 6u) << "of " << pages;
+  EXPECT_GT(engine_.counters.get(Stat::caches_bypassed), 0u);
+  for (void* p : alive) free(p);
+}
+
 }  // namespace
 }  // namespace llamalloc

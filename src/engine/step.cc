@@ -135,12 +135,25 @@ void Engine::look_at_limits(Nanos now) {
   counters.add(Stat::limit_releases);
 }
 
+// Before the threads are asked to empty their caches: they begin anew with what is said here.
+void Engine::look_at_caches(Nanos now) {
+  const bool used_up = bypasses_used_up_.exchange(false, std::memory_order_relaxed);
+  if (!was_large()) return;
+  const CacheUse use = bypass_.step(now, heap.held_bytes(), heap.live_bytes(), used_up);
+  const size_t sharing = std::max<size_t>(threads.in_use(), 1);
+  const size_t calls = use == CacheUse::none ? CacheBypass::kCalls / sharing : 0;
+  bypasses_.store(static_cast<uint32_t>(calls), std::memory_order_relaxed);
+  small_caches_.store(use == CacheUse::small, std::memory_order_relaxed);
+  if (use != CacheUse::full) counters.add(Stat::caches_bypassed);
+}
+
 void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
   if (since < kHousekeeping) return;
   last_house_ = now;
   heap.begin_epoch();
   if (now > fills_until_) heap.fill_left_over(false);
+  look_at_caches(now);
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));
   const size_t used = heap.pages().used_bytes();

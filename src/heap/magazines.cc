@@ -73,15 +73,16 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   groups |= group_bit(bin);
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
+  const bool may_deposit = threads > 1 && bypasses == 0 && !small;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
-    if (first) return heap.deposit(bin, &slot, 1);
+    if (first && may_deposit) return heap.deposit(bin, &slot, 1);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = threads > 1 ? heap.deposit(bin, magazine.base, oldest)
+    twice = may_deposit ? heap.deposit(bin, magazine.base, oldest)
                         : heap.give(bin, magazine.base, oldest);
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
@@ -91,6 +92,10 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
 }
 
 bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
+  if (bypasses != 0) {
+    --bypasses;
+    return false;
+  }
   Magazine& magazine = bins[bin];
   const size_t size = slot_size_of(bin);
   if (may_cache_more(budget, heap, threads)) budget += kBudgetStep;
@@ -99,6 +104,7 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
                        have * size * threads * kUnaskedPart < heap.cache_limit();
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
+  if (small && log2 > kSmallLog2) return false;
   const size_t bytes = capacity_of(log2) * size;
   if (log2 > kMagazineLog2Max || (log2 > 1 && bytes > kLargestMagazine)) return false;
   const size_t added = bytes - have * size;
@@ -154,13 +160,19 @@ void Magazines::reset() {
   });
   groups = 0;
   capacity_bytes = 0;
+  bypasses = bypasses_had = 0;
+  small = false;
   budget = kFirstBudget;
 }
 
-void Magazines::start_over() {
+bool Magazines::start_over(uint32_t allowed_bypasses, bool keep_small) {
+  const bool used_up = bypasses_had != 0 && bypasses == 0;
   const size_t half = std::max(budget / 2, kFirstBudget);
   reset();
   budget = half;
+  bypasses = bypasses_had = allowed_bypasses;
+  small = keep_small;
+  return used_up;
 }
 
 size_t Magazines::cached_bytes() const {

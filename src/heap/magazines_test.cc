@@ -379,6 +379,42 @@ TEST_F(MagazinesTest, AThreadThatStartsOverGrowsWhatItNeeds) {
   }
 }
 
+TEST_F(MagazinesTest, PastTheCacheEachSlotIsTheLowest) {
+  constexpr uint32_t kCalls = 100;
+  TestThread thread(heap_, arena_, 2);
+  const int bin = size_class_of(64);
+  std::vector<char*> objects;
+  for (int i = 0; i < 200; ++i) objects.push_back(thread.allocate(bin));
+  thread.flush();
+  EXPECT_FALSE(thread.cache().start_over(kCalls));
+  std::sort(objects.begin(), objects.end());
+  thread.deallocate(objects[10]);
+  thread.deallocate(objects[100]);
+  EXPECT_EQ(thread.allocate(bin), objects[10]);
+  EXPECT_EQ(thread.allocate(bin), objects[100]);
+  EXPECT_EQ(heap_.depot_bytes(), 0u) << "nor does another thread get what was freed last";
+  EXPECT_EQ(thread.cache().bins[bin].capacity(), 0u);
+  for (uint32_t i = 0; i < kCalls; ++i) thread.deallocate(thread.allocate(bin));
+  EXPECT_GT(thread.cache().bins[bin].capacity(), 0u) << "it was too busy";
+  thread.flush();
+  EXPECT_TRUE(thread.cache().start_over(kCalls));
+  EXPECT_FALSE(thread.cache().start_over(kCalls)) << "none was made";
+}
+
+TEST_F(MagazinesTest, SmallOnesStaySmall) {
+  TestThread thread(heap_, arena_, 2);
+  const int bin = size_class_of(64);
+  thread.cache().start_over(0, true);
+  std::vector<char*> objects;
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
+    for (char* p : objects) thread.deallocate(p);
+    objects.clear();
+    EXPECT_EQ(thread.cache().bins[bin].capacity(), (size_t{1} << kSmallLog2) - 1);
+    EXPECT_EQ(heap_.depot_bytes(), 0u);
+  }
+}
+
 TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {
   constexpr int kThreads = 4;
   std::vector<std::vector<char*>> made(kThreads);

@@ -20,6 +20,7 @@ MIB = 1 << 20
 OF_THE_WORKER = (
     *("realized_fragmentation", "average_fragmentation", "demand_peak"),
     *("hold_empty", "hold_mappings", "fetch_nanos", "fetch_debt_nanos", "limit_distance"),
+    "caches_bypassed",
 )
 
 

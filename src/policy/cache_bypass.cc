@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/cache_bypass.h"
+
+#include <algorithm>
+
+namespace llamalloc {
+
+CacheUse CacheBypass::step(Nanos now, size_t held, size_t live, bool used_up) {
+  const bool falls = less(before_, live) > held / kFall;
+  before_ = live;
+  if (falls) {
+    pause_ = until_ = {};
+  } else if (used_up) {
+    pause_ = std::clamp(Nanos{2 * pause_.n}, Nanos::seconds(1), kLongestPause);
+    until_ = now + pause_;
+  }
+  const size_t free = less(held, live);
+  if (free < kMuch || free < held / kPart || now < until_) return CacheUse::full;
+  return falls ? CacheUse::small : CacheUse::none;
+}
+
+}  // namespace llamalloc
