@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The countdown of a thread, in bytes: one test on the fast path for samples, rechecks and calls
 // from others.
+#include <algorithm>
+
 #include "engine/engine.h"
 #include "profile/sampler.h"
 
 namespace llamalloc {
 namespace {
 
+// While the thread takes slots past its cache, each allocation comes here.
 void set_countdown(ThreadCache* cache) {
-  const int64_t next = cache->bytes_to_sample < cache->bytes_to_recheck ? cache->bytes_to_sample
-                                                                        : cache->bytes_to_recheck;
+  const int64_t next = cache->magazines.bypasses != 0
+                           ? 0
+                           : std::min(cache->bytes_to_sample, cache->bytes_to_recheck);
   cache->countdown_start = next;
   cache->countdown.store(next, std::memory_order_relaxed);
 }
@@ -74,10 +78,10 @@ Engine::Due Engine::tick(ThreadCache* cache) {
   const int64_t consumed = cache->countdown_start - left;
   cache->bytes_to_sample -= consumed;
   cache->bytes_to_recheck -= consumed;
-  if (cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) {
+  if (cache->housekeeping_due.load(std::memory_order_relaxed) &&
+      cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) {
     flush_cache(cache);
-    if (cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed),
-                                    small_caches_.load(std::memory_order_relaxed)))
+    if (cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed)))
       bypasses_used_up_.store(true, std::memory_order_relaxed);
   }
   if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();

@@ -28,7 +28,7 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
           request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment), 0))
     return nullptr;
   const Placement::Choice choice = choose(cache, request, due.recheck);
-  if (__builtin_expect(choice.miss && is_first(choice), 0))
+  if (__builtin_expect((choice.miss || choice.first) && may_sample_first(), 0))
     return allocate_apart(cache, request, choice, Sample::first);
   if (__builtin_expect(due.sample || hardening.is_on(), 0))
     return allocate_apart(cache, request, choice, due.sample ? Sample::due : Sample::no);
@@ -46,15 +46,22 @@ void Engine::place_by_lifetime(bool on, bool is_late) {
   threads.wake_all();
 }
 
+void Engine::explore(bool on) {
+  if (explores.exchange(on, std::memory_order_relaxed) != on) placement.cache().clear();
+}
+
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
   if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);
-  *choice = !answer.by_site  ? placement.settle(key, lifetime)
+  const bool explored =
+      answer.learned && dies_soon(lifetime) && explores.load(std::memory_order_relaxed);
+  *choice = !answer.by_site || explored ? placement.settle(key, lifetime)
             : answer.learned ? placement.settle_learned_site(site, size_class, key, lifetime)
                              : placement.settle_models_site(site, size_class, key, lifetime);
+  choice->first = explored;
 }
 
 Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, bool recheck) {
@@ -65,8 +72,8 @@ Placement::Choice Engine::choose(ThreadCache* cache, const Request& request, boo
   return choice;
 }
 
-bool Engine::is_first(const Placement::Choice& choice) {
-  if (!choice.miss || !known_contexts.is_open() || !profiler.on()) return false;
+bool Engine::may_sample_first() {
+  if (!known_contexts.is_open() || !profiler.on()) return false;
   const int64_t now = system.now().n;
   int64_t until = firsts_until_.load(std::memory_order_relaxed);
   const int64_t next = std::max(until, now - kFirstsAtOnce * kFirstsRest.n) + kFirstsRest.n;
@@ -83,6 +90,8 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
 }
 
 void* Engine::take_slot(ThreadCache* cache, int bin) {
+  if (__builtin_expect(cache->magazines.bypasses != 0, 0))
+    return cache->magazines.take_past(heap, bin);
   Magazine& magazine = cache->magazines.bins[bin];
   if (!magazine.is_empty()) return magazine.pop();
   return cache->magazines.refill(heap, arena, bin, threads.in_use());

@@ -79,6 +79,10 @@ class Engine {
   // Predictions are asked for samples also while nothing is placed by them: of a model, which is
   // measured so.
   std::atomic<bool> foresees{false};
+  // What is known to die soon is answered by context, even where the site decides, and the first
+  // object of each context is sampled: one of them may hold what stays, and be too rare to have
+  // been seen among the others.
+  std::atomic<bool> explores{false};
   std::atomic<bool> has_worker{false};  // step() is called when due
 
   // Samples of first objects: so many at once, and one more each time this has passed. One takes
@@ -125,6 +129,7 @@ class Engine {
   Trust::Figures look_at_trust(Nanos now);
   // From now on. late: only what stays leaves the pages of unknown objects (Gate::is_late).
   void place_by_lifetime(bool on, bool late);
+  void explore(bool on);
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
   // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.
   template <typename Code, typename Unwind>
@@ -240,9 +245,9 @@ class Engine {
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
   size_t usable_of_sample(const void* p, const Span* span);
-  // The tree does not know this context, and an allocation of it has come so far for the first time
-  // since it changed: sampled for certain, while there are not too many such.
-  bool is_first(const Placement::Choice& choice);
+  // The first allocation of a context since it changed, of which the tree knows nothing of its own,
+  // is sampled for certain, while there are not too many such.
+  bool may_sample_first();
   enum class Sample : uint8_t { no, due, first };
   void* allocate_apart(ThreadCache* cache, const Request& request, const Placement::Choice& choice,
                        Sample sample);
@@ -301,7 +306,6 @@ class Engine {
   Nanos last_sleep_ = kShortSleep;
   CacheBypass bypass_;
   std::atomic<uint32_t> bypasses_{0};  // of a thread, until the next housekeeping
-  std::atomic<bool> small_caches_{false};
   std::atomic<bool> bypasses_used_up_{false};
   std::atomic<bool> dozing_{false};
   std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves

@@ -8,6 +8,9 @@ namespace {
 
 // Between two looks: the process, or its machine, was stopped, or nothing happened.
 constexpr Nanos kPause = Nanos::seconds(4);
+// Contexts are explored when placement begins, and then so long of each period.
+constexpr Nanos kExploreFirst = Nanos::seconds(20), kExplore = Nanos::seconds(5);
+constexpr Nanos kExplorePeriod = Nanos::seconds(60);
 
 }  // namespace
 
@@ -35,6 +38,15 @@ void LearningSteps::round(Nanos now) {
 void LearningSteps::step_gate(Nanos now, bool last) {
   if (gate_decides()) ask_gate(now, last);
   engine_.place_by_lifetime(places(), run.gate().is_late());
+  engine_.explore(explores(now));
+}
+
+bool LearningSteps::explores(Nanos now) {
+  if (!places()) placed_ = {};
+  if (!places() || !engine_.known_contexts.tree().is_open()) return false;
+  if (placed_.n == 0) placed_ = now;
+  const Nanos since = now - placed_;
+  return since < kExploreFirst || since.n % kExplorePeriod.n < kExplore.n;
 }
 
 void LearningSteps::describe(char* out, size_t room, bool is_kept) const {

@@ -58,11 +58,13 @@ class LearningSteps {
 
  private:
   void step_gate(Nanos now, bool last);
+  bool explores(Nanos now);
   void ask_gate(Nanos now, bool last);
 
   Engine& engine_;
   Trust::Figures trust_;
   Nanos looked_{};        // when that was
+  Nanos placed_{};        // since when objects are placed by lifetime; 0: they are not
   Nanos doubtful_{};      // until then ages say nothing: the process stood still
   bool samples_ = false;  // has begun to
   bool shares_ = false;   // with others

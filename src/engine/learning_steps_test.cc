@@ -59,6 +59,22 @@ TEST_F(LearningStepsTest, OthersDecideOnceTheyDid) {
   EXPECT_FALSE(engine_.profiler.on());
 }
 
+TEST_F(LearningStepsTest, ContextsAreExploredAtFirstAndThenNowAndThen) {
+  rounds_in(Nanos::seconds(1));
+  EXPECT_FALSE(engine_.explores) << "nothing is placed by lifetime";
+  engine_.options.segregate.value = Segregate::always;
+  const auto seconds_in = [&](int seconds) {
+    int explored = 0;
+    for (int i = 0; i < seconds; ++i) rounds_in(Nanos::seconds(1)), explored += engine_.explores;
+    return explored;
+  };
+  EXPECT_EQ(seconds_in(15), 15);
+  EXPECT_NEAR(seconds_in(45), 5, 1);
+  EXPECT_NEAR(seconds_in(60), 5, 1);
+  engine_.options.segregate.value = Segregate::never;
+  EXPECT_EQ(seconds_in(60), 0);
+}
+
 TEST_F(LearningStepsTest, TheIntervalFollowsTheOption) {
   engine_.options.sample_interval = 64 << 10;
   steps_->sample_if_worth_it(false);

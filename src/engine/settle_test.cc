@@ -40,6 +40,27 @@ TEST_F(SettleTest, WhatIsLearnedIsKeptForTheSite) {
   }
 }
 
+// Who calls may matter all the same: the rare caller whose objects stay was not sampled yet.
+TEST_F(SettleTest, WhileContextsAreExploredTheSiteDoesNotDecideAlone) {
+  ContextTree& tree = engine_->known_contexts.tree();
+  ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
+  tree.begin();
+  ASSERT_TRUE(tree.add(key_, false, LifetimeClass::le_10s));
+  tree.publish();
+  engine_->explore(true);
+  Placement::Choice choice = choose();
+  EXPECT_TRUE(choice.first) << "its object is to be sampled";
+  EXPECT_EQ(choice.lifetime, LifetimeClass::le_10s);
+  EXPECT_TRUE(choice.is_of_context());
+  choice = choose();
+  EXPECT_FALSE(choice.first) << "once";
+  EXPECT_TRUE(choice.known);
+  engine_->explore(false);
+  choice = choose();
+  EXPECT_FALSE(choice.first);
+  EXPECT_EQ(choice.key, 0u) << "the site decides";
+}
+
 TEST_F(SettleTest, OutliversCorrectWhatAModelSays) {
   const uint8_t answer = static_cast<uint8_t>(LifetimeClass::le_10ms);
   const NodeTable exact(&key_, &answer, 1, 1);

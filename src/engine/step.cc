@@ -139,12 +139,11 @@ void Engine::look_at_limits(Nanos now) {
 void Engine::look_at_caches(Nanos now) {
   const bool used_up = bypasses_used_up_.exchange(false, std::memory_order_relaxed);
   if (!was_large()) return;
-  const CacheUse use = bypass_.step(now, heap.held_bytes(), heap.live_bytes(), used_up);
+  const bool on = bypass_.step(now, heap.held_bytes(), heap.live_bytes(), used_up);
   const size_t sharing = std::max<size_t>(threads.in_use(), 1);
-  const size_t calls = use == CacheUse::none ? CacheBypass::kCalls / sharing : 0;
+  const size_t calls = on ? CacheBypass::kCalls / sharing : 0;
   bypasses_.store(static_cast<uint32_t>(calls), std::memory_order_relaxed);
-  small_caches_.store(use == CacheUse::small, std::memory_order_relaxed);
-  if (use != CacheUse::full) counters.add(Stat::caches_bypassed);
+  if (on) counters.add(Stat::caches_bypassed);
 }
 
 void Engine::keep_house(Nanos now) {

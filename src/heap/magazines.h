@@ -50,7 +50,6 @@ struct Magazine {
 };
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
-inline constexpr int kSmallLog2 = 3;         // 7 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kBusyBudget = size_t{256} << 10;
@@ -78,9 +77,8 @@ struct Magazines {
   size_t budget;
   size_t capacity_bytes;
   Span* run;              // freed last, in no map; null: none
-  uint32_t bypasses;      // so many more calls pass by the cache
+  uint32_t bypasses;      // so many more slots come from the heap, not from here
   uint32_t bypasses_had;  // as start_over allowed
-  bool small;             // magazines stay below kSmallLog2
   uint32_t groups;        // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
@@ -122,10 +120,15 @@ struct Magazines {
   // After flush(), also resets the capacities: for a thread that ends.
   void reset();
   // The same for a thread that goes on: the capacities grow again as needed, within half of the old
-  // budget. So a thread that is less busy than before does not keep large magazines. They begin to
-  // grow after so many bypasses: until then each slot is the heap's lowest, and goes back to its
-  // span. True: those of the last time were used up.
-  bool start_over(uint32_t allowed_bypasses = 0, bool keep_small = false);
+  // budget. So a thread that is less busy than before does not keep large magazines. True:
+  // all bypasses that were allowed the last time were needed.
+  bool start_over(uint32_t allowed_bypasses = 0);
+  // While bypasses are left: the heap's lowest slot, and what is freed only passes through here on
+  // its way back to the spans.
+  void* take_past(Heap& heap, int bin) {
+    --bypasses;
+    return heap.take_one(bin);
+  }
   size_t cached_bytes() const;
   bool is_consistent() const;
 

@@ -380,39 +380,24 @@ TEST_F(MagazinesTest, AThreadThatStartsOverGrowsWhatItNeeds) {
 }
 
 TEST_F(MagazinesTest, PastTheCacheEachSlotIsTheLowest) {
-  constexpr uint32_t kCalls = 100;
   TestThread thread(heap_, arena_, 2);
+  Magazines& cache = thread.cache();
   const int bin = size_class_of(64);
   std::vector<char*> objects;
-  for (int i = 0; i < 200; ++i) objects.push_back(thread.allocate(bin));
+  for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
   thread.flush();
-  EXPECT_FALSE(thread.cache().start_over(kCalls));
+  EXPECT_FALSE(cache.start_over(3));
   std::sort(objects.begin(), objects.end());
-  thread.deallocate(objects[10]);
-  thread.deallocate(objects[100]);
-  EXPECT_EQ(thread.allocate(bin), objects[10]);
-  EXPECT_EQ(thread.allocate(bin), objects[100]);
+  for (int i : {10, 11, 100}) thread.deallocate(objects[i]);
+  for (int i = 500; i < 1000; ++i) thread.deallocate(objects[i]);
+  EXPECT_EQ(cache.take_past(heap_, bin), objects[10]);
+  EXPECT_EQ(cache.take_past(heap_, bin), objects[11]);
   EXPECT_EQ(heap_.depot_bytes(), 0u) << "nor does another thread get what was freed last";
-  EXPECT_EQ(thread.cache().bins[bin].capacity(), 0u);
-  for (uint32_t i = 0; i < kCalls; ++i) thread.deallocate(thread.allocate(bin));
-  EXPECT_GT(thread.cache().bins[bin].capacity(), 0u) << "it was too busy";
+  EXPECT_EQ(cache.take_past(heap_, bin), objects[100]);
+  EXPECT_NE(thread.allocate(bin), objects[500]) << "the newest again";
   thread.flush();
-  EXPECT_TRUE(thread.cache().start_over(kCalls));
-  EXPECT_FALSE(thread.cache().start_over(kCalls)) << "none was made";
-}
-
-TEST_F(MagazinesTest, SmallOnesStaySmall) {
-  TestThread thread(heap_, arena_, 2);
-  const int bin = size_class_of(64);
-  thread.cache().start_over(0, true);
-  std::vector<char*> objects;
-  for (int round = 0; round < 5; ++round) {
-    for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
-    for (char* p : objects) thread.deallocate(p);
-    objects.clear();
-    EXPECT_EQ(thread.cache().bins[bin].capacity(), (size_t{1} << kSmallLog2) - 1);
-    EXPECT_EQ(heap_.depot_bytes(), 0u);
-  }
+  EXPECT_TRUE(cache.start_over(3)) << "all were needed";
+  EXPECT_FALSE(cache.start_over(3)) << "none was";
 }
 
 TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {

@@ -5,7 +5,7 @@
 
 namespace llamalloc {
 
-CacheUse CacheBypass::step(Nanos now, size_t held, size_t live, bool used_up) {
+bool CacheBypass::step(Nanos now, size_t held, size_t live, bool used_up) {
   const bool falls = less(before_, live) > held / kFall;
   before_ = live;
   if (falls) {
@@ -15,8 +15,7 @@ CacheUse CacheBypass::step(Nanos now, size_t held, size_t live, bool used_up) {
     until_ = now + pause_;
   }
   const size_t free = less(held, live);
-  if (free < kMuch || free < held / kPart || now < until_) return CacheUse::full;
-  return falls ? CacheUse::small : CacheUse::none;
+  return free >= kMuch && free >= held / kPart && now >= until_;
 }
 
 }  // namespace llamalloc

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// When threads shall not cache slots: while a load is low, and much of the heap is free but held.
+// When threads shall not allocate from their caches: while a load is low, and much of the heap is
+// free but held.
 //
 // A cache hands out what was freed last, wherever it lies. At high load that is as good as any
 // slot. At low load objects still come and go, if few at a time; each takes the slot of the one
 // before it, so what is alive stays scattered over the pages that the peak has left, and pins all
-// of them for as long as the low load lasts. Past the caches, a freed slot goes back to its span
-// and the next object to the lowest free slot. So after one lifetime of what comes and goes, it
-// lies in few pages.
+// of them for as long as the low load lasts. Past the cache, an object gets the lowest free slot.
+// So after one lifetime of what comes and goes, it lies in few pages.
 //
-// A call past the cache takes about 50 ns more. So a process makes at most kCalls of them a second.
-// If that was too few, the load is not low: there is a pause, twice as long each time.
-//
-// While live memory falls, many slots are freed. Then caches are small: what is given back goes
-// some at a time, and little of it is handed out again.
+// An allocation past the cache takes about 25 ns more; frees cost what they always do. So a process
+// makes at most kCalls of them a second. If that was too few, the load is not low: there is a
+// pause, twice as long each time. While live memory falls there is none: then it is not known yet
+// how low the load will be.
 //
 // Pure: no clock, no globals.
 #pragma once
@@ -24,8 +23,6 @@
 
 namespace llamalloc {
 
-enum class CacheUse : uint8_t { full, small, none };
-
 class CacheBypass {
  public:
   static constexpr uint32_t kCalls = uint32_t{1} << 18;  // a second, of all threads
@@ -36,7 +33,7 @@ class CacheBypass {
 
   // For the next second. used_up: a thread has made all the calls past its cache that it might
   // since the last step.
-  CacheUse step(Nanos now, size_t held, size_t live, bool used_up);
+  bool step(Nanos now, size_t held, size_t live, bool used_up);
 
  private:
   Nanos pause_{};

@@ -20,7 +20,7 @@
 // are alive now, keeps its class, or gets that of the oldest sample, if this is longer. Else a
 // first fill that takes longer than in earlier runs would lie among unknown objects.
 //
-// The first objects of a context are sampled beyond their share (Engine::is_first), so that
+// The first objects of a context are sampled beyond their share (Engine::may_sample_first), so that
 // contexts of few bytes are seen, too. They count while a context has few other samples: more of
 // those say it better, since each stands for many objects.
 //

@@ -30,7 +30,7 @@ struct LiveSample {
   uint32_t thread;       // that allocated it
   uint32_t cpu;
   LifetimeClass predicted;
-  bool first = false;  // of its context: taken beside the countdown (Engine::is_first)
+  bool first = false;  // of its context: taken beside the countdown (Engine::may_sample_first)
 
   double bytes() const { return weight * static_cast<double>(size); }  // that it stands for
 };
