@@ -307,6 +307,7 @@ class Engine {
   CacheBypass bypass_;
   std::atomic<uint32_t> bypasses_{0};  // of a thread, until the next housekeeping
   std::atomic<bool> bypasses_used_up_{false};
+  std::atomic<bool> small_caches_{false};
   std::atomic<bool> dozing_{false};
   std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};

@@ -143,6 +143,7 @@ void Engine::look_at_caches(Nanos now) {
   const size_t sharing = std::max<size_t>(threads.in_use(), 1);
   const size_t calls = on ? CacheBypass::kCalls / sharing : 0;
   bypasses_.store(static_cast<uint32_t>(calls), std::memory_order_relaxed);
+  small_caches_.store(on && bypass_.falls(), std::memory_order_relaxed);
   if (on) counters.add(Stat::caches_bypassed);
 }
 

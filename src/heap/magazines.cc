@@ -73,7 +73,7 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   groups |= group_bit(bin);
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  const bool may_deposit = threads > 1 && bypasses == 0;
+  const bool may_deposit = threads > 1 && bypasses == 0 && !small;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
     if (first && may_deposit) return heap.deposit(bin, &slot, 1);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
@@ -100,6 +100,7 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
                        have * size * threads * kUnaskedPart < heap.cache_limit();
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
+  if (small && log2 > kSmallLog2) return false;
   const size_t bytes = capacity_of(log2) * size;
   if (log2 > kMagazineLog2Max || (log2 > 1 && bytes > kLargestMagazine)) return false;
   const size_t added = bytes - have * size;
@@ -156,15 +157,17 @@ void Magazines::reset() {
   groups = 0;
   capacity_bytes = 0;
   bypasses = bypasses_had = 0;
+  small = false;
   budget = kFirstBudget;
 }
 
-bool Magazines::start_over(uint32_t allowed_bypasses) {
+bool Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
   const bool used_up = bypasses_had != 0 && bypasses == 0;
   const size_t half = std::max(budget / 2, kFirstBudget);
   reset();
   budget = half;
   bypasses = bypasses_had = allowed_bypasses;
+  small = stay_small;
   return used_up;
 }
 

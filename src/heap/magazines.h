@@ -50,6 +50,7 @@ struct Magazine {
 };
 
 inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
+inline constexpr int kSmallLog2 = 3;         // 7 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kBusyBudget = size_t{256} << 10;
@@ -79,6 +80,7 @@ struct Magazines {
   Span* run;              // freed last, in no map; null: none
   uint32_t bypasses;      // so many more slots come from the heap, not from here
   uint32_t bypasses_had;  // as start_over allowed
+  bool small;             // until the next start_over, no magazine grows beyond kSmallLog2
   uint32_t groups;        // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
@@ -122,7 +124,7 @@ struct Magazines {
   // The same for a thread that goes on: the capacities grow again as needed, within half of the old
   // budget. So a thread that is less busy than before does not keep large magazines. True:
   // all bypasses that were allowed the last time were needed.
-  bool start_over(uint32_t allowed_bypasses = 0);
+  bool start_over(uint32_t allowed_bypasses = 0, bool stay_small = false);
   // While bypasses are left: the heap's lowest slot, and what is freed only passes through here on
   // its way back to the spans.
   void* take_past(Heap& heap, int bin) {

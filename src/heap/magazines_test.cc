@@ -400,6 +400,22 @@ TEST_F(MagazinesTest, PastTheCacheEachSlotIsTheLowest) {
   EXPECT_FALSE(cache.start_over(3)) << "none was";
 }
 
+TEST_F(MagazinesTest, SmallOnesStaySmall) {
+  TestThread thread(heap_, arena_, 2);
+  const int bin = size_class_of(64);
+  thread.cache().start_over(0, true);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<char*> objects;
+    for (int i = 0; i < 1000; ++i) objects.push_back(thread.allocate(bin));
+    for (char* p : objects) thread.deallocate(p);
+    EXPECT_EQ(thread.cache().bins[bin].capacity(), (size_t{1} << kSmallLog2) - 1);
+    EXPECT_EQ(heap_.depot_bytes(), 0u);
+  }
+  thread.flush();
+  thread.cache().start_over();
+  EXPECT_FALSE(thread.cache().small);
+}
+
 TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {
   constexpr int kThreads = 4;
   std::vector<std::vector<char*>> made(kThreads);

@@ -6,9 +6,9 @@
 namespace llamalloc {
 
 bool CacheBypass::step(Nanos now, size_t held, size_t live, bool used_up) {
-  const bool falls = less(before_, live) > held / kFall;
+  falls_ = less(before_, live) > held / kFall;
   before_ = live;
-  if (falls) {
+  if (falls_) {
     pause_ = until_ = {};
   } else if (used_up) {
     pause_ = std::clamp(Nanos{2 * pause_.n}, Nanos::seconds(1), kLongestPause);

@@ -34,11 +34,14 @@ class CacheBypass {
   // For the next second. used_up: a thread has made all the calls past its cache that it might
   // since the last step.
   bool step(Nanos now, size_t held, size_t live, bool used_up);
+  // Live memory, in the last step: caches are to stay small, since objects still come fast, too.
+  bool falls() const { return falls_; }
 
  private:
   Nanos pause_{};
   Nanos until_{};      // of the pause
   size_t before_ = 0;  // live bytes at the last step
+  bool falls_ = false;
 };
 
 }  // namespace llamalloc

@@ -41,7 +41,9 @@ TEST_F(CacheBypassTest, AFallEndsThePause) {
   step(400, 300, true);
   EXPECT_FALSE(step(400, 300, true)) << "for 4 seconds";
   EXPECT_FALSE(step(400, 290)) << "less than one in 32";
+  EXPECT_FALSE(bypass_.falls());
   EXPECT_TRUE(step(400, 270));
+  EXPECT_TRUE(bypass_.falls());
   EXPECT_TRUE(step(400, 200, true)) << "while it falls";
   EXPECT_FALSE(step(400, 200, true));
   EXPECT_TRUE(step(400, 200)) << "the first pause again";
