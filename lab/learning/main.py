@@ -39,8 +39,8 @@ from lab.workloads.recipe import WorkloadError
 
 EXAMPLES = """examples:
   python -m lab.learning                            all loads, 3 times: half an hour
-  python -m lab.learning --only servers --more-runs 1    the nine servers, with a third run that
-                                                    learns: 80 minutes
+  python -m lab.learning --only servers --more-runs 1    the servers, with a third run that
+                                                    learns: 2.5 hours
   python -m lab.learning --only ruby-cache,waves    two of them
   python -m lab.learning --only mariadb --conf segregate:always    what a closed gate saves it from
 """

@@ -26,7 +26,10 @@ from lab.sites.rows import BLIND, FIRST, LEARNED, SECOND, Runner
 from lab.workloads import programs, runner
 from lab.workloads.runner import Outcome
 
-SERVERS = ["jsonapi", "orm", "batchidx", "ordermatch", "tsdb", "chat", "templ", "graph", "interp"]
+SERVERS = [
+    *("jsonapi", "orm", "batchidx", "ordermatch", "tsdb", "chat", "templ", "graph", "interp"),
+    *("webfront", "gameworld", "buildd", "logpipe", "mvcc", "broker", "sheet", "colstore"),
+]
 
 
 def figures(mib: float, seconds: float = 1.0, samples: int = 0, said: str = "") -> Figures:

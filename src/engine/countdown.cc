@@ -81,9 +81,8 @@ Engine::Due Engine::tick(ThreadCache* cache) {
   if (cache->housekeeping_due.load(std::memory_order_relaxed) &&
       cache->housekeeping_due.exchange(false, std::memory_order_relaxed)) {
     flush_cache(cache);
-    if (cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed),
-                                    small_caches_.load(std::memory_order_relaxed)))
-      bypasses_used_up_.store(true, std::memory_order_relaxed);
+    cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed),
+                                small_caches_.load(std::memory_order_relaxed));
   }
   if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();
   if (cache->counting != counts_now() ||

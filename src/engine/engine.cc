@@ -89,9 +89,15 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
   return __builtin_expect(cache != nullptr, 1) ? take_slot(cache, bin) : heap.take_one(bin);
 }
 
+[[gnu::cold]] void Engine::note_bypass(ThreadCache& cache) {
+  if (--cache.magazines.bypasses == 0) bypasses_used_up_.store(true, std::memory_order_relaxed);
+}
+
 void* Engine::take_slot(ThreadCache* cache, int bin) {
-  if (__builtin_expect(cache->magazines.bypasses != 0, 0))
-    return cache->magazines.take_past(heap, bin);
+  if (__builtin_expect(cache->magazines.bypasses != 0, 0)) {
+    note_bypass(*cache);
+    if (void* p = heap.take_one(bin)) return p;
+  }
   Magazine& magazine = cache->magazines.bins[bin];
   if (!magazine.is_empty()) return magazine.pop();
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
@@ -100,6 +106,7 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 // A run or a mapping.
 void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup group) {
   const size_t size = request.size == 0 ? 1 : request.size;  // an address of its own
+  if (__builtin_expect(cache != nullptr && cache->magazines.bypasses != 0, 0)) note_bypass(*cache);
   Span* span = nullptr;
   if (request.grows)
     span = heap.allocate_growing(size, group);

@@ -242,11 +242,12 @@ class Engine {
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);
+  // An allocation that its thread's cache does not serve (CacheBypass).
+  void note_bypass(ThreadCache& cache);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
   size_t usable_of_sample(const void* p, const Span* span);
-  // The first allocation of a context since it changed, of which the tree knows nothing of its own,
-  // is sampled for certain, while there are not too many such.
+  // Whether the first object of a context is to be sampled now: there are not too many such.
   bool may_sample_first();
   enum class Sample : uint8_t { no, due, first };
   void* allocate_apart(ThreadCache* cache, const Request& request, const Placement::Choice& choice,

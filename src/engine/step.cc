@@ -138,7 +138,7 @@ void Engine::look_at_limits(Nanos now) {
 // Before the threads are asked to empty their caches: they begin anew with what is said here.
 void Engine::look_at_caches(Nanos now) {
   const bool used_up = bypasses_used_up_.exchange(false, std::memory_order_relaxed);
-  if (!was_large()) return;
+  if (!was_large() || hardening.is_on()) return;
   const bool on = bypass_.step(now, heap.held_bytes(), heap.live_bytes(), used_up);
   const size_t sharing = std::max<size_t>(threads.in_use(), 1);
   const size_t calls = on ? CacheBypass::kCalls / sharing : 0;

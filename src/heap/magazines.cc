@@ -156,19 +156,17 @@ void Magazines::reset() {
   });
   groups = 0;
   capacity_bytes = 0;
-  bypasses = bypasses_had = 0;
+  bypasses = 0;
   small = false;
   budget = kFirstBudget;
 }
 
-bool Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
-  const bool used_up = bypasses_had != 0 && bypasses == 0;
+void Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
   const size_t half = std::max(budget / 2, kFirstBudget);
   reset();
   budget = half;
-  bypasses = bypasses_had = allowed_bypasses;
+  bypasses = allowed_bypasses;
   small = stay_small;
-  return used_up;
 }
 
 size_t Magazines::cached_bytes() const {

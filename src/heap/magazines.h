@@ -77,11 +77,12 @@ inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
-  Span* run;              // freed last, in no map; null: none
-  uint32_t bypasses;      // so many more slots come from the heap, not from here
-  uint32_t bypasses_had;  // as start_over allowed
-  bool small;             // until the next start_over, no magazine grows beyond kSmallLog2
-  uint32_t groups;        // bit g: a magazine of page group g was needed; the others are as new
+  Span* run;  // freed last, in no map; null: none
+  // So many more allocations are to pass by the cache, and what is freed goes back to its span, not
+  // to a depot. Until the next start_over.
+  uint32_t bypasses;
+  bool small;       // no magazine grows beyond kSmallLog2; until then, too
+  uint32_t groups;  // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];
 
@@ -122,15 +123,8 @@ struct Magazines {
   // After flush(), also resets the capacities: for a thread that ends.
   void reset();
   // The same for a thread that goes on: the capacities grow again as needed, within half of the old
-  // budget. So a thread that is less busy than before does not keep large magazines. True:
-  // all bypasses that were allowed the last time were needed.
-  bool start_over(uint32_t allowed_bypasses = 0, bool stay_small = false);
-  // While bypasses are left: the heap's lowest slot, and what is freed only passes through here on
-  // its way back to the spans.
-  void* take_past(Heap& heap, int bin) {
-    --bypasses;
-    return heap.take_one(bin);
-  }
+  // budget. So a thread that is less busy than before does not keep large magazines.
+  void start_over(uint32_t allowed_bypasses = 0, bool stay_small = false);
   size_t cached_bytes() const;
   bool is_consistent() const;
 

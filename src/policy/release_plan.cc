@@ -15,7 +15,7 @@ constexpr Nanos kRest = Nanos::seconds(2);
 constexpr size_t kStill = 64;
 constexpr Nanos kMoving = Nanos::seconds(20);
 constexpr size_t kPart = 5;  // to break a page and mend it costs up to so many fetches
-constexpr size_t kNear = 8;  // what is used is the expected demand, less at most one in so many
+constexpr size_t kNear = 8;  // demand is back where less than one in so many bytes of it is missing
 
 }  // namespace
 

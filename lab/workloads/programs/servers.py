@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nine programs that serve a load like a server's, which they make themselves: workloads/servers.
+"""Programs that serve a load like a server's, which they make themselves: workloads/servers.
 
-They were written to find loads that learning makes worse.
+The first nine were written to find loads that learning makes worse; of the other eight, by another
+author, four are loads that it should help, and four look so.
 """
 
 from __future__ import annotations
@@ -76,5 +77,45 @@ SERVERS = (
         "interp",
         "a small Lisp, waves of requests every 10 s",
         "all objects come from one call site and die by mark and sweep",
+    ),
+    MadeServer(
+        "webfront",
+        "a web front end with sessions, plateaus every 12 s",
+        "requests that live up to 3 s; sessions and path counters from the same string functions",
+    ),
+    MadeServer(
+        "gameworld",
+        "matches of a game, spikes every 6 s",
+        "what is in a match dies with it; what is won in it stays, from the same constructors",
+    ),
+    MadeServer(
+        "buildd",
+        "a build daemon, builds every 9 s",
+        "a graph of actions that is dropped at once; caches that fill while it lives",
+    ),
+    MadeServer(
+        "logpipe",
+        "a log pipeline in C, bursts at random",
+        "records that wait for seconds; aggregates and exemplars from the same string function",
+    ),
+    MadeServer(
+        "mvcc",
+        "a store with versions, vacuums every 8 s",
+        "versions from one call site: the last of each row stays, as its data decides",
+    ),
+    MadeServer(
+        "broker",
+        "a message broker with two threads, waves every 5 s",
+        "messages of a feed are transient for hours, then durable, then transient again",
+    ),
+    MadeServer(
+        "sheet",
+        "a spreadsheet service with pools of its own, spikes every 4 s",
+        "chunks and slabs of workbooks; one workbook in 18 stays open",
+    ),
+    MadeServer(
+        "colstore",
+        "a columnar store, plateaus every 11 s",
+        "columns that grow by realloc; query results, one in nine of which is kept for seconds",
     ),
 )
