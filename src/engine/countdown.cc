@@ -84,6 +84,7 @@ Engine::Due Engine::tick(ThreadCache* cache) {
     cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed),
                                 small_caches_.load(std::memory_order_relaxed));
   }
+  if (cache->magazines.bypasses != 0) due.apart = Due::Apart::past;
   if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();
   if (cache->counting != counts_now() ||
       cache->predicting != placement_on.load(std::memory_order_acquire)) {
@@ -91,7 +92,7 @@ Engine::Due Engine::tick(ThreadCache* cache) {
     return due;
   }
   if (cache->bytes_to_sample < 0) {
-    due.sample = cache->counting == Counting::samples;
+    if (cache->counting == Counting::samples) due.apart = Due::Apart::sample;
     cache->bytes_to_sample = bytes_to_count(cache);
   }
   if (cache->bytes_to_recheck < 0) {

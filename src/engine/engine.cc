@@ -28,10 +28,14 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
           request.size > kLargestSize / 2 && is_absurd(request.size, request.alignment), 0))
     return nullptr;
   const Placement::Choice choice = choose(cache, request, due.recheck);
-  if (__builtin_expect((choice.miss || choice.first) && may_sample_first(), 0))
+  if (__builtin_expect(choice.first && may_sample_first(), 0))
     return allocate_apart(cache, request, choice, Sample::first);
-  if (__builtin_expect(due.sample || hardening.is_on(), 0))
-    return allocate_apart(cache, request, choice, due.sample ? Sample::due : Sample::no);
+  if (__builtin_expect(due.apart != Due::Apart::no || hardening.is_on(), 0)) {
+    if (due.apart == Due::Apart::past && !hardening.is_on())
+      return take_past(cache, request, choice.group);
+    const bool sampled = due.apart == Due::Apart::sample;
+    return allocate_apart(cache, request, choice, sampled ? Sample::due : Sample::no);
+  }
   return take(cache, request, choice.group);
 }
 
@@ -89,24 +93,25 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
   return __builtin_expect(cache != nullptr, 1) ? take_slot(cache, bin) : heap.take_one(bin);
 }
 
-[[gnu::cold]] void Engine::note_bypass(ThreadCache& cache) {
-  if (--cache.magazines.bypasses == 0) bypasses_used_up_.store(true, std::memory_order_relaxed);
-}
-
 void* Engine::take_slot(ThreadCache* cache, int bin) {
-  if (__builtin_expect(cache->magazines.bypasses != 0, 0)) {
-    note_bypass(*cache);
-    if (void* p = heap.take_one(bin)) return p;
-  }
   Magazine& magazine = cache->magazines.bins[bin];
   if (!magazine.is_empty()) return magazine.pop();
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 
+// Not from the thread's cache (CacheBypass), unless the heap has no slot left.
+[[gnu::cold, gnu::noinline]] void* Engine::take_past(ThreadCache* cache, const Request& request,
+                                                     PageGroup group) {
+  if (--cache->magazines.bypasses == 0) bypasses_used_up_.store(true, std::memory_order_relaxed);
+  const int size_class = class_serving(request.size, request.alignment);
+  if (!request.grows && size_class < kSizeClasses)
+    if (void* p = heap.take_one(bin_of(group, size_class, false))) return p;
+  return take(cache, request, group);
+}
+
 // A run or a mapping.
 void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup group) {
   const size_t size = request.size == 0 ? 1 : request.size;  // an address of its own
-  if (__builtin_expect(cache != nullptr && cache->magazines.bypasses != 0, 0)) note_bypass(*cache);
   Span* span = nullptr;
   if (request.grows)
     span = heap.allocate_growing(size, group);

@@ -226,7 +226,8 @@ class Engine {
  private:
   // What is due because the countdown of an allocation reached zero.
   struct Due {
-    bool sample = false;
+    // Not from the thread's cache.
+    enum class Apart : uint8_t { no, past, sample } apart = Apart::no;
     bool recheck = false;
   };
   ThreadCache* take_back(CacheSlot& slot, ThreadCache* adopted);
@@ -242,8 +243,7 @@ class Engine {
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);
-  // An allocation that its thread's cache does not serve (CacheBypass).
-  void note_bypass(ThreadCache& cache);
+  void* take_past(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
   size_t usable_of_sample(const void* p, const Span* span);

@@ -17,7 +17,7 @@ constexpr uint8_t kMostVainClaims = 6;
 void Engine::flush_and_return(ThreadCache* cache) {
   flush_cache(cache);
   cache->magazines.bypasses = 0;
-  cache->magazines.small = false;
+  cache->magazines.most_log2 = kMagazineLog2Max;
   counters.add(Stat::sleepers_emptied);
   if (!threads.end_claim(cache, Custody::emptied)) threads.retire(cache, heap);
 }

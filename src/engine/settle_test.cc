@@ -19,6 +19,14 @@ class SettleTest : public testing::Test {
         [] { return kCode; }, [](StackTrace*) { FAIL() << "the site decides"; });
   }
 
+  void learn(LifetimeClass lifetime) {
+    ContextTree& tree = engine_->known_contexts.tree();
+    ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
+    tree.begin();
+    ASSERT_TRUE(tree.add(key_, false, lifetime));
+    tree.publish();
+  }
+
   TestEngine<> made_;
   ThreadCache* const cache_ = made_.cache.get();
   Engine* const engine_ = made_.engine.get();
@@ -27,11 +35,7 @@ class SettleTest : public testing::Test {
 };
 
 TEST_F(SettleTest, WhatIsLearnedIsKeptForTheSite) {
-  ContextTree& tree = engine_->known_contexts.tree();
-  ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
-  tree.begin();
-  ASSERT_TRUE(tree.add(key_, false, LifetimeClass::le_10ms));
-  tree.publish();
+  learn(LifetimeClass::le_10ms);
   for (int i = 0; i < 2; ++i) {
     const Placement::Choice choice = choose();
     EXPECT_TRUE(choice.known);
@@ -42,11 +46,7 @@ TEST_F(SettleTest, WhatIsLearnedIsKeptForTheSite) {
 
 // Who calls may matter all the same: the rare caller whose objects stay was not sampled yet.
 TEST_F(SettleTest, WhileContextsAreExploredTheSiteDoesNotDecideAlone) {
-  ContextTree& tree = engine_->known_contexts.tree();
-  ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
-  tree.begin();
-  ASSERT_TRUE(tree.add(key_, false, LifetimeClass::le_10s));
-  tree.publish();
+  learn(LifetimeClass::le_10s);
   engine_->explore(true);
   Placement::Choice choice = choose();
   EXPECT_TRUE(choice.first) << "its object is to be sampled";

@@ -37,6 +37,7 @@ size_t half_of(const Magazine& magazine) {
 }  // namespace
 
 void Magazines::initialise() {
+  most_log2 = kMagazineLog2Max;
   budget = kFirstBudget;
 }
 
@@ -73,7 +74,7 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   groups |= group_bit(bin);
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  const bool may_deposit = threads > 1 && bypasses == 0 && !small;
+  const bool may_deposit = threads > 1 && bypasses == 0 && most_log2 == kMagazineLog2Max;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
     if (first && may_deposit) return heap.deposit(bin, &slot, 1);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
@@ -100,9 +101,8 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
                        have * size * threads * kUnaskedPart < heap.cache_limit();
   if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
-  if (small && log2 > kSmallLog2) return false;
   const size_t bytes = capacity_of(log2) * size;
-  if (log2 > kMagazineLog2Max || (log2 > 1 && bytes > kLargestMagazine)) return false;
+  if (log2 > most_log2 || (log2 > 1 && bytes > kLargestMagazine)) return false;
   const size_t added = bytes - have * size;
   if (capacity_bytes + added > budget) return false;
   void** array = new_array(log2, arena);
@@ -157,7 +157,7 @@ void Magazines::reset() {
   groups = 0;
   capacity_bytes = 0;
   bypasses = 0;
-  small = false;
+  most_log2 = kMagazineLog2Max;
   budget = kFirstBudget;
 }
 
@@ -166,7 +166,7 @@ void Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
   reset();
   budget = half;
   bypasses = allowed_bypasses;
-  small = stay_small;
+  most_log2 = stay_small ? kSmallLog2 : kMagazineLog2Max;
 }
 
 size_t Magazines::cached_bytes() const {

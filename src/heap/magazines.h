@@ -81,7 +81,7 @@ struct Magazines {
   // So many more allocations are to pass by the cache, and what is freed goes back to its span, not
   // to a depot. Until the next start_over.
   uint32_t bypasses;
-  bool small;       // no magazine grows beyond kSmallLog2; until then, too
+  int most_log2;    // no magazine grows beyond; kMagazineLog2Max, or kSmallLog2 until then, too
   uint32_t groups;  // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
   Magazine bins[kLocalBins];

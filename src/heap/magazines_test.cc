@@ -403,7 +403,7 @@ TEST_F(MagazinesTest, SmallOnesStaySmall) {
   }
   thread.flush();
   thread.cache().start_over();
-  EXPECT_FALSE(thread.cache().small);
+  EXPECT_EQ(thread.cache().most_log2, kMagazineLog2Max);
 }
 
 TEST_F(MagazinesTest, RealThreadsHandObjectsOver) {

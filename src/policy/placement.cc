@@ -11,7 +11,7 @@ void Placement::choose_by_site(CallSite site, int size_class, Choice* choice) co
     choice->lifetime = prior.lifetime;
     choice->group = prior.group;
   }
-  choice->miss = cache_.begin(choice->key, choice->lifetime);
+  choice->first = choice->miss = cache_.begin(choice->key, choice->lifetime);
 }
 
 void Placement::part_site(CallSite site, int size_class) const {

@@ -60,7 +60,8 @@ class Placement {
     PageGroup group = PageGroup::unknown;
     bool known = false;  // the context has a prediction
     bool miss = false;   // the caller hands the context to the worker
-    bool first = false;  // met for the first time, but answered by what contexts have in common
+    bool first = false;  // its object may be sampled as the context's first: it is a miss, or
+                         // was answered by what contexts have in common
 
     bool is_of_context() const { return (key & PredictionCache::kUsed) != 0; }
   };

@@ -41,7 +41,8 @@ void ProcessWorld::start() {
     cache.busy = 1;
     hand_to_worker(choice.key, PredictionCache::site_key(site, key_class_of(request.size)),
                    request.size, site, !choice.miss);
-    choice.miss = false;  // the model knows it: no first object (Engine::may_sample_first)
+    // The model knows it: no first object (Engine::may_sample_first).
+    if (choice.miss) choice.miss = choice.first = false;
     cache.busy = 0;
   } else if (choice.miss) {
     process.counters.add(Stat::predict_misses);
