@@ -47,6 +47,7 @@ void Engine::place_by_lifetime(bool on, bool is_late) {
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
+  if (!on) heap.pages().join_groups();
   threads.wake_all();
 }
 

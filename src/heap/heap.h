@@ -144,9 +144,9 @@ class Heap {
   // After take() found none: a slot that another group left over, or of a new span; null: no
   // memory.
   void* take_last_resort(int bin);
-  // Whether spans of `unknown` are opened only where no other group has a free slot of that size,
-  // and pages only where no other has room. Where placement by lifetime is given up, the holes in
-  // what it left would otherwise stay free. take() then finds none, and take_last_resort() has it.
+  // Whether spans of `unknown` are opened only where no other group has a free slot of that size.
+  // Where placement by lifetime is given up, what it left would otherwise stay free. take() then
+  // finds none, and take_last_resort() has it. Pages: PageHeap::join_groups.
   void fill_left_over(bool yes) {
     has_left_over_.store(yes, std::memory_order_relaxed);
     pages_.fill_left_over(yes);

@@ -20,15 +20,16 @@ inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
   return place;
 }
 
-// Pages of the group itself. Buffers fill holes of fine pages before they take a new one; fine
-// objects never fill holes of coarse pages.
+// Pages of the group itself. Buffers fill holes of fine pages before they take a new one, and any
+// while those are many that placement left; fine objects never fill holes of coarse pages.
 PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alignment,
                                    Grain grain) {
   if (!lies_apart(group, grain)) return take_in(group, PageKind::native, blocks, alignment);
   const Place place = take_in(group, PageKind::coarse, blocks, alignment);
   if (place.page != nullptr) return place;
-  const uint32_t below = has_many_fine() ? kHole : PageSet::kAnyRun;
-  return take_in(group, PageKind::native, blocks, alignment, below);
+  const bool holes_alone = has_many_fine() && !fills_left_over_.load(std::memory_order_relaxed);
+  return take_in(group, PageKind::native, blocks, alignment,
+                 holes_alone ? kHole : PageSet::kAnyRun);
 }
 
 PageKind PageHeap::kind_of_new(PageGroup group, Blocks blocks, Grain grain) {
@@ -42,25 +43,20 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page != nullptr) return place;
-  const bool is_unknown = group == PageGroup::unknown;
   const bool fills =
-      (is_unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
-      (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
-  const bool small = is_small_with_holes();
-  if (!fills && !small) return place;
-  const bool anywhere = small || !is_unknown || grain == Grain::fine;
-  return take_in_longer_lived(group, blocks, alignment, anywhere ? PageSet::kAnyRun : kHole);
+      group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed);
+  if (!fills && !is_small_with_holes()) return place;
+  return take_in_longer_lived(group, blocks, alignment);
 }
 
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
 // pin what is about to become free. What is itself unknown may lie anywhere.
-PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
-                                               uint32_t below) {
+PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
   Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment, below);
+    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
   if (place.page == nullptr)
-    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment, below);
+    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
   return place;
 }
 
@@ -142,6 +138,21 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
   const PageGroup group = page->group.load(std::memory_order_relaxed);
   const int64_t taken = page->last_taken.load(std::memory_order_relaxed);
   return has_deadline(group) && now.n - taken > row(group).deadline.n;
+}
+
+[[gnu::cold]] void PageHeap::join_groups() {
+  PageSet& to = set_of(PageGroup::unknown, PageKind::native);
+  pool_.for_each_record([&](HugePage* page) {
+    PageSet* from = page->set.load(std::memory_order_acquire);
+    if (from == nullptr || page->group == PageGroup::unknown) return;
+    LockGuard guard(to.lock());
+    LockGuard other(from->lock());
+    if (page->set.load(std::memory_order_relaxed) != from) return;
+    page->group = PageGroup::unknown;
+    page->promoted = false;
+    from->remove(page);
+    to.add(page);
+  });
 }
 
 // A lock is held for one page at a time, however many there are and have expired.

@@ -3,6 +3,7 @@
 //
 //   take / give       blocks
 //   promote_expired   pages past their deadline join the next longer-lived group
+//   join_groups       all pages join `unknown`
 //   break_idle        the free blocks of sparse pages go back to the system (broken_pages.cc)
 //   release           empty pages go back to the system
 //
@@ -13,8 +14,7 @@
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. `permanent` may always use
-//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
-//      while after placement by lifetime was given up
+//      pages of `unknown`, since some objects stay there too
 //   4. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -90,8 +90,11 @@ class PageHeap {
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
   void fill_unknown_pages(bool yes) { fills_unknown_.store(yes, std::memory_order_relaxed); }
-  // Whether what is unknown fills holes in pages of all groups before it opens a page: those that
-  // placement by lifetime left when it was given up.
+  // All pages are of `unknown` from now on: placement by lifetime was given up. A page that another
+  // thread opens meanwhile may be missed.
+  void join_groups();
+  // Whether coarse blocks fill any hole in fine pages before they open a page: those that placement
+  // left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
@@ -242,8 +245,7 @@ class PageHeap {
                 uint32_t below = PageSet::kAnyRun);
   void note_taken(const Place& place, Blocks blocks);
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
-  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
-                             uint32_t below = PageSet::kAnyRun);
+  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
   PageKind kind_of_new(PageGroup group, Blocks blocks, Grain grain);

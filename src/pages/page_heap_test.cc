@@ -259,22 +259,35 @@ TEST_F(PageHeapTest, PermanentBlocksFillUnknownPagesAtAnyTime) {
   EXPECT_NE(take(PageGroup::brief, 2).page, unknown.page);
 }
 
-// What placement by lifetime left when it was given up. Buffers take holes there alone, as above.
-TEST_F(PageHeapTest, UnknownBlocksFillWhatOtherGroupsLeft) {
+// Placement by lifetime was given up: otherwise the holes that it left would stay free.
+TEST_F(PageHeapTest, PagesOfAllGroupsJoinUnknown) {
   pages_.share_pages_below(0);
-  const Held left = take(PageGroup::brief, kHalf);
+  const Held stays = take(PageGroup::transient, kHalf);
+  wait(2);
+  pages_.promote_expired(system_.time);
+  const Held left = take(PageGroup::session, kHalf);
   EXPECT_NE(take(PageGroup::unknown, kAll).page, left.page);
-  EXPECT_FALSE(shares(PageGroup::unknown)) << "not unless told so";
-  pages_.fill_left_over(true);
-  EXPECT_TRUE(shares(PageGroup::unknown));
-  EXPECT_FALSE(shares(PageGroup::transient)) << "nobody else";
-  const Held buffer = take(PageGroup::unknown, 2, 1, Grain::coarse);
-  EXPECT_NE(buffer.page, left.page) << "half of that page is free";
-  give(buffer);
-  const Held fine = take(PageGroup::unknown, 2);
-  EXPECT_EQ(fine.page, left.page);
-  EXPECT_EQ(take(PageGroup::unknown, kHole / 2, 1, Grain::coarse).page, left.page) << "a hole";
+  EXPECT_FALSE(shares(PageGroup::unknown)) << "not yet";
+  pages_.join_groups();
+  for (const Held& held : {stays, left}) {
+    EXPECT_EQ(held.page->group, PageGroup::unknown);
+    EXPECT_FALSE(held.page->promoted);
+    EXPECT_NE(take(PageGroup::transient, kHalf).page, held.page);
+  }
+  EXPECT_EQ(take(PageGroup::unknown, kHalf).page, std::min(stays.page, left.page));
   EXPECT_TRUE(pages_.is_consistent());
+}
+
+// Of both kinds, so fine blocks alone would not fill them.
+TEST_F(PageHeapTest, BuffersFillAnyHoleThatPlacementLeft) {
+  pages_.share_pages_below(0);
+  const Held left = take(PageGroup::unknown, kHalf);
+  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll);
+  const Held apart = take(PageGroup::unknown, kHalf, 1, Grain::coarse);
+  EXPECT_NE(apart.page, left.page);
+  take(PageGroup::unknown, kHalf, 1, Grain::coarse);
+  pages_.fill_left_over(true);
+  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, left.page);
 }
 
 // A page whose blocks outlive the deadline serves the next longer group from then on.
@@ -509,7 +522,10 @@ TEST_F(PageHeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
   constexpr size_t kPages = 100;
   std::atomic<bool> over{false};
   std::thread sweeper([&] {
-    while (!over) pages_.promote_expired(Nanos::max());
+    for (int i = 0; !over; ++i) {
+      if (i % 8 == 0) pages_.join_groups();
+      pages_.promote_expired(Nanos::max());
+    }
   });
   for (int round = 0; round < 200; ++round) {
     std::vector<Held> all;

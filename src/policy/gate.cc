@@ -351,14 +351,15 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
   const uint32_t gain = is_on_trial() ? std::max(kLeastGain, without / kGainShare) : tolerance;
   if (with + gain < without) return 0;
-  return with > without + tolerance ? 2 : 1;
+  const bool costs = is_on_trial() ? with + gain * 3 / 4 >= without : with > without + tolerance;
+  return costs ? 2 : 1;
 }
 
 // What helped is in doubt after a round that cost more: the next one, maybe of another run,
 // decides.
 void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
-  const uint32_t enough = is_on_trial() && !late_ ? 1 : kPoints;
+  const uint32_t enough = is_on_trial() && !late_ ? kTrialPoints : kPoints;
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;

@@ -5,7 +5,7 @@
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and an -------+
-//     |   eighth of what is pinned without it)                                          |
+//     |   eighth of what is pinned without it; two such if it saves nearly as much)     |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -105,6 +105,7 @@ class Gate {
   static constexpr uint32_t kProofs = 3;             // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
+  static constexpr uint32_t kTrialPoints = 2;
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
   static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help,
   static constexpr double kHigher = 1.25;      // until their peak grows so

@@ -73,6 +73,22 @@ TEST(GateOnTest, ATrialThatSavesLittleOfMuchEnds) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
 }
 
+// One trough says how much it saves within a few parts in a hundred.
+TEST(GateOnTest, ATrialThatSavesNearlyEnoughHasAnotherTrough) {
+  const Load load{.blind = {0.05, 0.51}, .placed = {0.05, 0.45}};
+  Load better = load;
+  better.placed.low = 0.4;
+  Server server = next_run(load);
+  server.run(load, 20);
+  EXPECT_TRUE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
+  Server other = server;
+  other.run(better, 20);
+  EXPECT_EQ(other.gate.kept().verdict, GateVerdict::helps);
+  server.run(load, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+}
+
 // A compiler has one trough in a run.
 TEST(GateOnTest, WhatHelpedAndCostsEndsInTheSecondShortRun) {
   Server good = next_run({});
