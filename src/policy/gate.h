@@ -4,8 +4,8 @@
 //   blind --(three troughs' seconds in which placement would save much)-------------> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
-//     |--(a trial: a trough in which it does not save a 20th of the peak, and an -------+
-//     |   eighth of what is pinned without it; two such if it saves nearly as much)     |
+//     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
+//     |   tenth of what is pinned without it; two such if it saves nearly as much)      |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'

@@ -75,7 +75,7 @@ TEST(GateOnTest, ATrialThatSavesLittleOfMuchEnds) {
 
 // One trough says how much it saves within a few parts in a hundred.
 TEST(GateOnTest, ATrialThatSavesNearlyEnoughHasAnotherTrough) {
-  const Load load{.blind = {0.05, 0.51}, .placed = {0.05, 0.45}};
+  const Load load{.blind = {0.05, 0.51}, .placed = {0.05, 0.465}};
   Load better = load;
   better.placed.low = 0.4;
   Server server = next_run(load);

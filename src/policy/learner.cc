@@ -311,11 +311,18 @@ LifetimeClass Learner::proven_class(uint32_t node, const Family* families) const
   return proven ? shown : LifetimeClass::mixed;
 }
 
+// Too few samples to decide, and none of them has died, however old.
+bool Learner::only_stays(uint32_t node) const {
+  if (node == kNone || nodes_[node].shown != kNothing) return false;
+  const Evidence seen = sum_of(nodes_[node]);
+  return seen.elders > 0 && seen.died() == 0;
+}
+
 // What is alive, and known to live longer than what dies soon. Of a context that is not decided
 // this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
-// pages.
+// pages, unless it does nothing but stay.
 void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
-  double allocated = 0, alive = 0;
+  double allocated = 0, alive = 0, apart = 0;
   double soon[kPageGroups] = {}, kept[kPageGroups] = {}, at_peak[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
@@ -327,12 +334,13 @@ void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
     const auto group = static_cast<size_t>(group_of(lifetime));
     if (dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;
+    if (only_stays(row.node)) apart += row.live;
     at_peak[group] += static_cast<double>(at_peak_[i]);
   }
   constexpr auto kTransient = static_cast<size_t>(PageGroup::transient);
   constexpr auto kBrief = static_cast<size_t>(PageGroup::brief);
   size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
-  double longer = 0;
+  double longer = apart;
   while (++group < kPageGroups) longer += kept[group];
   shares_.short_lived = allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0;
   shares_.long_lived = alive > 0 ? longer / alive : 0;

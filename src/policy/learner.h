@@ -137,6 +137,7 @@ class Learner {
   using Family = StayPrior::Family;
   const Family* compare_parts(MetadataArena& scratch) const;
   LifetimeClass proven_class(uint32_t node, const Family* families) const;
+  bool only_stays(uint32_t node) const;
   uint32_t site_of(uint32_t node) const;
   void sum_shares(const Rows& rows, const Family* families, Nanos now);
   void note_peak(const Rows& rows, double alive, Nanos now);

@@ -297,6 +297,16 @@ TEST_F(LearnerTest, WhatIsNotDecidedCountsAsNeitherShortNorLong) {
   EXPECT_NEAR(learner_.shares().long_lived, 0.5, 0.01);
 }
 
+// 5 MiB of survivors in a gigabyte: one run in 25 samples fewer than two of them.
+TEST_F(LearnerTest, WhatDoesNothingButStayCountsAsLongHoweverRare) {
+  die_at_once({1}, 300);
+  stay({2}, kEnoughLong - 1);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_FALSE(ask({2}).known);
+  EXPECT_NEAR(learner_.shares().long_lived, 1.0, 0.01);
+}
+
 // An interpreter: all objects have one call site, and some stay, whatever their size. Most sizes
 // have shown none.
 TEST_F(LearnerTest, SizesThatDifferByChanceAreNotShortLived) {
