@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages/page_heap.h"
 
+#include <iterator>
+
 namespace llamalloc {
 
 inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
@@ -141,10 +143,12 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
 }
 
 [[gnu::cold]] void PageHeap::join_groups() {
-  PageSet& to = set_of(PageGroup::unknown, PageKind::native);
+  static_assert(static_cast<int>(PageGroup::unknown) == 0);
+  PageSet(&unknown)[kPageKinds] = sets_[0];
+  PageSet& to = unknown[static_cast<int>(PageKind::native)];
   pool_.for_each_record([&](HugePage* page) {
     PageSet* from = page->set.load(std::memory_order_acquire);
-    if (from == nullptr || page->group == PageGroup::unknown) return;
+    if (from < std::end(unknown)) return;  // null, too
     LockGuard guard(to.lock());
     LockGuard other(from->lock());
     if (page->set.load(std::memory_order_relaxed) != from) return;

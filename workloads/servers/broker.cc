@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kWave, hour = tick / kHour;
-    const double size = 0.7 + 0.3 * double((uint64_t(tick / kWave) * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(tick / kWave, 0.7, 0.3);
     auto batch = std::make_unique<Batch>();
     batch->tick = tick;
     batch->away = int((uint64_t(hour) * 3 + args.seed) % kFeeds);

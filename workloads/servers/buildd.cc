@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kPeriod, wave = tick / kPeriod;
-    const double size = 0.75 + 0.25 * double((wave * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(wave, 0.75, 0.25);
     if (within < 130) daemon.load(rng, args.count(920 * size));
     if (within >= 20 && within < 250) daemon.run(rng, args.count(540 * size));
     if (within == 250) daemon.ready.clear();

@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kPeriod, storm = tick / kPeriod;
-    const double size = 0.75 + 0.25 * double((storm * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(storm, 0.75, 0.25);
     if (within < 75) {  // connect
       for (uint32_t n = args.count(160 * size); n > 0; --n)
         present.push_back(server.open(rng, id++));

@@ -169,7 +169,7 @@ int main(int argc, char** argv) {
       cache.erase(it);
     }
     const bool busy = tick % kPeriod < kPlateau;
-    const double size = 0.8 + 0.2 * double((uint64_t(tick / kPeriod) * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(tick / kPeriod, 0.8, 0.2);
     for (uint32_t n = args.count(busy ? 36 * size : 1); n > 0; --n, ++ops)
       append(rng, tables[rng.below(uint32_t(tables.size()))], rng.range(60, 260), 3);
     for (due += args.scale * (busy ? 22 * size : 0.5); due >= 1; due -= 1, ++ops) {

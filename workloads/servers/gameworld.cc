@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
   for (uint32_t tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const uint32_t within = tick % kPeriod, wave = tick / kPeriod;
-    const double size = 0.75 + 0.25 * double((wave * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(wave, 0.75, 0.25);
     const double starts = within < 30 ? 36 * size : within % 10 == 0 ? 1 : 0;
     if (starts > 0)
       for (uint32_t n = args.count(starts); n > 0; --n)

@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kPeriod, wave = tick / kPeriod;
-    const double size = 0.7 + 0.3 * double((wave * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(wave, 0.7, 0.3);
     if (within < kGrow)
       producer.step(args.count(36000 * size));
     else if (within >= kGrow + kHold && within < kGrow + kHold + kShrink)

@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
       if ((++ops & 3) == 0 && hash(done.value) != done.sum) corrupt("answer");
     std::vector<Held>().swap(wheel[tick]);
     const bool burst = tick % kPeriod < kBurst;
-    const double swell = 0.8 + 0.2 * double((args.seed + tick / kPeriod * 3) % 4) / 3;
+    const double swell = args.wave_size(tick / kPeriod, 0.8, 0.2);
     for (uint32_t n = args.count((burst ? 105 : 1) * swell); n > 0; --n) {
       char text[240];
       const uint32_t dice = rng.below(10), size = rng.range(40, 260);

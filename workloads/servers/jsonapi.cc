@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
     }
     std::vector<Kept>().swap(wheel[tick]);
     const bool burst = tick % kPeriod < kBurst;
-    const double swell = 0.8 + 0.2 * double((args.seed + tick / kPeriod * 3) % 4) / 3;
+    const double swell = args.wave_size(tick / kPeriod, 0.8, 0.2);
     for (uint32_t n = args.count((burst ? 62 : 1.5) * swell); n > 0; --n) {
       Parser parser{requests[rng.below(requests.size())].data()};
       Value dom = parser.value();

@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kPeriod, wave = tick / kPeriod;
-    const double size = 0.75 + 0.25 * double((wave * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(wave, 0.75, 0.25);
     const bool busy = within < kReport;
     if (within == 0) store.snapshots.insert(report = store.now), scanned = 0;
     for (uint32_t n = args.count(busy ? 210 * size : 14); n > 0; --n) {

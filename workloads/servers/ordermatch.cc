@@ -155,8 +155,7 @@ int main(int argc, char** argv) {
     const int wave = tick / kPeriod, within = tick % kPeriod;
     if (within == 130 && wave % 2) exchange.acknowledge();
     const bool quiet = (wave >= lull && wave < lull + 3) || within >= 100;
-    const double swell = std::sin(3.14159 * (within + 1) / 102) *
-                         (0.7 + 0.3 * double((wave * 5 + args.seed) % 4) / 3);
+    const double swell = std::sin(3.14159 * (within + 1) / 102) * args.wave_size(wave, 0.7, 0.3, 5);
     for (uint32_t n = args.count(quiet ? 60 : 2500 * swell); n > 0; --n, ++ops) {
       const uint16_t symbol = uint16_t(rng.below(24));
       const bool buy = rng.chance(0.5);

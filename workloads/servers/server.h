@@ -85,6 +85,10 @@ struct Args {
     double n = at_scale_1 * scale;
     return n < 1 ? 1 : uint32_t(n);
   }
+  // How high a wave is: one of four heights from `low` to `low + more`, in turn, as the seed says.
+  double wave_size(uint64_t wave, double low, double more, uint64_t step = 3) const {
+    return low + more * double((wave * step + seed) % 4) / 3;
+  }
 };
 
 // Work begins at fixed times. How late it began at worst goes to stderr: more than a tick means

@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   for (int tick = 0; tick < ticks; ++tick) {
     pace.at(tick * kTick);
     const int within = tick % kPeriod, wave = tick / kPeriod;
-    const double size = 0.6 + 0.4 * double((wave * 3 + args.seed) % 4) / 3;
+    const double size = args.wave_size(wave, 0.6, 0.4);
     for (due += args.scale * (within < 80 ? 1.85 * size : 0.04); due >= 1; due -= 1) {
       open.emplace_back();
       Workbook& book = open.back();

@@ -151,9 +151,9 @@ struct Front {
   }
 };
 
-double load(double t, uint64_t seed) {
+double load(double t, const Args& args) {
   const double within = std::fmod(t, 12);
-  const double size = 0.8 + 0.2 * double((uint64_t(t / 12) * 3 + seed) % 4) / 3;
+  const double size = args.wave_size(uint64_t(t / 12), 0.8, 0.2);
   if (within < 0.6) return size * within / 0.6;
   if (within < 7.5) return size;
   return within < 8.3 ? size * (8.3 - within) / 0.8 + 0.05 : 0.05;
@@ -180,7 +180,7 @@ int main(int argc, char** argv) {
       ++ops;
     }
     std::vector<std::unique_ptr<Request>>().swap(wheel[tick]);
-    const double now = load(tick * kTick, args.seed);
+    const double now = load(tick * kTick, args);
     for (uint32_t n = args.count(400 * now); n > 0; --n) {
       auto request = front.serve(rng);
       const int until = tick + (rng.chance(0.004) ? 150 : 8 + int(rng.below(104)));
