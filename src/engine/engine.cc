@@ -39,16 +39,17 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
   return take(cache, request, choice.group);
 }
 
-void Engine::place_by_lifetime(bool on, bool is_late) {
+void Engine::place_by_lifetime(Placing how) {
+  const bool on = how >= Placing::late;
   if (placement_on.load(std::memory_order_relaxed) == on) return;
-  placement.part_only_what_stays(on && is_late);
-  heap.pages().fill_unknown_pages(!(on && is_late));
+  placement.part_only_what_stays(how == Placing::late);
+  heap.pages().fill_unknown_pages(how != Placing::late);
   heap.fill_left_over(!on);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
-  if (!on) heap.pages().join_groups();
   threads.wake_all();
+  if (how == Placing::given_up) heap.pages().join_groups();
 }
 
 void Engine::explore(bool on) {

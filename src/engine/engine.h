@@ -33,6 +33,10 @@ namespace llamalloc {
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 // How long new objects fill what given-up placement left. A slot that they free goes back to where
 // it came from, so that the next object has to look for it again: three to ten times as slow.
+// Whether objects are placed by lifetime. given_up: not soon again. rests: until the load is
+// higher. late: only what stays leaves the pages of unknown objects (Gate::is_late).
+enum class Placing : uint8_t { given_up, rests, late, all };
+
 inline constexpr Nanos kFillsLeftOver = Nanos::seconds(60);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);
@@ -127,8 +131,7 @@ class Engine {
 
   // What sampled objects say of predictions. About once a second, by one thread.
   Trust::Figures look_at_trust(Nanos now);
-  // From now on. late: only what stays leaves the pages of unknown objects (Gate::is_late).
-  void place_by_lifetime(bool on, bool late);
+  void place_by_lifetime(Placing how);  // from now on
   void explore(bool on);
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
   // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.

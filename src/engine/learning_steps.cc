@@ -37,8 +37,14 @@ void LearningSteps::round(Nanos now) {
 // What is seen where the option decides is not the gate's doing, and proves nothing.
 void LearningSteps::step_gate(Nanos now, bool last) {
   if (gate_decides()) ask_gate(now, last);
-  engine_.place_by_lifetime(places(), run.gate().is_late());
+  engine_.place_by_lifetime(placing());
   engine_.explore(explores(now));
+}
+
+Placing LearningSteps::placing() const {
+  const Gate& gate = run.gate();
+  if (places()) return gate.is_late() ? Placing::late : Placing::all;
+  return gate_decides() && !gate.kept().was_given_up() ? Placing::rests : Placing::given_up;
 }
 
 bool LearningSteps::explores(Nanos now) {

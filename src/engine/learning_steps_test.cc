@@ -164,11 +164,20 @@ TEST_F(ModelStepsTest, WhatHelpedElsewhereIsOnTrialHere) {
   EXPECT_EQ(steps_->run.gate().kept().verdict, GateVerdict::on_trial);
 }
 
+// The load may be higher again in an hour.
+TEST_F(ModelStepsTest, WhereItOnlyRestsPagesKeepTheirGroups) {
+  engine_.place_by_lifetime(Placing::all);
+  engine_.heap.take_one(bin_of(PageGroup::transient, size_class_of(64), false));
+  engine_.place_by_lifetime(Placing::rests);
+  EXPECT_FALSE(engine_.placement_on);
+  EXPECT_EQ(engine_.heap.pages().in_use_by(PageGroup::transient), 1u);
+}
+
 TEST_F(ModelStepsTest, HolesAreFilledForAMinute) {
-  engine_.place_by_lifetime(true, false);
+  engine_.place_by_lifetime(Placing::all);
   const int bin = bin_of(PageGroup::transient, size_class_of(64), false);
   void* const stays = engine_.heap.take_one(bin);
-  engine_.place_by_lifetime(false, false);
+  engine_.place_by_lifetime(Placing::given_up);
   rounds_in(kFillsLeftOver + Nanos::seconds(2));
   for (Nanos end = pages_.time + Nanos::seconds(3); pages_.time < end;
        pages_.time = pages_.time + Nanos::seconds(1))
@@ -190,20 +199,21 @@ TEST_F(ModelStepsTest, WhereTheOptionDecidesTheGateJudgesNothing) {
 
 // The holes in the pages that it filled.
 TEST_F(ModelStepsTest, WhatItLeavesIsUsedAgain) {
-  engine_.place_by_lifetime(true, false);
+  engine_.place_by_lifetime(Placing::all);
   ThreadCache* const none = nullptr;
   std::vector<void*> placed;
   const int bin = bin_of(PageGroup::transient, size_class_of(64), false);
   for (int i = 0; i < 1000; ++i) placed.push_back(engine_.heap.take_one(bin));
   for (size_t i = 0; i < placed.size(); i += 2)
     engine_.deallocate(none, placed[i], engine_.heap.find(placed[i]), kUnknownSize);
-  engine_.place_by_lifetime(false, false);
+  engine_.place_by_lifetime(Placing::given_up);
   int again = 0;
   for (int i = 0; i < 400; ++i) {
     const void* p = engine_.allocate(none, {.size = 64});
     again += std::binary_search(placed.begin(), placed.end(), p);
   }
   EXPECT_EQ(again, 400);
+  EXPECT_EQ(engine_.heap.pages().in_use_by(PageGroup::transient), 0u);
   EXPECT_TRUE(engine_.heap.is_consistent());
 }
 

@@ -259,6 +259,7 @@ class Heap {
   size_t held_bytes() const;
   size_t live_bytes() const;
   // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
+  // Slots count for the group that they were asked for, pages for the one that they serve now.
   GroupCounts quick_count(PageGroup group) const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.

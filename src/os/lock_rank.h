@@ -24,7 +24,7 @@ namespace llamalloc {
   LOCK_RANK(tag_table, false)      /* names of tags */                                      \
   LOCK_RANK(trace_output, false)   /* the file of a trace */                                \
   LOCK_RANK(bin, true)             /* spans with free slots; all of them for a fork */      \
-  LOCK_RANK(page_set, true)        /* pages of a group: promotion takes two, a fork all */  \
+  LOCK_RANK(page_set, true)        /* pages of a group: one moves: two; a fork: all */      \
   LOCK_RANK(pool, false)           /* empty huge pages */                                   \
   LOCK_RANK(direct, false)         /* mappings of large objects */                          \
   LOCK_RANK(arena, false)          /* memory for our own tables */

@@ -46,7 +46,8 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page != nullptr) return place;
   const bool fills =
-      group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed);
+      (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
+      (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
   if (!fills && !is_small_with_holes()) return place;
   return take_in_longer_lived(group, blocks, alignment);
 }

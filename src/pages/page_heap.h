@@ -14,7 +14,8 @@
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. `permanent` may always use
-//      pages of `unknown`, since some objects stay there too
+//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
+//      while after placement by lifetime went off
 //   4. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -42,7 +43,8 @@ constexpr Grain grain_of(size_t bytes) {
 // Up to so many fine pages a new page is fine, whatever it is for, unless one object fills it: in a
 // small heap, pages of two kinds would cost more than they save.
 inline constexpr uint32_t kSharedPages = 24;
-// Above it, coarse blocks fill only fine pages whose longest free run is shorter than this. Such a
+// Above it, coarse blocks fill only fine pages whose longest free run is shorter than this, unless
+// fill_left_over() says otherwise. Such a
 // page stays anyway. One with more room may become empty, or is the one that fine blocks fill now.
 inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
@@ -93,8 +95,8 @@ class PageHeap {
   // All pages are of `unknown` from now on: placement by lifetime was given up. A page that another
   // thread opens meanwhile may be missed.
   void join_groups();
-  // Whether coarse blocks fill any hole in fine pages before they open a page: those that placement
-  // left are more than fine blocks alone need.
+  // Whether what is unknown, coarse or fine, fills any hole before it opens a page. The pages that
+  // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }

@@ -262,12 +262,11 @@ TEST_F(PageHeapTest, PermanentBlocksFillUnknownPagesAtAnyTime) {
 // Placement by lifetime was given up: otherwise the holes that it left would stay free.
 TEST_F(PageHeapTest, PagesOfAllGroupsJoinUnknown) {
   pages_.share_pages_below(0);
-  const Held stays = take(PageGroup::transient, kHalf);
-  wait(2);
-  pages_.promote_expired(system_.time);
-  const Held left = take(PageGroup::session, kHalf);
+  const Held stays = take(PageGroup::transient, kHalf), left = take(PageGroup::session, kHalf);
   EXPECT_NE(take(PageGroup::unknown, kAll).page, left.page);
   EXPECT_FALSE(shares(PageGroup::unknown)) << "not yet";
+  wait(3);
+  ASSERT_EQ(pages_.promote_expired(system_.time), 1u);
   pages_.join_groups();
   for (const Held& held : {stays, left}) {
     EXPECT_EQ(held.page->group, PageGroup::unknown);
@@ -276,6 +275,17 @@ TEST_F(PageHeapTest, PagesOfAllGroupsJoinUnknown) {
   }
   EXPECT_EQ(take(PageGroup::unknown, kHalf).page, std::min(stays.page, left.page));
   EXPECT_TRUE(pages_.is_consistent());
+}
+
+// Placement rests until the load is higher: pages keep their groups.
+TEST_F(PageHeapTest, UnknownBlocksFillWhatOtherGroupsLeft) {
+  pages_.share_pages_below(0);
+  const Held left = take(PageGroup::brief, kHalf);
+  EXPECT_FALSE(shares(PageGroup::unknown)) << "not unless told so";
+  pages_.fill_left_over(true);
+  EXPECT_TRUE(shares(PageGroup::unknown));
+  EXPECT_FALSE(shares(PageGroup::transient)) << "nobody else";
+  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, left.page);
 }
 
 // Of both kinds, so fine blocks alone would not fill them.

@@ -351,9 +351,9 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
   const uint32_t gain = is_on_trial() ? std::max(kLeastGain, without / kGainShare) : tolerance;
   if (with + gain < without) return 0;
-  const bool fails = is_on_trial() && !late_ ? with + gain * 3 / 4 >= without  // not even nearly
-                                             : with > without + tolerance;
-  return fails ? 2 : 1;
+  if (!is_on_trial() || late_) return with > without + tolerance ? 2 : 1;
+  const bool nearly = with + gain * 3 / 4 < without;
+  return nearly && kept_.placed.rounds == 0 ? 1 : 2;
 }
 
 // What helped is in doubt after a round that cost more: the next one, maybe of another run,

@@ -5,7 +5,8 @@
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
-//     |   tenth of what is pinned without it; two such if it saves nearly as much)      |
+//     |   tenth of what is pinned without it; of a first one three quarters are enough    |
+//     |   for another)                                                                   |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -25,11 +26,11 @@
 //                  x share of long-lived contexts in what is alive
 //
 // Contexts that are mixed or not decided count for neither: they lie together with or without
-// placement. Where samples saw the peak, they also tell what died since then in page groups of
-// which little stays; it is no more than that. Recorded programs that placement helps reach 0.32 to
-// 0.53 of the peak (redis), the others 0.07 at most (clang) in a first run; over six runs most
-// loads that it does not help stay below 0.13. A trial costs these up to 27 % of their memory
-// (docs/heap_policy.md).
+// placement. A few that do nothing but stay count as long-lived (Learner::only_stays). Where
+// samples saw the peak, they also tell what died since then in page groups of which little stays;
+// it is no more than that. Recorded programs that placement helps reach 0.32 to 0.53 of the peak
+// (redis), the others 0.07 at most (clang) in a first run; over six runs most loads that it does
+// not help stay below 0.13. A trial costs these up to 27 % of their memory (docs/heap_policy.md).
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
 // when the load rises from a trough: a wave may be over within a second.
@@ -49,7 +50,7 @@ struct GateFigures {
   size_t held = 0;         // Heap::held_bytes()
   size_t live = 0;         // Heap::live_bytes()
   double short_share = 0;  // of bytes allocated lately: contexts trusted to be short-lived
-  double long_share = 0;   // of bytes alive now: contexts known to be long-lived
+  double long_share = 0;   // of bytes alive now: contexts known to be long-lived, or seen so
   // Of predictions that failed, as Trust::Figures has them.
   double older = 0, late = 0;
   double parted = 1;  // Learner::Shares, both

@@ -15,7 +15,8 @@ constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
-constexpr int kMostPasses = 20;   // over what earlier runs know
+constexpr int kMostPasses = 20;  // over what earlier runs know
+constexpr int kFewRare = 4;
 constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
@@ -311,7 +312,8 @@ LifetimeClass Learner::proven_class(uint32_t node, const Family* families) const
   return proven ? shown : LifetimeClass::mixed;
 }
 
-// Too few samples to decide, and none of them has died, however old.
+// Too few samples to decide, and none of them has died, however old. Where there are many such
+// contexts, most are of the kind that seldom comes, not of the kind that stays.
 bool Learner::only_stays(uint32_t node) const {
   if (node == kNone || nodes_[node].shown != kNothing) return false;
   const Evidence seen = sum_of(nodes_[node]);
@@ -320,9 +322,10 @@ bool Learner::only_stays(uint32_t node) const {
 
 // What is alive, and known to live longer than what dies soon. Of a context that is not decided
 // this is not known: its objects lie among those of unknown lifetimes, and what stays pins these
-// pages, unless it does nothing but stay.
+// pages, unless it is one of a few that do nothing but stay.
 void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
   double allocated = 0, alive = 0, apart = 0;
+  int rare = 0;
   double soon[kPageGroups] = {}, kept[kPageGroups] = {}, at_peak[kPageGroups] = {};
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
@@ -334,13 +337,13 @@ void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
     const auto group = static_cast<size_t>(group_of(lifetime));
     if (dies_soon(lifetime)) soon[group] += samples;
     kept[group] += row.live;
-    if (only_stays(row.node)) apart += row.live;
+    if (only_stays(row.node)) apart += row.live, ++rare;
     at_peak[group] += static_cast<double>(at_peak_[i]);
   }
   constexpr auto kTransient = static_cast<size_t>(PageGroup::transient);
   constexpr auto kBrief = static_cast<size_t>(PageGroup::brief);
   size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
-  double longer = apart;
+  double longer = rare <= kFewRare ? apart : 0;
   while (++group < kPageGroups) longer += kept[group];
   shares_.short_lived = allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0;
   shares_.long_lived = alive > 0 ? longer / alive : 0;

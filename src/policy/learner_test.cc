@@ -307,6 +307,14 @@ TEST_F(LearnerTest, WhatDoesNothingButStayCountsAsLongHoweverRare) {
   EXPECT_NEAR(learner_.shares().long_lived, 1.0, 0.01);
 }
 
+TEST_F(LearnerTest, ManySuchContextsAreOfTheKindThatSeldomComes) {
+  die_at_once({1}, 300);
+  for (uintptr_t site = 2; site < 12; ++site) stay({site}, kEnoughLong - 1);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(learner_.shares().long_lived, 0);
+}
+
 // An interpreter: all objects have one call site, and some stay, whatever their size. Most sizes
 // have shown none.
 TEST_F(LearnerTest, SizesThatDifferByChanceAreNotShortLived) {

@@ -14,7 +14,7 @@ constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what
 constexpr Nanos kRest = Nanos::seconds(2);
 constexpr size_t kStill = 64;
 constexpr Nanos kMoving = Nanos::seconds(20);
-constexpr size_t kPart = 8;  // to break a page and mend it costs up to so many fetches
+constexpr size_t kPart = 8;  // breaking and mending a page is to cost little beside the fetches
 constexpr size_t kNear = 8;  // demand is back where less than one in so many bytes of it is missing
 
 }  // namespace
@@ -93,8 +93,11 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   in_force_ = choose(rules.forecast);
   const bool is_auto = rules.forecast == ReleaseForecast::automatic;
   size_t demand[kForecasts] = {expected_[0], expected_[1]};
-  const DemandSeries::Range late = series.range(now, kRest);
-  at_rest_ = late.most_used - late.least_used <= mapped_ / kStill;
+  const auto is_still = [&](Nanos lately) {
+    const DemandSeries::Range range = series.range(now, lately);
+    return range.most_used - range.least_used <= mapped_ / kStill;
+  };
+  at_rest_ = is_still(kRest);
   awaited_ = is_auto ? patience(rules.window) : rules.window;
   if (is_auto) expect(now, awaited_, series, demand);
   demand_ = in_force_ == ReleaseForecast::none ? 0 : demand[in_force_ == ReleaseForecast::trend];
@@ -102,7 +105,8 @@ size_t ReleasePlan::allow(Nanos now, const ReleaseRules& rules, const DemandSeri
   beside_ = std::min(beside_ + whole / kPart, less(demand_, mapped_) / kPart);
   const bool is_kept_for_return = series.level().used < demand_ - demand_ / kNear;
   const size_t beside = is_auto && at_rest_ && is_kept_for_return ? beside_ : 0;
-  return std::min(less(mapped_, demand_) + beside, credit_);
+  const size_t let_be = is_auto && !is_still(awaited_) ? mapped_ / kStill : 0;
+  return std::min(less(mapped_, demand_ + let_be) + beside, credit_);
 }
 
 // The static rate would have broken `held_` of these pages before, and breaks some more now.

@@ -21,6 +21,9 @@
 // rest, and an eighth below the expected one, `auto` breaks an eighth as much: that adds little to
 // the price of its return.
 //
+// While demand moves, `auto` lets be what exceeds the expected one by a 64th of the heap: such
+// pages fill up again soon.
+//
 // For `auto`, and for statistics, the plan follows three allocators at once: itself, and for each
 // of the two forecasts one that obeys it. What the static rate would have broken is counted too.
 // Pure: no clock, lock or system call of its own.

@@ -174,6 +174,16 @@ TEST_F(ReleasePlanTest, AutoBreaksNothingMoreWhileTheLoadIsHigh) {
   }
 }
 
+// A few sparse pages beside what is needed at the peak: they would be mended at once.
+TEST_F(ReleasePlanTest, AutoLetsALittleBeWhileDemandMoves) {
+  constexpr size_t kLittle = 4 * kMiB;
+  swings(4, 50, 300, 5, ReleaseForecast::automatic);
+  use(300);
+  series_->change(kLittle / kBlockSize, 0, now_);
+  EXPECT_EQ(steps(5, ReleaseForecast::automatic), 0u);
+  EXPECT_EQ(steps(20, ReleaseForecast::automatic), kLittle) << "it has stopped moving";
+}
+
 TEST_F(ReleasePlanTest, AutoAwaitsDemandNoLongerThanItTook) {
   swings(4, 50, 300, 5, ReleaseForecast::automatic);
   EXPECT_LE(plan_->awaited(), Nanos::seconds(13)) << "it came back after 5 s";

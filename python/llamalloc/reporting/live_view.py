@@ -79,7 +79,7 @@ def _memory(before: live.Look, after: live.Look) -> Table:
 def _groups(look: live.Look) -> Table:
     table = Table("page group", "huge pages", "slots in use", "free slots", box=None)
     for group in look.groups:
-        if group["pages"]:
+        if group["pages"] or group["slots"]:
             table.add_row(group["group"], f"{group['pages']:,}", size(group["slots"]),
                           size(group["free_slots"]))  # fmt: skip
     return table
