@@ -14,7 +14,7 @@ constexpr double kRightEnough = 0.5;    // a skip that is wrong costs about what
 constexpr Nanos kRest = Nanos::seconds(2);
 constexpr size_t kStill = 64;
 constexpr Nanos kMoving = Nanos::seconds(20);
-constexpr size_t kPart = 8;  // breaking and mending a page is to cost little beside the fetches
+constexpr size_t kPart = 5;  // to break a page and mend it costs up to so many fetches
 constexpr size_t kNear = 8;  // demand is back where less than one in so many bytes of it is missing
 
 }  // namespace

@@ -18,7 +18,7 @@
 //                             rise at any moment
 //
 // Demand that comes back has to fetch the whole pages that went back meanwhile. Where demand is at
-// rest, and an eighth below the expected one, `auto` breaks an eighth as much: that adds little to
+// rest, and an eighth below the expected one, `auto` breaks a fifth as much: that adds little to
 // the price of its return.
 //
 // While demand moves, `auto` lets be what exceeds the expected one by a 64th of the heap: such

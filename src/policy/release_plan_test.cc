@@ -155,7 +155,7 @@ TEST_F(ReleasePlanTest, AutoBreaksAPartOfWhatWentBackWhole) {
     use(50);
     series_->change(-static_cast<int64_t>(kWhole / kBlockSize), 0, now_);
     EXPECT_EQ(step(ReleaseForecast::automatic, kAnyRate, kWhole), 0u) << "not at rest yet";
-    EXPECT_EQ(steps(3, ReleaseForecast::automatic), 25 * kMiB);
+    EXPECT_EQ(steps(3, ReleaseForecast::automatic), 40 * kMiB);
     EXPECT_EQ(steps(3, ReleaseForecast::automatic), 0u) << "once";
   }
 }
@@ -170,7 +170,7 @@ TEST_F(ReleasePlanTest, AutoBreaksNothingMoreWhileTheLoadIsHigh) {
     series_->change(-static_cast<int64_t>(kWhole / kBlockSize), 0, now_);
     size_t broken = step(ReleaseForecast::automatic, kAnyRate, kWhole);
     broken += steps(3, ReleaseForecast::automatic);
-    EXPECT_EQ(broken, used == 300 ? 5 * kMiB / 2 : 0u);
+    EXPECT_EQ(broken, used == 300 ? 4 * kMiB : 0u);
   }
 }
 
