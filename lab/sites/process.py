@@ -36,6 +36,7 @@ class Figures:
 
     live: int
     rss: int
+    held: int  # RSS without the pages of files
     regions: int
     charge: int | None
     fill: float
@@ -51,8 +52,11 @@ class Figures:
 
     @property
     def judged(self) -> int:
-        """What counts: the larger of RSS and charge."""
-        return max(self.rss, self.charge or 0)
+        """What counts: the larger of RSS without files and charge.
+
+        Neither holds the libraries, which others have, too. The charge, without page cache, leaves
+        out shared memory, in which some allocators keep objects."""
+        return max(self.held, self.charge or 0)
 
     @property
     def mean(self) -> int:
@@ -107,6 +111,7 @@ def _figures(
     return Figures(
         live=told["live"],
         rss=procmem.read_memory(process.pid).rss,
+        held=procmem.read_without_files(process.pid),
         regions=residency.read(process.pid).regions * residency.REGION,
         charge=group.read().charge if group else None,
         fill=told["fill"],

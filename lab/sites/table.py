@@ -21,7 +21,7 @@ def ways(results: Results) -> Table:
     """A line a case: memory after the drop in each row, and how the last of ours was made up."""
     last = SECOND if SECOND in results.rows else BLIND
     view = _table(
-        "MiB after the drop (the larger of RSS and charge): median (worst); "
+        "MiB after the drop (the larger of RSS without files and charge): median (worst); "
         f"goal of the second run: {TYPICAL // MIB} (worst {WORST // MIB})"
     )
     for head in ("way", "compiled", "fill"):

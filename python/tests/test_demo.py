@@ -2,6 +2,7 @@
 """The demo's parts that need no server: reading its tools' output, judging logs, sums, page."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,11 @@ AnonHugePages:    106496 kB
     memory = procmem.parse_smaps_rollup(text)
     assert memory == procmem.Memory(316980 << 10, 307452 << 10, 106496 << 10)
     assert memory.coverage == pytest.approx(0.33597, abs=1e-5)
+
+
+def test_what_is_left_without_files_is_a_part_of_the_resident_memory():
+    held, memory = procmem.read_without_files(os.getpid()), procmem.read_memory(os.getpid())
+    assert memory.anonymous / 2 < held < memory.rss
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from lab.sites.ways import VARIANTS, WAYS, Told, chosen
 def figures(mib: float, charge: float | None = None, seconds: float = 1.0) -> Figures:
     kept = None if charge is None else round(charge * MIB)
     return Figures(
-        live=5 * MIB, rss=round(mib * MIB), regions=20 * MIB, charge=kept,
+        live=5 * MIB, rss=round((mib + 3) * MIB), held=round(mib * MIB), regions=20 * MIB, charge=kept,
         fill=seconds, drop=0.0, average=round(mib * MIB), average_live=MIB, cpu=seconds,
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_tables_show_median_worst_and_verdict():
     found = results()
     found.floor = figures(8, charge=6)
     text = shown(table.ways(found))
-    assert "the survivors alone, blind: 8.0 (RSS 8.0, 2 MiB regions 20.0, charge 6.0)" in text
+    assert "the survivors alone, blind: 8.0 (RSS 11.0, 2 MiB regions 20.0, charge 6.0)" in text
     assert "1,048 (1,048)" in text and "50.0 (60.0)" in text and "9.5 (10.0)" in text
     assert "reached" in text and "missed" in text
     guarded = shown(table.guarded(results()))

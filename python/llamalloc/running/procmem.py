@@ -45,6 +45,13 @@ def read_memory(pid: int) -> Memory:
     return parse_smaps_rollup((PROC / str(pid) / "smaps_rollup").read_text())
 
 
+def read_without_files(pid: int) -> int:
+    """RSS without the pages of mapped files, such as libraries. Raises OSError as read_memory."""
+    lines = (PROC / str(pid) / "status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines if ":" in line)
+    return sum(int(values[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+
+
 def mapped_files(pid: int) -> list[str]:
     """Paths of the files mapped into a process, each once, in address order."""
     lines = (PROC / str(pid) / "maps").read_text().splitlines()
