@@ -20,8 +20,8 @@ from lab.sites.ways import VARIANTS, WAYS, Told, chosen
 def figures(mib: float, charge: float | None = None, seconds: float = 1.0) -> Figures:
     kept = None if charge is None else round(charge * MIB)
     return Figures(
-        live=5 * MIB, rss=round((mib + 3) * MIB), held=round(mib * MIB), regions=20 * MIB, charge=kept,
-        fill=seconds, drop=0.0, average=round(mib * MIB), average_live=MIB, cpu=seconds,
+        live=5 * MIB, rss=round((mib + 3) * MIB), held=round(mib * MIB), regions=20 * MIB,
+        charge=kept, fill=seconds, drop=0.0, average=round(mib * MIB), average_live=MIB, cpu=seconds,
     )  # fmt: skip
 
 
