@@ -71,9 +71,10 @@ def show(results: Results) -> Section:
     section = Section("Figure 12b and section 9.6: one survivor among 10,000 objects")
     section.paragraphs.append(
         "A program fills 1 GiB with objects of 64 bytes, and 5 MiB of survivors among them, and "
-        "frees the rest. MiB four seconds later, the larger of RSS without files and of what the control group "
-        "is charged for: median (worst). The paper, on huge pages: TCMalloc frees almost nothing "
-        "of 1 GB, Mesh keeps 558 MB, the paper's heap 22 MB with correct predictions."
+        "frees the rest. MiB four seconds later, the larger of RSS without files and of what the "
+        "control group is charged for: median (worst). The paper, on huge pages: TCMalloc frees "
+        "almost nothing of 1 GB, Mesh keeps 558 MB, the paper's heap 22 MB with correct "
+        "predictions."
     )
     present = [row for row in TITLES if any(row in by for by in results.values())]
     if "mesh" not in present:

@@ -4,7 +4,7 @@
 A case is a load: a way compiled by a variant and filled at some speed, or a load that no site tells
 apart. Two goals:
 
-    reached    second run: median <= 10 MiB, worst <= 16 MiB (the larger of RSS without files and charge)
+    reached    second run: median <= 10 MiB, worst <= 16 MiB (Figures.judged)
     not worse  each run that learns: memory <= 1.03 and time <= 1.05 times the blind run's
 """
 

@@ -21,7 +21,8 @@ def figures(mib: float, charge: float | None = None, seconds: float = 1.0) -> Fi
     kept = None if charge is None else round(charge * MIB)
     return Figures(
         live=5 * MIB, rss=round((mib + 3) * MIB), held=round(mib * MIB), regions=20 * MIB,
-        charge=kept, fill=seconds, drop=0.0, average=round(mib * MIB), average_live=MIB, cpu=seconds,
+        charge=kept, fill=seconds, drop=0.0, average=round(mib * MIB), average_live=MIB,
+        cpu=seconds,
     )  # fmt: skip
 
 
