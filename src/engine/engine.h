@@ -30,13 +30,13 @@
 
 namespace llamalloc {
 
-inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
-// How long new objects fill what given-up placement left. A slot that they free goes back to where
-// it came from, so that the next object has to look for it again: three to ten times as slow.
 // Whether objects are placed by lifetime. given_up: not soon again. rests: until the load is
 // higher. late: only what stays leaves the pages of unknown objects (Gate::is_late).
 enum class Placing : uint8_t { given_up, rests, late, all };
 
+inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
+// How long new objects fill what given-up placement left. A slot that they free goes back to where
+// it came from, so that the next object has to look for it again: three to ten times as slow.
 inline constexpr Nanos kFillsLeftOver = Nanos::seconds(60);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);

@@ -37,8 +37,8 @@ class LearningSteps {
   }
   // As Gate::describe(), or what the option says.
   void describe(char* out, size_t room, bool is_kept = true) const;
-  // Whether objects are to be placed by lifetime.
   Placing placing() const;
+  // Whether objects are to be placed by lifetime.
   bool places() const { return segregates(engine_.options.segregate.value, run.gate().is_on()); }
   // make_round(now): calls round(now), and does what the caller has to do before and after it.
   template <typename MakeRound>

@@ -44,8 +44,8 @@ constexpr Grain grain_of(size_t bytes) {
 // small heap, pages of two kinds would cost more than they save.
 inline constexpr uint32_t kSharedPages = 24;
 // Above it, coarse blocks fill only fine pages whose longest free run is shorter than this, unless
-// fill_left_over() says otherwise. Such a
-// page stays anyway. One with more room may become empty, or is the one that fine blocks fill now.
+// fill_left_over() says otherwise. Such a page stays anyway. One with more room may become empty,
+// or is the one that fine blocks fill now.
 inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
