@@ -92,6 +92,7 @@ def figures(outcome: Outcome, drops: bool) -> Figures:
     return Figures(
         live=0,
         rss=rss,
+        held=rss,  # with files: what is sampled while it runs is RSS alone
         regions=0,
         charge=None if outcome.charge is None else charge,
         fill=outcome.seconds,

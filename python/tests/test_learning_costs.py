@@ -35,7 +35,7 @@ SERVERS = [
 def figures(mib: float, seconds: float = 1.0, samples: int = 0, said: str = "") -> Figures:
     size = round(mib * MIB)
     return Figures(
-        live=0, rss=size, regions=0, charge=size, fill=seconds, drop=0.0, average=size,
+        live=0, rss=size, held=size, regions=0, charge=size, fill=seconds, drop=0.0, average=size,
         average_charge=size, peak_charge=2 * size, average_live=MIB, cpu=seconds,
         statistics={"stats": {"samples": samples}, "segregation": said},
     )  # fmt: skip
@@ -142,7 +142,7 @@ def test_what_is_charged_after_the_drop(drops, charge, judged):
 
 
 def test_without_a_drop_nothing_is_worse_after_it():
-    none, some = replace(figures(100), rss=0, charge=0), replace(figures(100), rss=9, charge=9)
+    none, some = replace(figures(100), held=0, charge=0), replace(figures(100), held=9, charge=9)
     found = results(blind=none, first=none, second=some)
     assert printed(found).count(" - ") == 2 and found.is_reached()
 
