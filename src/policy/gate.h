@@ -5,8 +5,8 @@
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
-//     |   tenth of what is pinned without it; of a first one three quarters are enough    |
-//     |   for another)                                                                   |
+//     |   tenth of what is pinned without it; of a first one three quarters are enough  |
+//     |   for another)                                                                  |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -106,7 +106,7 @@ class Gate {
   static constexpr uint32_t kProofs = 3;             // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
-  static constexpr uint32_t kTrialPoints = 2;
+  static constexpr uint32_t kTrialPoints = 2;  // one trough, or two of which the first was near
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
   static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help,
   static constexpr double kHigher = 1.25;      // until their peak grows so

@@ -15,8 +15,8 @@ constexpr uint32_t kEnoughToSplit = kEnoughShort;
 constexpr uint32_t kEnoughStaying = 8;  // samples
 constexpr double kStillStaying = 0.9;
 constexpr uint8_t kRoundsToShorten = 2;
-constexpr int kMostPasses = 20;  // over what earlier runs know
-constexpr int kFewRare = 4;
+constexpr int kMostPasses = 20;   // over what earlier runs know
+constexpr int kFewRare = 4;       // contexts that only stay; of more, most seldom come
 constexpr double kPins = 10;      // times its bytes: what an object that stays keeps of a page
 constexpr uint64_t kNoFrame = 0;  // of a stack that ends where others go on: a part of its own
 
