@@ -46,6 +46,8 @@ class Holder:
             advice = _HUGEPAGE if word == "fill" else _NOHUGEPAGE
             self._called(_libc.madvise, self._first, self._size, advice)
             ctypes.memset(self._first, 1, self._size)
+            # They stay huge; but khugepaged must not collapse anew what was split.
+            self._called(_libc.madvise, self._first, self._size, _NOHUGEPAGE)
         elif word == "give-back":
             self._each(lambda page: _libc.madvise(page + KEPT, HUGE - KEPT, _DONTNEED))
         elif word == "unmap":
