@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the allocator through functions that callgrind can tell apart: count_calls PATTERN N.
+// Calls the allocator through functions that callgrind can tell apart: count_calls PATTERN N, or
+// count_calls PATTERN N SECONDS, to wait so long first.
 // What a call costs is what callgrind sums below them; their own instructions are not part of it.
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -145,10 +147,13 @@ const Pattern patterns[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const long n = argc == 3 ? atol(argv[2]) : 0;
-  for (const Pattern& pattern : patterns)
-    if (n > 0 && strcmp(argv[1], pattern.name) == 0) return pattern.run(n), 0;
-  fprintf(stderr, "usage: count_calls PATTERN N, with N > 0 and a PATTERN of");
+  const long n = argc == 3 || argc == 4 ? atol(argv[2]) : 0;
+  for (const Pattern& pattern : patterns) {
+    if (n <= 0 || strcmp(argv[1], pattern.name) != 0) continue;
+    if (argc == 4) sleep(static_cast<unsigned>(atoi(argv[3])));
+    return pattern.run(n), 0;
+  }
+  fprintf(stderr, "usage: count_calls PATTERN N [SECONDS], with N > 0 and a PATTERN of");
   for (const Pattern& pattern : patterns) fprintf(stderr, " %s", pattern.name);
   fputc('\n', stderr);
   return 2;

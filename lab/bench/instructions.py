@@ -17,10 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -48,6 +51,10 @@ NOT_HERE = {
     "tcmalloc": "valgrind has no restartable sequences, so its fast path would not run",
 }
 SHORT, LONG = 20_000, 60_000
+# After so many seconds contexts are no longer explored (src/engine/learning_steps.cc).
+EXPLORES = 25
+# What the program that callgrind runs is called by its /proc/self/exe.
+CALLGRIND = "callgrind-amd64-linux"
 # Ours, with where it has its predictions from.
 LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "nothing known"))
 
@@ -98,15 +105,21 @@ def steady(
 
 def count(allocator: Allocator, pattern: str) -> dict[str, float]:
     """Instructions a call, by call, in the steady state of a pattern."""
-    runs = [inclusive(_callgrind(allocator, pattern, n)) for n in (SHORT, LONG)]
+    with ThreadPoolExecutor() as pool:
+        counted = pool.map(partial(_callgrind, allocator, pattern), (SHORT, LONG))
+        runs = [inclusive(text) for text in counted]
     return steady(*runs, PATTERNS[pattern])
 
 
 @dataclass(frozen=True)
 class Placing(Allocator):
-    """Ours, placing objects by lifetime from the first one on."""
+    """Ours, placing objects by lifetime from the first one on.
+
+    For the first `seconds` it may look at the stack of each allocation in search of unknown ones.
+    """
 
     predictions: str = ""
+    seconds: int = 0
 
     def environment(self) -> dict[str, str]:
         conf = f"segregate:always,{self.predictions}"
@@ -119,15 +132,19 @@ def placing(ours: Allocator, folder: Path) -> list[Placing]:
     Raises CountError if it cannot be counted or trained.
     """
 
-    def by(name: str, predictions: str) -> Placing:
-        return Placing(name, ours.preload, ours.version, ours.form, predictions=predictions)
+    def by(name: str, predictions: str, seconds: int = 0) -> Placing:
+        return Placing(name, ours.preload, ours.version, ours.form, "", predictions, seconds)
 
-    states = folder / "states"
-    states.mkdir()
-    _callgrind(by(LEARNED, f"learn:{states}/,sample_interval:512"), "pair", 100_000)
-    learned = next(states.glob("*.learned"), None)
-    if learned is None:
-        raise CountError(f"{OURS} kept nothing of what it learned under callgrind")
+    learned = folder / "pair.learned"
+    # Not under callgrind: at its speed, on a busy machine, many a pair would live long. Yet under
+    # the name of a program there, as what is learned in one program is not used in another.
+    program = folder / CALLGRIND
+    shutil.copy(COUNT_CALLS, program)
+    learning = by(LEARNED, f"learn:{learned},sample_interval:512")
+    command = [str(program), "pair", "3000000"]
+    subprocess.run(command, env=learning.environment(), check=True, timeout=300)
+    if not learned.exists():
+        raise CountError(f"{OURS} kept nothing of what it learned")
     model = folder / "pair.model"
     command = [*LLAMALLOC, "train", "-o", str(model), str(learned)]
     trained = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -135,7 +152,7 @@ def placing(ours: Allocator, folder: Path) -> list[Placing]:
         raise CountError(f"llamalloc train: {trained.stderr.strip()}")
     samples = "sample_interval:1GiB"  # none: they would be counted, too
     return [
-        by(LEARNED, f"learn:{states}/,{samples}"),
+        by(LEARNED, f"learn:{learned},{samples}", EXPLORES),
         by(MODEL, f"model:{model},{samples}"),
         by(UNKNOWN, f"learn:on,{samples}"),
     ]
@@ -149,6 +166,8 @@ def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
         command = ["valgrind", "--tool=callgrind", "-q", "--separate-threads=no", "--branch-sim=no",
                    "--compress-strings=yes", "--compress-pos=no", f"--callgrind-out-file={out}",
                    str(COUNT_CALLS), pattern, str(operations)]  # fmt: skip
+        if isinstance(allocator, Placing):
+            command.append(str(allocator.seconds))
         environment = allocator.environment()
         try:
             done = subprocess.run(
