@@ -173,6 +173,26 @@ TEST_F(ModelStepsTest, WhereItOnlyRestsPagesKeepTheirGroups) {
   EXPECT_EQ(engine_.heap.pages().in_use_by(PageGroup::transient), 1u);
 }
 
+// Contexts of `session` turn out to be brief. Its pages are free by then, and would stay so.
+TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
+  engine_.place_by_lifetime(Placing::all);
+  Heap& heap = engine_.heap;
+  const auto fill = [&](PageGroup group) {
+    const int bin = bin_of(group, size_class_of(8192), false);
+    std::vector<void*> slots(200 * kHugePageSize / 8192);
+    for (void*& slot : slots) slot = heap.take_one(bin);
+    return slots;
+  };
+  const std::vector<void*> sessions = fill(PageGroup::session);
+  for (size_t i = 0; i < sessions.size(); ++i)
+    if (i % 100 != 0)
+      heap.give(bin_of(PageGroup::session, size_class_of(8192), false), &sessions[i], 1);
+  engine_.step(pages_.time = pages_.time + Nanos::seconds(1), true);
+  fill(PageGroup::brief);
+  EXPECT_LE(heap.pages().in_use(), 230u) << "200 are used at most, and a few pinned";
+  EXPECT_TRUE(heap.is_consistent());
+}
+
 TEST_F(ModelStepsTest, HolesAreFilledForAMinute) {
   engine_.place_by_lifetime(Placing::all);
   const int bin = bin_of(PageGroup::transient, size_class_of(64), false);

@@ -17,6 +17,7 @@ constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
 constexpr Nanos kStayAwake = Nanos::seconds(5);
+constexpr Nanos kLoadWindow = Nanos::seconds(300);  // holds a peak and a trough of the load
 
 }  // namespace
 
@@ -161,7 +162,10 @@ void Engine::keep_house(Nanos now) {
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
-  if (predicts()) look_at_outlivers(now, since);
+  if (predicts()) {
+    heap.pages().note_most_used(heap.pages().demand().range(now, kLoadWindow).most_used);
+    look_at_outlivers(now, since);
+  }
 }
 
 void Engine::give_memory_back(Nanos now) {

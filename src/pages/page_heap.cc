@@ -48,7 +48,7 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   const bool fills =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
       (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
-  if (!fills && !is_small_with_holes()) return place;
+  if (!fills && !is_small_with_holes() && !has_outgrown_use()) return place;
   return take_in_longer_lived(group, blocks, alignment);
 }
 
@@ -88,6 +88,13 @@ bool PageHeap::is_small_with_holes() const {
   const size_t all = pages * kBlocksPerHugePage;
   const size_t used = demand_.level().used / kBlockSize;
   return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
+}
+
+bool PageHeap::has_outgrown_use() const {
+  const size_t lately = most_used_.load(std::memory_order_relaxed);
+  const size_t used = demand_.level().used;
+  const size_t most = used > lately ? used : lately;
+  return lately != 0 && in_use() * kHugePageSize > most + most / kManyHoles + unbacked_bytes();
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {

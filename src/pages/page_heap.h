@@ -13,9 +13,11 @@
 //   1. pages of the group; in `unknown`, what is coarse prefers pages of its own (Grain)
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
-//      there a new page costs more than separating the groups can save. `permanent` may always use
-//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
-//      while after placement by lifetime went off
+//      there a new page costs more than separating the groups can save. So it does in a heap that
+//      has outgrown the most that was used of late: a group that was large, and no longer is, would
+//      keep its holes for itself. `permanent` may always use pages of `unknown`, since some objects
+//      stay there too, and what is `unknown` any page for a while after placement by lifetime went
+//      off
 //   4. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -98,6 +100,9 @@ class PageHeap {
   // Whether what is unknown, coarse or fine, fills any hole before it opens a page. The pages that
   // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
+  // Bytes of blocks that were used at most of late. In a heap larger than that by more than
+  // 1/kManyHoles groups fill the holes in pages of longer-lived ones; 0: in no such heap.
+  void note_most_used(size_t bytes) { most_used_.store(bytes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
@@ -249,6 +254,7 @@ class PageHeap {
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
+  bool has_outgrown_use() const;
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
   PageKind kind_of_new(PageGroup group, Blocks blocks, Grain grain);
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
@@ -275,6 +281,7 @@ class PageHeap {
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
   std::atomic<bool> fills_left_over_{false};
+  std::atomic<size_t> most_used_{0};
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages

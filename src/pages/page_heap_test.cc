@@ -115,6 +115,24 @@ TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
   EXPECT_FALSE(shares(PageGroup::transient));
 }
 
+// 80 pages, half full. 75 that were full of late and a 16th are just less than that.
+TEST_F(PageHeapTest, AHeapThatHasOutgrownItsUseSharesPages) {
+  constexpr size_t kPages = 80, kOutgrown = 75 * kHugePageSize;
+  std::vector<Held> halves;
+  for (size_t i = 0; i < 2 * kPages; ++i) halves.push_back(take(PageGroup::session, kHalf));
+  for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
+  ASSERT_EQ(pages_.in_use(), kPages);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "nothing is known of its use";
+  pages_.note_most_used(kOutgrown + kHugePageSize);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "the groups will need it again";
+  pages_.note_most_used(kOutgrown);
+  EXPECT_TRUE(shares(PageGroup::brief));
+  EXPECT_FALSE(shares(PageGroup::permanent)) << "what stays would pin what is about to go";
+  for (size_t i = 0; i < halves.size(); i += 2) take(PageGroup::session, kHalf);
+  EXPECT_EQ(pages_.in_use(), kPages);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "all is used now";
+}
+
 // Seven full pages and one that is partly so: the limit is half a page.
 TEST_F(PageHeapTest, CountsHolesWhateverMakesThem) {
   for (int i = 0; i < 7; ++i) take(PageGroup::session, kAll);

@@ -20,7 +20,10 @@ constexpr uint32_t kClearly = 20;          // a 20th of the waste is a differenc
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
 constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
 constexpr Nanos kMostStep = Nanos::seconds(60);
-constexpr uint32_t kLeastHigh = 10;  // steps
+constexpr uint32_t kLeastHigh = 10;    // steps
+constexpr uint32_t kMostOfTrial = 80;  // what a trial may cost at high load, by the peak,
+constexpr uint32_t kTrialPart = 8;     // or this part of what is to be saved,
+constexpr uint32_t kFewHigh = 5;       // in so many steps
 
 uint32_t mille(double share) {
   const double value = share * kMille;
@@ -310,10 +313,11 @@ void Gate::verify(Nanos now) {
     rest_until(static_cast<double>(kMuch) * kMille / (kept_.blind.low ? kept_.blind.low : 1));
     return start_round(cycle_.is_low());
   }
-  const bool has_high = round_.high.count >= kLeastHigh;
+  const bool is_dear = trial_is_dear();
+  const bool has_high = round_.high.count >= kLeastHigh || is_dear;
   const bool ends = has_high || (is_on_trial() && !round_.closed);
   const bool waited = now - round_start_ > kPatience && ends;
-  if (!round_is_over() && !waited && !trial_is_seen()) return;
+  if (!round_is_over() && !waited && !trial_is_seen() && !is_dear) return;
   GateWaste placed = waste_of_round();
   const bool has_trough = round_.low.count >= kProofs;
   if (!has_trough) placed.depth = kNoFigure;
@@ -337,6 +341,14 @@ void Gate::verify(Nanos now) {
 bool Gate::trial_is_seen() const {
   return is_on_trial() && !late_ && !round_.closed && round_.low.count >= kProofs &&
          distance(mille(round_.depth.mean()), kept_.blind.depth) <= kSameDepth;
+}
+
+// So much more than blind placement is pinned at high load that its trough is not awaited.
+bool Gate::trial_is_dear() const {
+  const bool waits = is_on_trial() && !late_ && is_alike() && round_.low.count == 0;
+  const GateWaste& blind = kept_.blind;
+  return waits && round_.high.count >= kFewHigh && blind.high != kNoFigure &&
+         mille(round_.high.mean()) > blind.high + std::max(kMostOfTrial, blind.low / kTrialPart);
 }
 
 // 0: better than blind. kNoFigure: nothing to compare with.

@@ -6,7 +6,7 @@
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
 //     |   tenth of what is pinned without it; of a first one three quarters are enough  |
-//     |   for another)                                                                  |
+//     |   for another; or high load that costs much more, for which no trough pays)     |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -160,6 +160,7 @@ class Gate {
   // Nothing has shown yet that placement helps, or the last round was against it.
   bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
   bool trial_is_seen() const;
+  bool trial_is_dear() const;
   GateWaste waste_of_round() const;
   bool is_alike() const;
   void note_load();

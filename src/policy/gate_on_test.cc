@@ -33,6 +33,17 @@ TEST(GateOnTest, ATrialThatSavesNothingEndsBeforeTheLoadComesBack) {
   }
 }
 
+// Troughs pin 90 % of the peak without it: an eighth of that is what high load may cost.
+TEST(GateOnTest, ATrialThatCostsMuchAtHighLoadAwaitsNoTrough) {
+  for (const double high : {0.14, 0.2}) {
+    const bool dear = high > 0.05 + 0.9 / 8;
+    Server server = next_run({});
+    server.run({.low = 0, .placed = {high, 0.1}}, 7);
+    EXPECT_NE(server.gate.is_on(), dear);
+    EXPECT_EQ(server.gate.kept().verdict, dear ? GateVerdict::fails : GateVerdict::on_trial);
+  }
+}
+
 TEST(GateOnTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
   Server server = next_run({});
   server.run({}, 15);
