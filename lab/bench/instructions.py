@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -53,8 +54,9 @@ NOT_HERE = {
 SHORT, LONG = 20_000, 60_000
 # After so many seconds contexts are no longer explored (src/engine/learning_steps.cc).
 EXPLORES = 25
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as valgrind calls them
 # What the program that callgrind runs is called by its /proc/self/exe.
-CALLGRIND = "callgrind-amd64-linux"
+CALLGRIND = f"callgrind-{MACHINES.get(platform.machine(), platform.machine())}-linux"
 # Ours, with where it has its predictions from.
 LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "nothing known"))
 
@@ -139,11 +141,11 @@ def placing(ours: Allocator, folder: Path) -> list[Placing]:
     # Not under callgrind: at its speed, on a busy machine, many a pair would live long. Yet under
     # the name of a program there, as what is learned in one program is not used in another.
     program = folder / CALLGRIND
-    shutil.copy(COUNT_CALLS, program)
+    shutil.copy(_harness(), program)
     learning = by(LEARNED, f"learn:{learned},sample_interval:512")
     command = [str(program), "pair", "3000000"]
-    subprocess.run(command, env=learning.environment(), check=True, timeout=300)
-    if not learned.exists():
+    done = subprocess.run(command, env=learning.environment(), check=False)
+    if done.returncode != 0 or not learned.exists():
         raise CountError(f"{OURS} kept nothing of what it learned")
     model = folder / "pair.model"
     command = [*LLAMALLOC, "train", "-o", str(model), str(learned)]
@@ -158,14 +160,18 @@ def placing(ours: Allocator, folder: Path) -> list[Placing]:
     ]
 
 
-def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
+def _harness() -> Path:
     if not COUNT_CALLS.exists():
         raise CountError(f"{COUNT_CALLS} is not there; `make bench` builds it")
+    return COUNT_CALLS
+
+
+def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
     with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
         out = Path(folder) / "out"
         command = ["valgrind", "--tool=callgrind", "-q", "--separate-threads=no", "--branch-sim=no",
                    "--compress-strings=yes", "--compress-pos=no", f"--callgrind-out-file={out}",
-                   str(COUNT_CALLS), pattern, str(operations)]  # fmt: skip
+                   str(_harness()), pattern, str(operations)]  # fmt: skip
         if isinstance(allocator, Placing):
             command.append(str(allocator.seconds))
         environment = allocator.environment()

@@ -45,6 +45,7 @@ void Engine::place_by_lifetime(Placing how) {
   placement.part_only_what_stays(how == Placing::late);
   heap.pages().fill_unknown_pages(how != Placing::late);
   heap.fill_left_over(!on);
+  heap.pages().note_most_used(0);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);

@@ -173,7 +173,8 @@ TEST_F(ModelStepsTest, WhereItOnlyRestsPagesKeepTheirGroups) {
   EXPECT_EQ(engine_.heap.pages().in_use_by(PageGroup::transient), 1u);
 }
 
-// Contexts of `session` turn out to be brief. Its pages are free by then, and would stay so.
+// Contexts of `session` turn out to be brief. Its pages are free by then, and would stay so. Where
+// placement only rests, groups are as they were.
 TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
   engine_.place_by_lifetime(Placing::all);
   Heap& heap = engine_.heap;
@@ -190,6 +191,11 @@ TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
   engine_.step(pages_.time = pages_.time + Nanos::seconds(1), true);
   fill(PageGroup::brief);
   EXPECT_LE(heap.pages().in_use(), 230u) << "200 are used at most, and a few pinned";
+  engine_.place_by_lifetime(Placing::rests);
+  engine_.step(pages_.time = pages_.time + Nanos::seconds(1), true);
+  const size_t before = heap.pages().in_use();
+  fill(PageGroup::brief);
+  EXPECT_GE(heap.pages().in_use(), before + 190);
   EXPECT_TRUE(heap.is_consistent());
 }
 

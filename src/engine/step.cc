@@ -162,10 +162,9 @@ void Engine::keep_house(Nanos now) {
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
-  if (predicts()) {
+  if (placement_on.load(std::memory_order_relaxed))
     heap.pages().note_most_used(heap.pages().demand().range(now, kLoadWindow).most_used);
-    look_at_outlivers(now, since);
-  }
+  if (predicts()) look_at_outlivers(now, since);
 }
 
 void Engine::give_memory_back(Nanos now) {

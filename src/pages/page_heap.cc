@@ -48,7 +48,8 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   const bool fills =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
       (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
-  if (!fills && !is_small_with_holes() && !has_outgrown_use()) return place;
+  const bool may_die = group != PageGroup::permanent;
+  if (!fills && !is_small_with_holes() && !(may_die && has_outgrown_use())) return place;
   return take_in_longer_lived(group, blocks, alignment);
 }
 
@@ -94,7 +95,8 @@ bool PageHeap::has_outgrown_use() const {
   const size_t lately = most_used_.load(std::memory_order_relaxed);
   const size_t used = demand_.level().used;
   const size_t most = used > lately ? used : lately;
-  return lately != 0 && in_use() * kHugePageSize > most + most / kManyHoles + unbacked_bytes();
+  return small_heap_ != 0 && lately != 0 &&
+         in_use() * kHugePageSize > most + most / kManyHoles + unbacked_bytes();
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {

@@ -14,10 +14,10 @@
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. So it does in a heap that
-//      has outgrown the most that was used of late: a group that was large, and no longer is, would
-//      keep its holes for itself. `permanent` may always use pages of `unknown`, since some objects
-//      stay there too, and what is `unknown` any page for a while after placement by lifetime went
-//      off
+//      has outgrown the most that was used of late, but not for `permanent`: a group that was
+//      large, and no longer is, would keep its holes for itself. Else `permanent` may always use
+//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
+//      while after placement by lifetime went off
 //   4. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -89,7 +89,8 @@ class PageHeap {
         demand_(sets.demand),
         pool_(system, arena, tables, &sets.demand) {}
 
-  // Huge pages in use up to which groups fill the holes in pages of longer-lived ones.
+  // Huge pages in use up to which groups fill the holes in pages of longer-lived ones; 0: they
+  // never do.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
@@ -100,8 +101,9 @@ class PageHeap {
   // Whether what is unknown, coarse or fine, fills any hole before it opens a page. The pages that
   // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
-  // Bytes of blocks that were used at most of late. In a heap larger than that by more than
-  // 1/kManyHoles groups fill the holes in pages of longer-lived ones; 0: in no such heap.
+  // Bytes of blocks that were used at most of late, while objects are placed by lifetime. In a heap
+  // larger than that by more than 1/kManyHoles groups fill the holes in pages of longer-lived ones,
+  // and what is unknown fills any; 0: in no such heap.
   void note_most_used(size_t bytes) { most_used_.store(bytes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }

@@ -115,21 +115,28 @@ TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
   EXPECT_FALSE(shares(PageGroup::transient));
 }
 
-// 80 pages, half full. 75 that were full of late and a 16th are just less than that.
+// 80 pages, half full, and one with a hole. 76 that were full of late and a 16th are just less.
 TEST_F(PageHeapTest, AHeapThatHasOutgrownItsUseSharesPages) {
-  constexpr size_t kPages = 80, kOutgrown = 75 * kHugePageSize;
+  constexpr size_t kPages = 80, kOutgrown = 76 * kHugePageSize;
+  give(hole_in_full_page(20, 40));
   std::vector<Held> halves;
   for (size_t i = 0; i < 2 * kPages; ++i) halves.push_back(take(PageGroup::session, kHalf));
   for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
-  ASSERT_EQ(pages_.in_use(), kPages);
+  ASSERT_EQ(pages_.in_use(), kPages + 1);
+  pages_.fill_unknown_pages(false);
   EXPECT_FALSE(shares(PageGroup::brief)) << "nothing is known of its use";
   pages_.note_most_used(kOutgrown + kHugePageSize);
   EXPECT_FALSE(shares(PageGroup::brief)) << "the groups will need it again";
   pages_.note_most_used(kOutgrown);
   EXPECT_TRUE(shares(PageGroup::brief));
-  EXPECT_FALSE(shares(PageGroup::permanent)) << "what stays would pin what is about to go";
+  pages_.share_pages_below(0);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "told not to";
+  pages_.share_pages_below(1);
+  EXPECT_FALSE(shares(PageGroup::permanent)) << "it has pages of its own, as was said";
+  take(PageGroup::unknown, 40);
+  EXPECT_TRUE(shares(PageGroup::unknown));
   for (size_t i = 0; i < halves.size(); i += 2) take(PageGroup::session, kHalf);
-  EXPECT_EQ(pages_.in_use(), kPages);
+  EXPECT_EQ(pages_.in_use(), kPages + 1);
   EXPECT_FALSE(shares(PageGroup::brief)) << "all is used now";
 }
 

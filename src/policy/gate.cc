@@ -22,7 +22,7 @@ constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high lo
 constexpr Nanos kMostStep = Nanos::seconds(60);
 constexpr uint32_t kLeastHigh = 10;    // steps
 constexpr uint32_t kMostOfTrial = 80;  // what a trial may cost at high load, by the peak,
-constexpr uint32_t kTrialPart = 8;     // or this part of what is to be saved,
+constexpr uint32_t kTrialPart = 8;     // or this part of what troughs pin without it,
 constexpr uint32_t kFewHigh = 5;       // in so many steps
 
 uint32_t mille(double share) {
@@ -147,6 +147,7 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   if (fail_ && on_) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
+    round_.spoilt = true;
   }
   on_ ? verify(now) : consider(now, phase, figures);
   return on_;
@@ -224,7 +225,7 @@ void Gate::rest_until(double peak) {
 
 // What was seen under a much lower load is forgotten when the load grows.
 void Gate::take_in_blind() {
-  if (!is_alike()) return;
+  if (!is_alike() || round_.spoilt) return;
   const double peak = cycle_.peak() / kMiB;
   const bool grew = kept_.peak < UINT16_MAX && kAlike * peak > static_cast<double>(kept_.peak);
   if (grew && kept_.peak != 0) kept_.blind = {};
@@ -335,6 +336,7 @@ void Gate::verify(Nanos now) {
   const bool comparable = has_trough || (has_high && kept_.blind.high != kNoFigure);
   if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
   start_round(cycle_.is_low());
+  round_.spoilt = !on_;
 }
 
 // Before its trough is over: what a trial costs, it costs when the load comes back.
@@ -343,9 +345,10 @@ bool Gate::trial_is_seen() const {
          distance(mille(round_.depth.mean()), kept_.blind.depth) <= kSameDepth;
 }
 
-// So much more than blind placement is pinned at high load that its trough is not awaited.
+// So much more than blind placement is pinned at high load that its first trough is not awaited.
 bool Gate::trial_is_dear() const {
-  const bool waits = is_on_trial() && !late_ && is_alike() && round_.low.count == 0;
+  const bool first = is_on_trial() && !late_ && is_alike() && kept_.placed.rounds == 0;
+  const bool waits = first && round_.low.count == 0;
   const GateWaste& blind = kept_.blind;
   return waits && round_.high.count >= kFewHigh && blind.high != kNoFigure &&
          mille(round_.high.mean()) > blind.high + std::max(kMostOfTrial, blind.low / kTrialPart);
@@ -420,7 +423,7 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
              mille(wrong_.older) / 10, mille(wrong_.late) / 10);
   } else if (kept_.was_given_up() && (!tried || kept_.verdict == GateVerdict::mistaken)) {
     snprintf(out, room, "off%s: given up %u times, as %s", for_good, times,
-             kept_.verdict == GateVerdict::fails ? "it saved nothing" : "predictions failed");
+             kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed");
   } else if (kept_.was_given_up()) {
     snprintf(out, room,
              "off%s: given up %u times; troughs pinned %u %% of the peak with it, %u %% without",

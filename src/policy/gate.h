@@ -6,7 +6,7 @@
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
 //     |   tenth of what is pinned without it; of a first one three quarters are enough  |
-//     |   for another; or high load that costs much more, for which no trough pays)     |
+//     |   for another; or, before the first trough, high load at which it costs much)   |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
 //     '--(predictions do not hold: policy/trust.h) -------------------------------------'
@@ -153,6 +153,7 @@ class Gate {
     Mean high, low, depth, ratio;
     double peak = 0;      // bytes: what is high by a much lower one does not count
     bool closed = false;  // what comes until the next high load does not count
+    bool spoilt = false;  // blind, but beside what placement left: it says nothing of that
   };
 
   void collect(LoadPhase phase, const GateFigures& figures);

@@ -44,6 +44,29 @@ TEST(GateOnTest, ATrialThatCostsMuchAtHighLoadAwaitsNoTrough) {
   }
 }
 
+TEST(GateOnTest, WhatHelpedBeforeAwaitsATrough) {
+  Server good = next_run({});
+  good.run({}, 40);
+  GateKept kept = good.gate.kept();
+  kept.age();
+  ASSERT_EQ(kept.verdict, GateVerdict::on_trial);
+  Server server(kept);
+  server.run({.low = 0, .placed = {0.2, 0.1}}, 9);
+  EXPECT_TRUE(server.gate.is_on());
+}
+
+// Its pages are among the holes of the trial.
+TEST(GateOnTest, TheTroughAfterATrialThatEndedBeforeItSaysNothingOfBlindPlacement) {
+  Server server = next_run({});
+  const GateWaste blind = server.gate.kept().blind;
+  server.run({.low = 0, .placed = {0.2, 0.1}}, 9);
+  ASSERT_FALSE(server.gate.is_on());
+  server.run({.high = 5, .blind = {0.3, 0.2}}, 30);
+  EXPECT_EQ(server.gate.kept().blind, blind);
+  server.run({}, 30);
+  EXPECT_NE(server.gate.kept().blind.rounds, blind.rounds) << "but later ones do";
+}
+
 TEST(GateOnTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
   Server server = next_run({});
   server.run({}, 15);
