@@ -108,7 +108,10 @@ def _measure(steps: list[Step], results: Results, options: argparse.Namespace) -
         )
         for turn in range(1, options.runs + 1):
             for step in steps:
-                progress.update(task, description=f"round {turn} of {options.runs}: {step.case}")
+                now = f"round {turn} of {options.runs}: {step.case}"
+                progress.update(task, description=now)
+                if not progress.console.is_terminal:
+                    print(f"sites: {now}", file=sys.stderr, flush=True)
                 if not step.case.failed:
                     _one(step, turn, results, options, lambda: progress.advance(task))
 
