@@ -24,7 +24,6 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -108,8 +107,7 @@ def steady(
 def count(allocator: Allocator, pattern: str) -> dict[str, float]:
     """Instructions a call, by call, in the steady state of a pattern."""
     with ThreadPoolExecutor() as pool:
-        counted = pool.map(partial(_callgrind, allocator, pattern), (SHORT, LONG))
-        runs = [inclusive(text) for text in counted]
+        runs = pool.map(lambda n: inclusive(_callgrind(allocator, pattern, n)), (SHORT, LONG))
     return steady(*runs, PATTERNS[pattern])
 
 

@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress
 
-from lab import allocators, peers
+from lab import allocators, peers, progress
 from lab.allocators import Allocator
 from lab.bench import rows
 from lab.bench.results import Results
@@ -84,14 +83,12 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
         for a in _turned(results.allocators, turn)
     ]
     broken: set[tuple[str, str]] = set()
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=len(steps))
+    with progress.steps("bench", len(steps)) as shown:
         for turn, row, allocator in steps:
-            text = f"round {turn} of {options.rounds}: {row.name} on {allocator.name}"
-            progress.update(task, description=text)
+            shown.now(f"round {turn} of {options.rounds}: {row.name} on {allocator.name}")
             if (row.name, allocator.name) not in broken:
                 _one(results, row, allocator, options, broken)
-            progress.advance(task)
+            shown.advance()
 
 
 def _turned(found: list[Allocator], turn: int) -> list[Allocator]:

@@ -23,8 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress
 
+from lab import progress
 from lab.command import exit_status
 from lab.launcher import LauncherError
 from lab.learning import loads, table
@@ -113,13 +113,13 @@ def _made(options: argparse.Namespace, results: Results) -> list[Run]:
 
 def _measure(runs: list[Run], results: Results, options: argparse.Namespace) -> None:
     """Round by round, so that a busy minute of the machine does not hit one load alone."""
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=options.runs * len(runs) * len(results.rows))
+    total = options.runs * len(runs) * len(results.rows)
+    with progress.steps("learning", total) as shown:
         for turn in range(1, options.runs + 1):
             for case, run in zip(results.guarded, runs, strict=True):
-                progress.update(task, description=f"round {turn} of {options.runs}: {case}")
+                shown.now(f"round {turn} of {options.runs}: {case}")
                 if not case.failed:
-                    _one(case, run, results.rows, options, lambda: progress.advance(task))
+                    _one(case, run, results.rows, options, shown.advance)
 
 
 def _one(

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import Progress
 
+from lab import progress
 from lab.command import exit_status
 from lab.launcher import LauncherError
 from lab.machine import machine
@@ -102,18 +102,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _measure(steps: list[Step], results: Results, options: argparse.Namespace) -> None:
     """Round by round, so that a busy minute of the machine does not hit one case alone."""
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(
-            "", total=options.runs * len(steps) * _runs_of_turn(results, options)
-        )
+    total = options.runs * len(steps) * _runs_of_turn(results, options)
+    with progress.steps("sites", total) as shown:
         for turn in range(1, options.runs + 1):
             for step in steps:
-                now = f"round {turn} of {options.runs}: {step.case}"
-                progress.update(task, description=now)
-                if not progress.console.is_terminal:
-                    print(f"sites: {now}", file=sys.stderr, flush=True)
+                shown.now(f"round {turn} of {options.runs}: {step.case}")
                 if not step.case.failed:
-                    _one(step, turn, results, options, lambda: progress.advance(task))
+                    _one(step, turn, results, options, shown.advance)
 
 
 def _runs_of_turn(results: Results, options: argparse.Namespace) -> int:

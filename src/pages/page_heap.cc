@@ -47,10 +47,10 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   if (place.page != nullptr) return place;
   const bool fills =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
-      (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed));
-  const bool may_die = group != PageGroup::permanent;
-  if (!fills && !is_small_with_holes() && !(may_die && has_outgrown_use())) return place;
-  return take_in_longer_lived(group, blocks, alignment);
+      (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed)
+                                     : has_outgrown_use()) ||
+      is_small_with_holes();
+  return fills ? take_in_longer_lived(group, blocks, alignment) : place;
 }
 
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would

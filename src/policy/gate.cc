@@ -142,14 +142,15 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   const LoadPhase phase = cycle_.step(since < kMostStep ? since : kMostStep, figures.live);
   collect(phase, figures);
   if (pins_enough(1)) was_large_ = true;
+  const bool was_on = on_;
   fail_ = predictions_fail(figures);
   if (fail_) wrong_ = figures;
   if (fail_ && on_) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
-    round_.spoilt = true;
   }
   on_ ? verify(now) : consider(now, phase, figures);
+  if (was_on && !on_) round_.spoilt = true;
   return on_;
 }
 
@@ -336,7 +337,6 @@ void Gate::verify(Nanos now) {
   const bool comparable = has_trough || (has_high && kept_.blind.high != kNoFigure);
   if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
   start_round(cycle_.is_low());
-  round_.spoilt = !on_;
 }
 
 // Before its trough is over: what a trial costs, it costs when the load comes back.
