@@ -263,10 +263,18 @@ struct Ring {
   alignas(64) std::atomic<uint64_t> written{0};
   alignas(64) std::atomic<uint64_t> consumed{0};
   alignas(64) std::atomic<bool> ended{false};
+
+  // The at-th batch; at counts from 0.
+  void write(uint64_t at, size_t size) {
+    while (at - consumed.load(std::memory_order_acquire) == kSlots) sched_yield();
+    for (void*& p : slot[at % kSlots]) p = allocate(size);
+    written.store(at + 1, std::memory_order_release);
+  }
 };
 Ring ring;
 
-void* consume(void*) {
+void* consume(void* of_ring) {
+  Ring& ring = *static_cast<Ring*>(of_ring);
   for (uint64_t at = 0;;) {
     if (ring.written.load(std::memory_order_acquire) == at) {
       if (ring.ended.load(std::memory_order_acquire)) return nullptr;
@@ -281,15 +289,11 @@ void* consume(void*) {
 // ns: wall time an object, allocated here and freed there.
 Result remote_free(size_t size) {
   pthread_t consumer;
-  pthread_create(&consumer, nullptr, consume, nullptr);
+  pthread_create(&consumer, nullptr, consume, &ring);
   uint64_t at = 0;
   Result result = measure(
       [&](uint64_t n) {
-        for (uint64_t done = 0; done < n; done += Ring::kObjects) {
-          while (at - ring.consumed.load(std::memory_order_acquire) == Ring::kSlots) sched_yield();
-          for (void*& p : ring.slot[at % Ring::kSlots]) p = allocate(size);
-          ring.written.store(++at, std::memory_order_release);
-        }
+        for (uint64_t done = 0; done < n; done += Ring::kObjects) ring.write(at++, size);
         while (ring.consumed.load(std::memory_order_acquire) != at) sched_yield();
       },
       Ring::kObjects);
@@ -298,7 +302,44 @@ Result remote_free(size_t size) {
   return result;
 }
 
-// --- More threads than processors ---
+size_t processors() {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+             ? static_cast<size_t>(CPU_COUNT(&allowed))
+             : 1;
+}
+
+constexpr uint64_t kBatchesOfAPair = 100'000;
+constexpr size_t kMostPairs = 256;
+
+void* produce(void* of_ring) {
+  Ring& ring = *static_cast<Ring*>(of_ring);
+  for (uint64_t at = 0; at < kBatchesOfAPair; ++at) ring.write(at, 64);
+  ring.ended.store(true, std::memory_order_release);
+  return nullptr;
+}
+
+// ns: wall time an object, over all pairs of threads; a pair for each two processors.
+Result remote_free_everywhere(size_t) {
+  static Ring rings[kMostPairs];
+  static pthread_t thread[2 * kMostPairs];
+  const size_t wanted = processors() / 2;
+  const size_t pairs = wanted == 0 ? 1 : wanted < kMostPairs ? wanted : kMostPairs;
+  Result result;
+  result.operations = pairs * kBatchesOfAPair * Ring::kObjects;
+  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  for (size_t i = 0; i < pairs; ++i) {
+    pthread_create(&thread[2 * i], nullptr, produce, &rings[i]);
+    pthread_create(&thread[2 * i + 1], nullptr, consume, &rings[i]);
+  }
+  for (size_t i = 0; i < 2 * pairs; ++i) pthread_join(thread[i], nullptr);
+  const double operations = static_cast<double>(result.operations);
+  result.ns = result.mean_ns = (seconds(CLOCK_MONOTONIC) - start) * 1e9 / operations;
+  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / operations;
+  return result;
+}
+
+// --- As many threads as processors, and more ---
 
 constexpr uint64_t kOperationsInThreads = 6'000'000;
 
@@ -322,8 +363,9 @@ void* replace_own(void* operations) {
 
 // ns: wall time of a replacement over all threads, from the start of the first one to the end of
 // the last: short threads pay for their caches, too.
-Result churn_in_threads(size_t threads) {
+Result churn_in_threads(size_t wanted) {
   static pthread_t thread[1024];
+  const size_t threads = wanted != 0 ? wanted : processors() < 1024 ? processors() : 1024;
   uint64_t each = kOperationsInThreads / threads;
   Result result;
   result.operations = each * threads;
@@ -474,6 +516,10 @@ const Row rows[] = {
     {"churn_10k", churn, 10'000, "replace one of 10,000 objects of 16..1024 bytes"},
     {"churn_1m", churn, 1'000'000, "replace one of 1,000,000 objects of 16..1024 bytes"},
     {"remote_free", remote_free, 64, "64 bytes, freed by another thread"},
+    {"remote_free_all", remote_free_everywhere, 0,
+     "64 bytes, a pair of threads for each two processors"},
+    {"threads_all", churn_in_threads, 0,
+     "a thread a processor, each replaces one of its 700 objects"},
     {"threads_32", churn_in_threads, 32, "32 threads, each replaces one of its 700 objects"},
     {"threads_200", churn_in_threads, 200, "200 threads, each replaces one of its 700 objects"},
     {"threads_500", idle_threads, 0, "500 threads, every class once, then idle"},

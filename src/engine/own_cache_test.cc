@@ -51,12 +51,14 @@ TEST_F(OwnCacheTest, IsAdoptedOnceAndGivenBackAtTheEnd) {
   for (void*& p : objects) p = engine_.allocate(own(), {.size = 100});
   for (void* p : objects) free(p);
   EXPECT_GT(cache->magazines.cached_bytes(), 0u);
+  cache->magazines.budget = 4 * kFirstBudget;
   engine_.end_thread(slot_, adopted_);
   EXPECT_EQ(adopted_, nullptr);
   EXPECT_EQ(slot_.cache, made_.cache.get());
   EXPECT_EQ(cache->magazines.cached_bytes(), 0u);
   EXPECT_EQ(engine_.threads.in_use(), 0u);
   EXPECT_EQ(own(), cache) << "reused";
+  EXPECT_EQ(cache->magazines.budget, 2 * kFirstBudget) << "half of what the one before needed";
   EXPECT_EQ(cache->thread_id, 2u);
 }
 

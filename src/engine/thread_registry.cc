@@ -24,7 +24,7 @@ ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
 
 void ThreadRegistry::retire(ThreadCache* cache, Heap& owner) {
   cache->magazines.flush(owner);
-  cache->magazines.reset();
+  cache->magazines.start_over();
   LockGuard guard(lock_);
   DCHECK(cache->in_use);
   cache->housekeeping_due.store(false, std::memory_order_relaxed);

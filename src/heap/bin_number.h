@@ -15,6 +15,8 @@ namespace llamalloc {
 inline constexpr int kLocalBins = kPageGroups * kSizeClasses;
 inline constexpr int kNoLocalBin = -1;  // for objects that no thread may cache
 inline constexpr int kBins = 2 * kLocalBins;
+inline constexpr int kNoSpanBin = 0xffff;  // of a span that holds no slots
+static_assert(kBins < kNoSpanBin);
 
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
   return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;

@@ -12,6 +12,29 @@ namespace llamalloc {
 
 namespace {
 
+// Slots that a bin's depot has place for.
+size_t depot_capacity(int bin) {
+  return std::min<size_t>(kDepotBytes / slot_size_of(bin), kDepotSlots);
+}
+
+// The n lowest of the set bits.
+uint64_t lowest(uint64_t bits, size_t n) {
+  if (n >= static_cast<size_t>(std::popcount(bits))) return bits;
+  uint64_t rest = bits;
+  for (; n != 0; --n) rest &= rest - 1;
+  return bits & ~rest;
+}
+
+void list(AddressHeap<Span>& partial, Span* span) {
+  partial.insert(span);
+  span->listed = true;
+}
+
+void unlist(AddressHeap<Span>& partial, Span* span) {
+  partial.remove(span);
+  span->listed = false;
+}
+
 // Takes up to n slots of the span, the lowest first, and writes them downwards from `end`.
 size_t take_from_span(Span* span, void** end, size_t n) {
   void** out = end;
@@ -19,161 +42,215 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   const size_t size = span->slot_size;
   uint64_t* const words_end = span->words() + span->word_count;
   for (uint64_t* word = span->words(); word != words_end && n != 0; ++word, base += 64 * size) {
-    uint64_t mask = *word;
-    for (; mask != 0 && n != 0; mask &= mask - 1, --n)
-      *--out = base + static_cast<size_t>(std::countr_zero(mask)) * size;
-    Span::store_word(word, mask);
+    uint64_t bits = lowest(__atomic_load_n(word, __ATOMIC_RELAXED), n);
+    if (bits == 0) continue;
+    Span::clear_bits(word, bits);
+    for (; bits != 0; bits &= bits - 1, --n)
+      *--out = base + static_cast<size_t>(std::countr_zero(bits)) * size;
   }
-  const size_t taken = static_cast<size_t>(end - out);
-  span->free_slots = static_cast<uint16_t>(span->free_slots - taken);
-  return taken;
+  return static_cast<size_t>(end - out);
 }
 
 }  // namespace
 
-size_t Heap::take(int bin, void** out, size_t n) {
-  const size_t taken = take_from_bin(bin, out, n, Opens::first_choice);
+size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
+  const size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
   settle();
   return taken;
 }
 
 [[gnu::cold, gnu::noinline]] void* Heap::take_last_resort(int bin) {
   void* slot = nullptr;
+  bool waited = false;
   if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
     if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
-      take_from_bin(other, &slot, 1, Opens::never);
-  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always);
+      take_from_bin(other, &slot, 1, Opens::never, &waited);
+  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited);
   settle();
   return slot;
 }
 
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited) {
   Bin& bin = bins_[bin_index];
-  LockGuard guard(bin.lock);
-  size_t taken = take_from_depot(bin, bin_index, out + n, n);
+  LockGuard guard(bin.lock, waited);
+  size_t taken = take_from_depot(bin, out + n, n);
   if (taken != 0) return taken;
+  list_pending(bin);
   while (taken < n) {
     Span* span = bin.partial.min();
     if (span == nullptr) {
       if (taken != 0 || !may_open(opens, bin_index) || (span = new_span(bin_index)) == nullptr)
         break;
-      bin.partial.insert(span);
-      Bin::add(bin.spans, 1);
+      list(bin.partial, span);
+      bin.count_spans(1);
     }
     SLOW_DCHECK(span->is_consistent());
-    taken += take_from_span(span, out + n - taken, n - taken);
-    if (span->free_slots == 0) bin.partial.remove(span);
+    const size_t got = take_from_span(span, out + n - taken, n - taken);
+    taken += got;
     pages_.touch(span->page);
+    // Out of the list before the sum says so: from then on another thread may link it.
+    const bool leaves = span->free_now() <= static_cast<int>(got);
+    if (leaves) unlist(bin.partial, span);
+    if (span->add_free(-static_cast<int>(got)) > 0 && leaves) list(bin.partial, span);
   }
-  Bin::add(bin.taken, taken);
+  bin.taken.fetch_add(taken, std::memory_order_relaxed);
   return taken;
 }
 
-void* Heap::give(int bin_index, void* const* slots, size_t n) {
+// Where others use the bin, nobody waits for its lock: that would cost more than the way to the
+// spans.
+void* Heap::deposit(int bin_index, void* const* slots, size_t n, bool* waited) {
   Bin& bin = bins_[bin_index];
-  LockGuard guard(bin.lock);
-  return give_to_spans(bin, bin_index, slots, n);
+  if (bin.in_depot() + n > depot_capacity(bin_index)) return give(bin_index, slots, n);
+  if (!bin.lock.try_lock()) {
+    *waited = true;
+    return give(bin_index, slots, n);
+  }
+  const bool twice = n == 1 && bin.is_newest(slots[0]);
+  const bool done = twice || put_in_depot(bin, bin_index, slots, n);
+  bin.lock.unlock();
+  if (!done) return give(bin_index, slots, n);
+  return twice ? slots[0] : nullptr;
 }
 
-void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
-  Bin& bin = bins_[bin_index];
-  LockGuard guard(bin.lock);
-  if (n == 1 && bin.depot.is_newest(slots[0])) return slots[0];
-  if (put_in_depot(bin, bin_index, slots, n)) return nullptr;
-  return give_to_spans(bin, bin_index, slots, n);
-}
-
-size_t Heap::take_from_depot(Bin& bin, int bin_index, void** end, size_t n) {
-  Depot& depot = bin.depot;
-  if (depot.count == 0) return 0;
-  const uint32_t taken = depot.count < n ? depot.count : static_cast<uint32_t>(n);
-  depot.count -= taken;
-  memcpy(end - taken, depot.slots + depot.count, taken * sizeof(void*));
-  depot_bytes_.fetch_sub(taken * slot_size_of(bin_index), std::memory_order_relaxed);
+size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
+  const uint32_t held = bin.in_depot();
+  if (held == 0) return 0;
+  const size_t taken = held < n ? held : n;
+  const uint32_t left = held - static_cast<uint32_t>(taken);
+  bin.deposited.store(left, std::memory_order_relaxed);
+  memcpy(end - taken, bin.depot.slots + left, taken * sizeof(void*));
   return taken;
 }
 
 bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
   Depot& depot = bin.depot;
-  const size_t size = slot_size_of(bin_index);
-  const size_t capacity = kDepotBytes / size < kDepotSlots ? kDepotBytes / size : kDepotSlots;
-  if (depot.count + n > capacity || depot_bytes() + n * size > cache_limit()) return false;
-  if (depot.slots == nullptr) depot.slots = arena_.make_array<void*>(capacity);
+  const size_t held = bin.in_depot(), now = held + n;
+  if (now > depot_capacity(bin_index)) return false;
+  const size_t bytes = now * slot_size_of(bin_index);
+  if (bytes > depot.room) {
+    const size_t step = align_up(bytes - depot.room, kDepotStep);
+    if (depot_room_.load(std::memory_order_relaxed) + step > cache_limit()) return false;
+    depot_room_.fetch_add(step, std::memory_order_relaxed);
+    depot.room += static_cast<uint32_t>(step);
+  }
+  if (depot.slots == nullptr) depot.slots = arena_.make_array<void*>(depot_capacity(bin_index));
   if (depot.slots == nullptr) return false;
-  memcpy(depot.slots + depot.count, slots, n * sizeof(void*));
-  depot.count += static_cast<uint32_t>(n);
-  depot_bytes_.fetch_add(n * size, std::memory_order_relaxed);
+  memcpy(depot.slots + held, slots, n * sizeof(void*));
+  bin.deposited.store(static_cast<uint32_t>(now), std::memory_order_relaxed);
   return true;
+}
+
+[[gnu::cold]] size_t Heap::depot_bytes() const {
+  size_t bytes = 0;
+  for (int b = 0; b < kLocalBins; ++b) bytes += bins_[b].in_depot() * slot_size_of(b);
+  return bytes;
 }
 
 // So many at a time that nobody waits long for the lock.
 [[gnu::cold]] void* Heap::drain_depots() {
   constexpr size_t kStep = 64;
   void* twice = nullptr;
-  for (int b = 0; b < kLocalBins && depot_bytes() != 0; ++b) {
+  for (int b = 0; b < kLocalBins && depot_room_.load(std::memory_order_relaxed) != 0; ++b) {
     Bin& bin = bins_[b];
     for (size_t n = kStep; n == kStep;) {
       void* slots[kStep];
-      LockGuard guard(bin.lock);
-      n = take_from_depot(bin, b, slots + kStep, kStep);
-      void* bad = give_to_spans(bin, b, slots + kStep - n, n);
+      {
+        LockGuard guard(bin.lock);
+        n = take_from_depot(bin, slots + kStep, kStep);
+        if (n != kStep) {
+          depot_room_.fetch_sub(bin.depot.room, std::memory_order_relaxed);
+          bin.depot.room = 0;
+        }
+      }
+      void* bad = give(b, slots + kStep - n, n);
       if (bad != nullptr) twice = bad;
     }
   }
   return twice;
 }
 
-// Slots freed together often lie together: a span is looked up, counted and put in its list once
-// for all of its slots that come in a row.
-void* Heap::give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) {
+// Slots freed together often lie together: a span is looked up and counted once for all of its
+// slots that come in a row, a word is written once.
+void* Heap::give(int bin_index, void* const* slots, size_t n) {
   void* twice = nullptr;
   size_t refused = 0;
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
-    if (span == nullptr || span->bin != bin_index || span->kind != SpanKind::slots) {
+    if (span == nullptr || !span->is_of(bin_index)) {
       twice = slots[i++];
       ++refused;
       continue;
     }
     uint64_t* const words = span->words();
     const size_t first = i;
-    uint32_t freed = 0;
-    for (; i < n; ++i) {
+    size_t bad = 0;
+    while (i < n) {
       const uint32_t slot = span->slot_of(slots[i]);
       if (slot >= span->slots) break;
-      uint64_t* const word = &words[slot >> 6];
-      const uint64_t bit = uint64_t{1} << (slot & 63);
-      if ((*word & bit) != 0) {
-        twice = slots[i];
-        ++refused;
-        continue;
+      uint64_t bits = uint64_t{1} << (slot & 63);
+      const size_t from = i++;
+      for (; i < n; ++i) {
+        const uint32_t next = span->slot_of(slots[i]);
+        const uint64_t bit = uint64_t{1} << (next & 63);
+        if (next >= span->slots || next >> 6 != slot >> 6 || (bits & bit) != 0) break;
+        bits |= bit;
       }
-      Span::store_word(word, *word | bit);
-      ++freed;
+      if (const uint64_t set = Span::set_bits(&words[slot >> 6], bits)) {
+        bad += static_cast<size_t>(std::popcount(set));
+        for (size_t k = from; k < i; ++k)
+          if ((set >> (span->slot_of(slots[k]) & 63) & 1) != 0) twice = slots[k];
+      }
     }
     if (i == first) {  // not an object: behind the last slot of its span
       twice = slots[i++];
       ++refused;
+      continue;
     }
-    count_freed(bin, span, freed);
+    refused += bad;
+    const int freed = static_cast<int>(i - first - bad);
+    if (freed == 0) continue;
+    note_freed(bin_index, span, freed);
   }
-  Bin::add(bin.taken, refused - n);
+  bins_[bin_index].taken.fetch_sub(n - refused, std::memory_order_relaxed);
   return twice;
 }
 
-void Heap::count_freed(Bin& bin, Span* span, uint32_t freed) {
-  if (freed == 0) return;
-  const uint32_t before = span->free_slots;
-  span->free_slots = static_cast<uint16_t>(before + freed);
-  SLOW_DCHECK(span->is_consistent());
-  if (span->free_slots == span->slots) {
-    Bin::add(bin.spans, size_t{0} - 1);
-    if (before != 0) bin.partial.remove(span);
-    free_span(span);
-  } else if (before == 0) {
-    bin.partial.insert(span);
+// One thread's sum makes free_slots positive: it, and nobody else, either frees the span or appends
+// it to those that wait. From a span that is not listed nobody takes slots meanwhile.
+void Heap::note_freed(int bin_index, Span* span, int freed) {
+  Bin& bin = bins_[bin_index];
+  const int all = span->slots;
+  const int now = span->add_free(freed);
+  const bool first = now > 0 && now <= freed;
+  if (first && now != all) {
+    Span* head = bin.pending.load();
+    do span->links.next = head;
+    while (!bin.pending.compare_exchange_weak(head, span));
+    // Who freed the rest meanwhile did not find the span in the list: then it is free now. The
+    // record may be another span's by now; then this is in vain.
+    if (span->free_now() != all) return;
+  } else if (now != all) {
+    return;
+  }
+  LockGuard guard(bin.lock);
+  if (first && now == all) return free_span(bin, span);
+  list_pending(bin);
+  if (!span->is_of(bin_index) || !span->listed || span->free_now() != span->slots) return;
+  unlist(bin.partial, span);
+  free_span(bin, span);
+}
+
+void Heap::list_pending(Bin& bin) {
+  if (bin.pending.load() == nullptr) return;
+  Span* span = bin.pending.exchange(nullptr);
+  while (span != nullptr) {
+    Span* const next = span->links.next;
+    SLOW_DCHECK(span->is_consistent());
+    span->free_now() == span->slots ? free_span(bin, span) : list(bin.partial, span);
+    span = next;
   }
 }
 
@@ -189,13 +266,15 @@ Span* Heap::new_span(int bin_index) {
   span->base = place.start();
   span->magic = shape.magic;
   span->slot_size = shape.size;
-  span->bin = static_cast<uint16_t>(bin_index);
-  span->kind = SpanKind::slots;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
   span->word_count = static_cast<uint8_t>(words);
-  span->slots = span->free_slots = room.slots;
+  span->listed = false;
+  span->slots = room.slots;
+  span->store_free(room.slots);
   span->page = place.page;
+  span->kind = SpanKind::slots;
+  span->set_bin(bin_index);
   for (int w = 0; w < words; ++w) {
     const int left = room.slots - w * 64;
     span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
@@ -204,9 +283,11 @@ Span* Heap::new_span(int bin_index) {
   return span;
 }
 
-void Heap::free_span(Span* span) {
+void Heap::free_span(Bin& bin, Span* span) {
   const Blocks blocks{shape_of_bin(span->bin).blocks};
+  bin.count_spans(size_t{0} - 1);
   set_in_map(*span, blocks, nullptr);
+  span->set_bin(kNoSpanBin);
   pages_.give(span->page, span->base, blocks);
 }
 
@@ -423,9 +504,11 @@ bool Heap::is_consistent() {
   bool good = pages_.is_consistent() && direct_.is_consistent();
   for (Bin& bin : bins_) {
     LockGuard guard(bin.lock);
+    list_pending(bin);
     good &= bin.partial.is_consistent();
     bin.partial.for_each([&](Span* span) {
-      good &= span->is_consistent() && span->free_slots > 0 && map_.find(span->base) == span;
+      good &= span->is_consistent() && span->is_settled() && span->listed && span->free_now() > 0 &&
+              map_.find(span->base) == span;
     });
   }
   return good;

@@ -76,14 +76,15 @@ struct GroupCounts {
 };
 
 // Free slots that one thread left and another may take, half a magazine at a time and without
-// access to their spans. Where one thread frees what another allocates, all slots go this way. They
-// count as allocated. The worker returns them to their spans once a second.
+// access to their spans. Where one thread frees what another allocates, slots go this way while
+// there is room and the lock is free. They count as allocated. The worker returns them to their
+// spans once a second.
 struct Depot {
   void** slots = nullptr;  // null: not used yet
-  uint32_t count = 0;
-
-  bool is_newest(const void* slot) const { return count != 0 && slots[count - 1] == slot; }
+  uint32_t room = 0;       // bytes, of all that depots may hold
 };
+// Room is handed out to depots in steps, so that the sum over all is seldom written.
+inline constexpr uint32_t kDepotStep = 4096;
 inline constexpr uint32_t kDepotSlots = 2048;
 inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
 // The limit for all depots together, and a fair share for all magazines of all threads: a 64th of
@@ -92,19 +93,27 @@ inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 
-struct alignas(kCacheLine) Bin {
+struct alignas(2 * kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
   Depot depot GUARDED_BY(lock);
-  // Slots that no span has free, and spans. Written under the lock, read without.
-  std::atomic<size_t> taken{0};
+  // Written under the lock, read without: slots in the depot, and spans.
+  std::atomic<uint32_t> deposited{0};
   std::atomic<size_t> spans{0};
+  // In a line of their own, since who gives slots back needs no lock: slots that no span has free;
+  // spans that have free slots again and wait to be put into `partial`, linked through links.next.
+  alignas(kCacheLine) std::atomic<size_t> taken{0};
+  std::atomic<Span*> pending{nullptr};
 
-  static void add(std::atomic<size_t>& count, size_t change) {  // modulo 2^64
-    count.store(count.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+  uint32_t in_depot() const { return deposited.load(std::memory_order_relaxed); }
+  bool is_newest(const void* slot) REQUIRES(lock) {
+    return in_depot() != 0 && depot.slots[in_depot() - 1] == slot;
+  }
+  void count_spans(size_t change) REQUIRES(lock) {  // modulo 2^64
+    spans.store(spans.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
 };
-static_assert(sizeof(Bin) == kCacheLine);
+static_assert(sizeof(Bin) == size_t{2} * kCacheLine);
 
 // The large tables. They are not part of Heap, so that they are in .bss and not in .data.
 struct HeapTables {
@@ -135,7 +144,12 @@ class Heap {
   // Takes up to n free slots of the bin: from its depot if it has any, else lowest addresses first.
   // Puts them at the end of out[0..n), the lowest last, so that a stack pops them in order of
   // address. Returns how many; 0: take_last_resort() may have one.
-  size_t take(int bin, void** out, size_t n);
+  // Sets *waited if another thread held the bin's lock.
+  size_t take(int bin, void** out, size_t n, bool* waited);
+  size_t take(int bin, void** out, size_t n) {
+    bool waited = false;
+    return take(bin, out, n, &waited);
+  }
   // One slot, or null.
   void* take_one(int bin) {
     void* slot = nullptr;
@@ -151,17 +165,18 @@ class Heap {
     has_left_over_.store(yes, std::memory_order_relaxed);
     pages_.fill_left_over(yes);
   }
-  // Gives back slots of the bin (starts of objects). Returns a slot that was free already (a double
-  // free, which is otherwise ignored), or null.
+  // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
+  // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
   // The same for slots of a local bin that another thread may want soon. A double free among
-  // several may show only when the depot is drained.
-  void* deposit(int bin, void* const* slots, size_t n);
+  // several may show only when the depot is drained. Sets *waited if another thread held the bin's
+  // lock: then they went to their spans.
+  void* deposit(int bin, void* const* slots, size_t n, bool* waited);
   // Whether the slot is the newest in the depot: then it was freed twice.
   bool is_newest_in_depot(int bin, const void* slot) {
     Bin& there = bins_[bin];
     LockGuard guard(there.lock);
-    return there.depot.is_newest(slot);
+    return there.is_newest(slot);
   }
   // Returns the slots of all depots to their spans; same result as give().
   void* drain_depots();
@@ -171,8 +186,8 @@ class Heap {
   }
   // Once a second, by the worker: the peak of late is that of this second and the one before.
   void begin_epoch() { peak_.next(backed_bytes()); }
-  // Bytes in the depots; a hint.
-  size_t depot_bytes() const { return depot_bytes_.load(std::memory_order_relaxed); }
+  // Bytes in the depots: a look at every bin and no lock; a hint.
+  size_t depot_bytes() const;
   // How much all threads together may cache, in bytes.
   size_t cache_limit() const {
     const size_t part = pages_.in_use() * kHugePageSize / 64;
@@ -241,12 +256,12 @@ class Heap {
   // freed mappings with memory behind them, or slots in depots.
   bool has_empty_pages() const {
     return pages_.may_release() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
-           parked_.any() || depot_bytes() != 0;
+           parked_.any() || depot_room_.load(std::memory_order_relaxed) != 0;
   }
   // As PageHeap::publish.
   template <typename F>
   void publish(F&& f) const {
-    f("heap.depot_bytes", &depot_bytes_);
+    f("heap.depot_bytes", &depot_room_);
     pages_.publish(f);
     direct_.publish(f);
   }
@@ -303,12 +318,12 @@ class Heap {
   bool is_consistent();
 
  private:
-  size_t take_from_depot(Bin& bin, int bin_index, void** end, size_t n) REQUIRES(bin.lock);
+  size_t take_from_depot(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
-  void* give_to_spans(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   Span* new_span(int bin);
-  void count_freed(Bin& bin, Span* span, uint32_t freed) REQUIRES(bin.lock);
-  void free_span(Span* span);
+  void note_freed(int bin_index, Span* span, int freed);
+  void list_pending(Bin& bin) REQUIRES(bin.lock);
+  void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
@@ -316,7 +331,7 @@ class Heap {
   size_t drain_parked();
   // A span for slots: first_choice: not if other groups may have free slots of that size.
   enum class Opens { never, first_choice, always };
-  size_t take_from_bin(int bin, void** out, size_t n, Opens opens);
+  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited);
   bool fills_left_over(int bin) const {
     return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
   }
@@ -340,8 +355,8 @@ class Heap {
   PageHeap pages_;
   DirectMappings direct_;
   ParkedRuns parked_;
-  std::atomic<size_t> depot_bytes_{0};
-  RecentPeak peak_;  // of backed_bytes()
+  std::atomic<size_t> depot_room_{0};  // the sum over all depots
+  RecentPeak peak_;                    // of backed_bytes()
   std::atomic<bool> has_left_over_{false};
 };
 

@@ -126,7 +126,7 @@ class Run {
     if (slots.empty()) return;
     if (input_.flag()) std::reverse(slots.begin(), slots.end());
     const bool to_depot = bin < kLocalBins && input_.flag();
-    void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size())
+    void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size(), &waited_)
                            : heap_.give(bin, slots.data(), slots.size());
     CHECK(twice == nullptr);
   }
@@ -205,6 +205,7 @@ class Run {
   FuzzPages& system_;
   MetadataArena arena_;
   Heap heap_;
+  bool waited_ = false;  // for deposit
   Live live_;
   char mark_ = 0;
 };

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "heap/test_heap.h"
@@ -141,19 +143,53 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
   void *slots[100], *again[100];
   ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
   const Span* span = heap_.find(slots[0]);
-  EXPECT_EQ(heap_.deposit(bin, slots, 60), nullptr);
+  EXPECT_EQ(heap_.deposit(bin, slots, 60, &waited_), nullptr);
   EXPECT_EQ(heap_.depot_bytes(), 60 * 64u);
   EXPECT_EQ(span->free_slots, span->slots - 100) << "the span does not know";
   EXPECT_EQ(heap_.take(bin, again, 40), 40u);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(again[i], slots[20 + i]);
   EXPECT_EQ(heap_.take(bin, again, 40), 20u) << "no more than there are: no look at a span";
   EXPECT_EQ(heap_.depot_bytes(), 0u);
-  EXPECT_EQ(heap_.deposit(bin, slots, 100), nullptr);
-  EXPECT_EQ(heap_.deposit(bin, slots + 7, 1), nullptr) << "not seen yet";
+  EXPECT_EQ(heap_.deposit(bin, slots, 100, &waited_), nullptr);
+  EXPECT_EQ(heap_.deposit(bin, slots + 7, 1, &waited_), nullptr) << "not seen yet";
   EXPECT_EQ(heap_.drain_depots(), slots[7]);
   EXPECT_EQ(heap_.depot_bytes(), 0u);
   EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
   EXPECT_TRUE(heap_.is_consistent());
+}
+
+// Threads take slots of one bin and give back those of others, so that spans become full, partly
+// used and free at the same time as others look at them.
+TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
+  constexpr int kThreads = 4, kShared = 64, kRounds = 30'000;
+  for (const size_t size : {size_t{16}, size_t{1024}, size_t{40'000}}) {
+    const int bin = size_class_of(size);
+    std::vector<std::atomic<void*>> shared(kShared);
+    const auto work = [&](uint32_t seed) {
+      std::mt19937 random(seed);
+      for (int round = 0; round < kRounds; ++round) {
+        void* slots[8];
+        const size_t want = 1 + random() % 8;
+        const size_t got = heap_.take(bin, slots, want);
+        size_t back = 0;
+        for (size_t i = want - got; i < want; ++i)
+          if (void* other = shared[random() % kShared].exchange(slots[i])) slots[back++] = other;
+        EXPECT_EQ(heap_.give(bin, slots, back), nullptr);
+      }
+    };
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(heap_.is_consistent());
+    for (auto& slot : shared)
+      if (void* left = slot.load(); left != nullptr) {
+        EXPECT_EQ(heap_.give_one(left), nullptr);
+      }
+    EXPECT_TRUE(heap_.is_consistent());
+    EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << size << ": no span is left behind";
+    EXPECT_EQ(tables_->bins[bin].taken, 0u);
+    EXPECT_EQ(tables_->bins[bin].spans, 0u);
+  }
 }
 
 TEST_F(HeapTest, DepotsHoldLittle) {
@@ -164,7 +200,7 @@ TEST_F(HeapTest, DepotsHoldLittle) {
   const size_t limit = heap_.cache_limit();  // it shrinks as slots go back
   for (int c = 0; c < kTableClasses; ++c) {
     for (size_t i = 0; i < 3000; i += 10)
-      ASSERT_EQ(heap_.deposit(c, taken[c].data() + i, 10), nullptr);
+      ASSERT_EQ(heap_.deposit(c, taken[c].data() + i, 10, &waited_), nullptr);
     ASSERT_LE(heap_.depot_bytes() - before, kDepotBytes);
     ASSERT_LE(heap_.depot_bytes() - before, kDepotSlots * slot_size_of(c));
     ASSERT_LE(heap_.depot_bytes(), limit);
@@ -277,7 +313,7 @@ TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
   ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
   EXPECT_EQ(heap_.live_bytes(), 100 * slot_size_of(bin));
   EXPECT_EQ(heap_.held_bytes(), kHugePageSize);
-  ASSERT_EQ(heap_.deposit(bin, slots, 60), nullptr);
+  ASSERT_EQ(heap_.deposit(bin, slots, 60, &waited_), nullptr);
   EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin));
   ASSERT_EQ(heap_.drain_depots(), nullptr);
   expect_counters_agree();

@@ -87,6 +87,26 @@ TEST_F(LockCount, AThreadThatFreesWhatItAllocatesTakesNone) {
   EXPECT_EQ(sum(since(before)), 0u);
 }
 
+// A lock for the span that becomes free, none for those that have some slots free.
+TEST_F(LockCount, GivingSlotsBackTakesNoLockUnlessASpanBecomesFree) {
+  const int bin = size_class_of(64);
+  const size_t per_span = shape_of_bin(bin).slots;
+  std::vector<void*> slots(3 * per_span);
+  for (void*& slot : slots) slot = heap_.take_one(bin);
+  Lock& lock = tables_->bins[bin].lock;
+  Counts before = counts();
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (i % per_span != 0) {
+      EXPECT_EQ(heap_.give(bin, &slots[i], 1), nullptr);
+    }
+  EXPECT_EQ(since(before).count(&lock), 0u);
+  for (size_t i = 0; i < slots.size(); i += per_span)
+    EXPECT_EQ(heap_.give(bin, &slots[i], 1), nullptr);
+  EXPECT_EQ(since(before)[&lock], 3u);
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 // What two threads that want different sizes both take are page sets, the pool and the arena: for
 // blocks, huge pages and records, never for a slot of a span that there is.
 TEST_F(LockCount, ThreadsOfDifferentSizesShareNoLock) {

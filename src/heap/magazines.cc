@@ -53,7 +53,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   grow(bin, heap, arena, threads);
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
-  const size_t got = heap.take(bin, magazine.base, want);
+  const size_t got = heap.take(bin, magazine.base, want, &magazine.waited);
   if (got == 0) return take_elsewhere(heap, bin);
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got;
@@ -76,14 +76,14 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   magazine.overflowed = true;
   const bool may_deposit = threads > 1 && bypasses == 0 && most_log2 == kMagazineLog2Max;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
-    if (first && may_deposit) return heap.deposit(bin, &slot, 1);
+    if (first && may_deposit) return heap.deposit(bin, &slot, 1, &magazine.waited);
     if (heap.is_newest_in_depot(bin, slot)) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = may_deposit ? heap.deposit(bin, magazine.base, oldest)
+    twice = may_deposit ? heap.deposit(bin, magazine.base, oldest, &magazine.waited)
                         : heap.give(bin, magazine.base, oldest);
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
@@ -95,11 +95,14 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
 bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
   Magazine& magazine = bins[bin];
   const size_t size = slot_size_of(bin);
-  if (may_cache_more(budget, heap, threads)) budget += kBudgetStep;
+  if (may_cache_more(budget, heap, threads))
+    budget += magazine.waited ? kWaitedStep : kBudgetStep;
+  else if (budget > kFirstBudget && budget * threads > kMostCached)
+    budget = std::max(budget / 2, kFirstBudget);
   const size_t have = magazine.capacity();
   const bool unasked = have < kUnaskedSlots && have * size < kUnaskedBytes &&
                        have * size * threads * kUnaskedPart < heap.cache_limit();
-  if (!unasked && !(magazine.ran_dry && magazine.overflowed)) return false;
+  if (!unasked && !magazine.waited && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
   const size_t bytes = capacity_of(log2) * size;
   if (log2 > most_log2 || (log2 > 1 && bytes > kLargestMagazine)) return false;
@@ -115,7 +118,7 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
   magazine.top = magazine.base + used;
   magazine.limit = magazine.base + capacity_of(log2);
   magazine.array_log2 = static_cast<uint8_t>(log2);
-  magazine.ran_dry = magazine.overflowed = false;
+  magazine.ran_dry = magazine.overflowed = magazine.waited = false;
   capacity_bytes += added;
   return true;
 }
@@ -147,7 +150,7 @@ void* Magazines::flush(Heap& heap) {
   return twice;
 }
 
-void Magazines::reset() {
+void Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
   for_each_needed([&](int b) {
     Magazine& magazine = bins[b];
     DCHECK(magazine.is_empty());
@@ -156,15 +159,7 @@ void Magazines::reset() {
   });
   groups = 0;
   capacity_bytes = 0;
-  bypasses = 0;
-  most_log2 = kMagazineLog2Max;
-  budget = kFirstBudget;
-}
-
-void Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
-  const size_t half = std::max(budget / 2, kFirstBudget);
-  reset();
-  budget = half;
+  budget = std::max(budget / 2, kFirstBudget);
   bypasses = allowed_bypasses;
   most_log2 = stay_small ? kSmallLog2 : kMagazineLog2Max;
 }

@@ -13,7 +13,8 @@
 // Capacities start at zero. With several threads they stay zero for the first slot taken and the
 // first given. Then a capacity doubles each time the thread needs the heap: up to about 4 KiB in
 // any case (less if there are many threads), and further only if the magazine both ran dry and
-// overflowed. (A magazine that does only one of these gains nothing from more room.) The sum of all
+// overflowed (one that does only one of these gains nothing from more room), or found the lock of
+// its bin held. The sum of all
 // capacities, in bytes, stays within the thread's budget, which grows with each visit to the heap.
 // The worker has each thread halve it once a second. So a thread that allocates little caches
 // little, and caches nothing of a size that it needs once: the next thread finds the slot in the
@@ -39,6 +40,7 @@ struct Magazine {
   uint8_t array_log2;  // log2 of the words of the array, base[-1] included; 0: no array
   bool ran_dry;        // since it last grew
   bool overflowed;     // since it last grew
+  bool waited;         // since it last grew: found the lock of its bin held
 
   size_t capacity() const { return static_cast<size_t>(limit - base); }
   size_t held() const { return static_cast<size_t>(top - base); }
@@ -53,7 +55,8 @@ inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr int kSmallLog2 = 3;         // 7 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
-inline constexpr size_t kBusyBudget = size_t{256} << 10;
+inline constexpr size_t kWaitedStep = 1024;  // for a magazine that found the lock of its bin held
+inline constexpr size_t kBusyBudget = size_t{512} << 10;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
 // kClassIndex in bytes, so that the fast path needs no shift: the offset of a class's magazine
 // among the magazines of a group.
@@ -120,10 +123,9 @@ struct Magazines {
   }
   // Gives everything back to the heap. Returns a slot that was freed twice, or null.
   void* flush(Heap& heap);
-  // After flush(), also resets the capacities: for a thread that ends.
-  void reset();
-  // The same for a thread that goes on: the capacities grow again as needed, within half of the old
-  // budget. So a thread that is less busy than before does not keep large magazines.
+  // After flush(), also resets the capacities: they grow again as needed, within half of the old
+  // budget. So a thread that is less busy than before does not keep large magazines, and one that
+  // takes the place of one that has ended need not begin from nothing.
   void start_over(uint32_t allowed_bypasses = 0, bool stay_small = false);
   size_t cached_bytes() const;
   bool is_consistent() const;

@@ -60,7 +60,7 @@ class Run {
     if (what < 78) return check_flush(cache);
     if (what < 81) {
       check_flush(cache);
-      return cache.reset();
+      return cache.start_over();
     }
     if (what == 81) CHECK(heap_.is_consistent() && heap_.drain_depots() == nullptr);
     if (what == 82) heap_.release(system_.time, input_.byte() % 4);

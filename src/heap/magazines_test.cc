@@ -65,7 +65,7 @@ TEST_F(MagazinesTest, ACacheThatIsTakenOverIsAsNew) {
     thread.deallocate(thread.allocate(3));
     EXPECT_EQ(thread.cache().capacity_bytes, 0u) << i;
     EXPECT_EQ(thread.flush(), nullptr);
-    thread.cache().reset();
+    thread.cache().start_over();
     EXPECT_EQ(heap_.depot_bytes(), kSizeClassRows[3].size) << i;
   }
 }
@@ -264,7 +264,7 @@ TEST_F(MagazinesTest, RandomWorkOnTwoThreadsLosesAndDoublesNothing) {
     }
     if (step % 70000 == 0) {
       thread.flush();
-      thread.cache().reset();
+      thread.cache().start_over();
     }
   }
   for (auto [p, value] : live) threads[0].deallocate(p);
@@ -303,6 +303,48 @@ TEST_F(MagazinesTest, AMagazineInUseBothWaysGrowsToHoldAThousand) {
   }
   EXPECT_GE(thread.cache().bins[bin].capacity(), 1000u);
   EXPECT_GE(thread.cached_bytes(), 32000u);
+}
+
+// A thread that gives slots back does not wait for the lock of their bin, and caches more from then
+// on, since it is not alone.
+TEST_F(MagazinesTest, WhereTheLockIsHeldSlotsGoToTheirSpansAndTheMagazineGrows) {
+  const int bin = size_class_of(64);
+  TestThread alone(heap_, arena_, 2), held_up(heap_, arena_, 2);
+  const auto free_half = [&](TestThread& thread) {
+    std::vector<char*> objects;
+    for (int i = 0; i < 4000; ++i) objects.push_back(thread.allocate(bin));
+    thread.flush();
+    heap_.drain_depots();
+    for (size_t i = 0; i < objects.size(); i += 2) thread.deallocate(objects[i]);
+  };
+  free_half(alone);
+  EXPECT_GT(heap_.depot_bytes(), 0u);
+  heap_.drain_depots();
+
+  std::vector<char*> objects;
+  for (int i = 0; i < 4000; ++i) objects.push_back(held_up.allocate(bin));
+  held_up.flush();
+  std::atomic<bool> held{false}, end{false};
+  std::thread holder([&] {
+    LockGuard guard(tables_->bins[bin].lock);
+    held = true;
+    while (!end) std::this_thread::yield();
+  });
+  while (!held) std::this_thread::yield();
+  for (size_t i = 0; i < objects.size(); i += 2) held_up.deallocate(objects[i]);
+  EXPECT_EQ(heap_.depot_bytes(), 0u);
+  end = true;
+  holder.join();
+  EXPECT_GT(held_up.cache().bins[bin].capacity(), 2 * alone.cache().bins[bin].capacity());
+  EXPECT_GT(held_up.cache().budget, alone.cache().budget + 4 * kWaitedStep);
+  EXPECT_TRUE(held_up.cache().is_consistent());
+}
+
+TEST_F(MagazinesTest, ABudgetOfABusierTimeShrinksToWhatManyThreadsMayHave) {
+  TestThread thread(heap_, arena_, 8192);
+  thread.cache().budget = kBusyBudget;
+  for (int i = 0; i < 1000; ++i) thread.allocate(size_class_of(1024));
+  EXPECT_EQ(thread.cache().budget, kFirstBudget);
 }
 
 // One slot of each size at a time: each round needs the heap where the budget has no room for them.

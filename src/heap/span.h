@@ -8,7 +8,13 @@
 //
 // A thread takes slots (which clears their bits) and then hands them out itself. It gives many back
 // at once. So a clear bit means that the program, a thread's cache or a depot holds the slot.
-// Invariant: free_slots == number of set bits, guarded by the lock of the span's bin.
+//
+// Bits are cleared under the lock of the span's bin and set without it: by whoever holds the slot,
+// who then adds to free_slots. So free_slots never exceeds the number of set bits, and is below it
+// (also below 0) by what was set and not added yet. Whose sum makes it positive appends the span to
+// those that wait to be listed; whose sum makes it equal to `slots` frees the span, under the lock
+// (Heap::note_freed). Until its sum is done, the span cannot become free; after it, the record may
+// be another span's.
 // The record is stored with those of the other spans of the huge page (huge_page.h), not with the
 // objects. We write nothing into slots, so a program that writes to freed memory cannot break us.
 #pragma once
@@ -30,14 +36,15 @@ struct alignas(kCacheLine) Span {
   char* base;
   uint64_t magic;      // slots: of the size class; others: 1, so that only offset 0 is a start
   uint32_t slot_size;  // slots only; others 0
-  uint16_t bin;        // its number (bin_number.h)
+  uint16_t bin;        // its number (bin_number.h); kNoSpanBin: not slots
   SpanKind kind;
   bool sampled;  // every object in it is a sample
   bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
   bool grown;    // a direct mapping just allocated: reads as zero from byte `used` on
   uint8_t word_count;
+  bool listed;  // slots: in the bin's `partial`; guarded by its lock
   uint16_t slots;
-  uint16_t free_slots;
+  int16_t free_slots;
   HugePage* page;  // null for direct mappings
   union {
     AddressLinks<Span> links;  // among the spans of the bin that have free slots
@@ -64,19 +71,42 @@ struct alignas(kCacheLine) Span {
         record + (word_count <= kNearWords ? kRecordBytes / 2 : kRecordsBytes));
   }
   const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
-  // Words change under the lock of the bin; statistics count them without it.
-  static void store_word(uint64_t* word, uint64_t value) {
-    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+  // Sets bits, whose slots the caller holds; those that were set already are returned. The release
+  // pairs with the acquire in clear_bits: what the last owner of the slot did comes first.
+  static uint64_t set_bits(uint64_t* word, uint64_t bits) {
+    return __atomic_fetch_or(word, bits, __ATOMIC_RELEASE) & bits;
+  }
+  // Clears bits that are set, under the bin's lock.
+  static void clear_bits(uint64_t* word, uint64_t bits) {
+    __atomic_fetch_and(word, ~bits, __ATOMIC_ACQUIRE);
+  }
+  // In one order with add_free and with the list of those that wait (Heap::note_freed).
+  int free_now() const { return __atomic_load_n(&free_slots, __ATOMIC_SEQ_CST); }
+  // Returns the sum. Whoever sees the span free also sees what was done in its slots.
+  int add_free(int n) {
+    return static_cast<int16_t>(
+        __atomic_add_fetch(&free_slots, static_cast<int16_t>(n), __ATOMIC_SEQ_CST));
+  }
+  // Of a span that nobody has yet.
+  void store_free(int n) {
+    __atomic_store_n(&free_slots, static_cast<int16_t>(n), __ATOMIC_RELAXED);
+  }
+  // Whether it is a span of slots of the bin. The record may be another span's by now; under the
+  // lock of the bin a span of it stays one.
+  bool is_of(int wanted) const { return __atomic_load_n(&bin, __ATOMIC_RELAXED) == wanted; }
+  void set_bin(int number) {
+    __atomic_store_n(&bin, static_cast<uint16_t>(number), __ATOMIC_RELAXED);
   }
   const char* address() const { return base; }
   // What runs and direct mappings have in common: one object, and no thread may cache it.
   void become_whole(SpanKind as) {
     kind = as;
+    set_bin(kNoSpanBin);
     magic = 1;
     slot_size = 0;
-    bin = 0;
     word_count = 0;
-    slots = free_slots = 0;
+    slots = 0;
+    store_free(0);
     grown = false;
     page = nullptr;
   }
@@ -105,7 +135,13 @@ struct alignas(kCacheLine) Span {
   }
   // Of an object just allocated that is no slot: its bytes that may not read as zero.
   size_t used_bytes() const { return fresh ? 0 : grown ? used : bytes; }
-  bool is_consistent() const { return count_free() == free_slots && free_slots <= slots; }
+  // Under the lock of the bin; the sum is read first, since bits are set meanwhile.
+  bool is_consistent() const {
+    const int sum = free_now();
+    return sum <= slots && sum <= static_cast<int>(count_free());
+  }
+  // While nobody gives slots back.
+  bool is_settled() const { return free_now() == static_cast<int>(count_free()); }
 };
 static_assert(sizeof(Span) == kRecordBytes / 2);
 

@@ -37,6 +37,12 @@ class CAPABILITY("lock") Lock {
     count_one();
     return counted(take() || lock_slow());
   }
+  // Sets *waited if the lock was not free.
+  bool lock(bool* waited) ACQUIRE() {
+    check_order();
+    count_one();
+    return counted(take() || (*waited = true, lock_slow()));
+  }
   bool try_lock() TRY_ACQUIRE(true) {
     count_one();
     if (counted(take())) return true;
@@ -112,6 +118,8 @@ class CAPABILITY("lock") Lock {
 class SCOPED_CAPABILITY LockGuard {
  public:
   explicit LockGuard(Lock& lock) ACQUIRE(lock) : lock_(lock), taken_(lock.lock()) {}
+  // Sets *waited if the lock was not free.
+  LockGuard(Lock& lock, bool* waited) ACQUIRE(lock) : lock_(lock), taken_(lock.lock(waited)) {}
   ~LockGuard() RELEASE() {
     if (__builtin_expect(taken_, 1)) lock_.unlock();
   }
