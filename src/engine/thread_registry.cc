@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/thread_registry.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace llamalloc {
@@ -25,6 +27,7 @@ ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
 void ThreadRegistry::retire(ThreadCache* cache, Heap& owner) {
   cache->magazines.flush(owner);
   cache->magazines.start_over();
+  cache->magazines.budget = std::min(cache->magazines.budget, kBusyBudget);
   LockGuard guard(lock_);
   DCHECK(cache->in_use);
   cache->housekeeping_due.store(false, std::memory_order_relaxed);

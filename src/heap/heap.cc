@@ -27,12 +27,12 @@ uint64_t lowest(uint64_t bits, size_t n) {
 
 void list(AddressHeap<Span>& partial, Span* span) {
   partial.insert(span);
-  span->listed = true;
+  span->set_listed(true);
 }
 
 void unlist(AddressHeap<Span>& partial, Span* span) {
   partial.remove(span);
-  span->listed = false;
+  span->set_listed(false);
 }
 
 // Takes up to n slots of the span, the lowest first, and writes them downwards from `end`.
@@ -103,7 +103,7 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, boo
 // spans.
 void* Heap::deposit(int bin_index, void* const* slots, size_t n, bool* waited) {
   Bin& bin = bins_[bin_index];
-  if (bin.in_depot() + n > depot_capacity(bin_index)) return give(bin_index, slots, n);
+  if (n != 1 && bin.in_depot() + n > depot_capacity(bin_index)) return give(bin_index, slots, n);
   if (!bin.lock.try_lock()) {
     *waited = true;
     return give(bin_index, slots, n);
@@ -115,6 +115,23 @@ void* Heap::deposit(int bin_index, void* const* slots, size_t n, bool* waited) {
   return twice ? slots[0] : nullptr;
 }
 
+bool Heap::is_free(int bin_index, const void* slot, bool* waited) const {
+  const Span* const span = map_.find(slot);
+  if (span == nullptr || !span->is_of(bin_index)) return false;
+  const uint64_t index = span->slot_of(slot);
+  if (index < span->slots && span->has_free(index)) return true;
+  Bin& bin = bins_[bin_index];
+  if (bin.in_depot() == 0) return false;
+  if (!bin.lock.try_lock()) {
+    *waited = true;
+    return false;
+  }
+  const bool newest = bin.is_newest(slot);
+  bin.lock.unlock();
+  return newest;
+}
+
+// What an empty depot keeps of its room is one step, so that the sum is not written each time.
 size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t held = bin.in_depot();
   if (held == 0) return 0;
@@ -122,6 +139,10 @@ size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t left = held - static_cast<uint32_t>(taken);
   bin.deposited.store(left, std::memory_order_relaxed);
   memcpy(end - taken, bin.depot.slots + left, taken * sizeof(void*));
+  if (left == 0 && bin.depot.room > kDepotStep) {
+    depot_room_.fetch_sub(bin.depot.room - kDepotStep, std::memory_order_relaxed);
+    bin.depot.room = kDepotStep;
+  }
   return taken;
 }
 
@@ -188,12 +209,12 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
     const size_t first = i;
     size_t bad = 0;
     while (i < n) {
-      const uint32_t slot = span->slot_of(slots[i]);
+      const uint64_t slot = span->slot_of(slots[i]);
       if (slot >= span->slots) break;
       uint64_t bits = uint64_t{1} << (slot & 63);
       const size_t from = i++;
       for (; i < n; ++i) {
-        const uint32_t next = span->slot_of(slots[i]);
+        const uint64_t next = span->slot_of(slots[i]);
         const uint64_t bit = uint64_t{1} << (next & 63);
         if (next >= span->slots || next >> 6 != slot >> 6 || (bits & bit) != 0) break;
         bits |= bit;
@@ -229,8 +250,8 @@ void Heap::note_freed(int bin_index, Span* span, int freed) {
     Span* head = bin.pending.load();
     do span->links.next = head;
     while (!bin.pending.compare_exchange_weak(head, span));
-    // Who freed the rest meanwhile did not find the span in the list: then it is free now. The
-    // record may be another span's by now; then this is in vain.
+    // Who freed the rest meanwhile may not have found the span in the list, and left it to this
+    // thread. The record may be another span's by now; then this is in vain.
     if (span->free_now() != all) return;
   } else if (now != all) {
     return;
@@ -238,7 +259,8 @@ void Heap::note_freed(int bin_index, Span* span, int freed) {
   LockGuard guard(bin.lock);
   if (first && now == all) return free_span(bin, span);
   list_pending(bin);
-  if (!span->is_of(bin_index) || !span->listed || span->free_now() != span->slots) return;
+  // In this order: a record of zeroes could be one of bin 0, but it is not listed.
+  if (!span->is_listed() || !span->is_of(bin_index) || span->free_now() != span->slots) return;
   unlist(bin.partial, span);
   free_span(bin, span);
 }
@@ -249,7 +271,7 @@ void Heap::list_pending(Bin& bin) {
   while (span != nullptr) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
-    span->free_now() == span->slots ? free_span(bin, span) : list(bin.partial, span);
+    list(bin.partial, span);
     span = next;
   }
 }
@@ -269,7 +291,7 @@ Span* Heap::new_span(int bin_index) {
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
   span->word_count = static_cast<uint8_t>(words);
-  span->listed = false;
+  span->set_listed(false);
   span->slots = room.slots;
   span->store_free(room.slots);
   span->page = place.page;
@@ -440,7 +462,7 @@ void* Heap::resize(Span* span, size_t bytes) {
   for_each_span(page, [&](const Span& span) {
     const bool run = span.kind != SpanKind::slots;
     const uint32_t objects = run ? 1 : span.slots - span.count_free();
-    const int size_class = run ? kSizeClasses : span.bin % kSizeClasses;
+    const int size_class = run ? kSizeClasses : size_class_of(span.slot_size);
     const size_t bytes = blocks_of(span).bytes();
     const size_t allocated = run ? bytes : objects * span.slot_size;
     counts.of[size_class].objects += objects;
@@ -507,8 +529,8 @@ bool Heap::is_consistent() {
     list_pending(bin);
     good &= bin.partial.is_consistent();
     bin.partial.for_each([&](Span* span) {
-      good &= span->is_consistent() && span->is_settled() && span->listed && span->free_now() > 0 &&
-              map_.find(span->base) == span;
+      good &= span->is_consistent() && span->is_settled() && span->is_listed() &&
+              span->free_now() > 0 && map_.find(span->base) == span;
     });
   }
   return good;

@@ -106,7 +106,7 @@ struct alignas(2 * kCacheLine) Bin {
   std::atomic<Span*> pending{nullptr};
 
   uint32_t in_depot() const { return deposited.load(std::memory_order_relaxed); }
-  bool is_newest(const void* slot) REQUIRES(lock) {
+  bool is_newest(const void* slot) const REQUIRES(lock) {
     return in_depot() != 0 && depot.slots[in_depot() - 1] == slot;
   }
   void count_spans(size_t change) REQUIRES(lock) {  // modulo 2^64
@@ -172,12 +172,9 @@ class Heap {
   // several may show only when the depot is drained. Sets *waited if another thread held the bin's
   // lock: then they went to their spans.
   void* deposit(int bin, void* const* slots, size_t n, bool* waited);
-  // Whether the slot is the newest in the depot: then it was freed twice.
-  bool is_newest_in_depot(int bin, const void* slot) {
-    Bin& there = bins_[bin];
-    LockGuard guard(there.lock);
-    return there.is_newest(slot);
-  }
+  // Whether the slot is free in its span, or the newest in the depot: then it was freed twice.
+  // Where another thread holds the bin's lock, the depot is not looked at, and *waited is set.
+  bool is_free(int bin, const void* slot, bool* waited) const;
   // Returns the slots of all depots to their spans; same result as give().
   void* drain_depots();
   // Memory of huge pages and mappings, free or not; a hint.
@@ -279,9 +276,11 @@ class Heap {
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
   PageCounts count(const HugePage& page) const;
+  // By the size, since a span that is being freed has no bin any more.
   static Blocks blocks_of(const Span& span) {
-    return span.kind == SpanKind::slots ? Blocks{shape_of_bin(span.bin).blocks}
-                                        : Blocks::covering(span.object_size());
+    if (span.kind != SpanKind::slots) return Blocks::covering(span.object_size());
+    const int size_class = size_class_of(span.slot_size);
+    return {shape_of_bin(bin_of(PageGroup::unknown, size_class, span.sampled)).blocks};
   }
   // f(const Span&) for every span of the page, lowest first; the caller holds its set's lock. A run
   // may be resized meanwhile.
@@ -298,7 +297,9 @@ class Heap {
     }
   }
 
-  // f(Lock&) for every lock, in the order in which they may be taken.
+  // f(Lock&) for every lock, in the order in which they may be taken. Who holds them all stops no
+  // thread that gives slots back: a child of a fork at that moment loses what that thread had in
+  // hand, at most its batch and the rest of a span.
   template <typename F>
   void for_each_lock(F&& f) {
     for (Bin& bin : bins_) f(bin.lock);

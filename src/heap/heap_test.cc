@@ -158,28 +158,45 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-// Threads take slots of one bin and give back those of others, so that spans become full, partly
-// used and free at the same time as others look at them.
+// Threads take slots of two bins and give back those of others, so that spans become full, partly
+// used and free at the same time as others look at them, and records pass from bin to bin.
 TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
   constexpr int kThreads = 4, kShared = 64, kRounds = 30'000;
-  for (const size_t size : {size_t{16}, size_t{1024}, size_t{40'000}}) {
-    const int bin = size_class_of(size);
+  for (const size_t size : {size_t{1024}, size_t{10'000}, size_t{40'000}}) {
+    const int bins[] = {0, size_class_of(size)};
     std::vector<std::atomic<void*>> shared(kShared);
     const auto work = [&](uint32_t seed) {
       std::mt19937 random(seed);
       for (int round = 0; round < kRounds; ++round) {
+        const uint32_t which = random() % 2;
         void* slots[8];
         const size_t want = 1 + random() % 8;
-        const size_t got = heap_.take(bin, slots, want);
+        const size_t got = heap_.take(bins[which], slots, want);
         size_t back = 0;
-        for (size_t i = want - got; i < want; ++i)
-          if (void* other = shared[random() % kShared].exchange(slots[i])) slots[back++] = other;
-        EXPECT_EQ(heap_.give(bin, slots, back), nullptr);
+        for (size_t i = want - got; i < want; ++i) {
+          auto& place = shared[random() % (kShared / 2) * 2 + which];
+          if (void* other = place.exchange(slots[i])) slots[back++] = other;
+        }
+        bool waited = false;
+        EXPECT_EQ(random() % 8 == 0 ? heap_.deposit(bins[which], slots, back, &waited)
+                                    : heap_.give(bins[which], slots, back),
+                  nullptr);
       }
     };
+    std::atomic<bool> end{false};
+    std::thread observer([&] {
+      while (!end) {
+        heap_.release(Nanos::max(), 0);
+        heap_.drain_depots();
+        EXPECT_LE(heap_.count(PageGroup::unknown).allocated, size_t{64} << 20);
+      }
+    });
     std::vector<std::thread> threads;
     for (uint32_t t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
     for (std::thread& thread : threads) thread.join();
+    end = true;
+    observer.join();
+    EXPECT_EQ(heap_.drain_depots(), nullptr);
     EXPECT_TRUE(heap_.is_consistent());
     for (auto& slot : shared)
       if (void* left = slot.load(); left != nullptr) {
@@ -187,9 +204,33 @@ TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
       }
     EXPECT_TRUE(heap_.is_consistent());
     EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << size << ": no span is left behind";
-    EXPECT_EQ(tables_->bins[bin].taken, 0u);
-    EXPECT_EQ(tables_->bins[bin].spans, 0u);
+    for (const int bin : bins) {
+      EXPECT_EQ(tables_->bins[bin].taken, 0u);
+      EXPECT_EQ(tables_->bins[bin].spans, 0u);
+    }
   }
+}
+
+// Of spans so far apart that the number of slots between them does not fit into 32 bits.
+TEST_F(HeapTest, ASlotFarAwayIsNoSlotOfTheSpan) {
+  const Span* span = heap_.find(one(PageGroup::unknown, 16));
+  EXPECT_GE(span->slot_of(span->base + (size_t{16} << 32)), span->slots);
+  EXPECT_GE(span->slot_of(span->base - (size_t{16} << 32)), span->slots);
+}
+
+// What a thread frees first is found to be free already, in its span as in the depot.
+TEST_F(HeapTest, WhatIsFreeInItsSpanOrNewestInTheDepotIsFree) {
+  const int bin = size_class_of(64);
+  void* slots[3];
+  ASSERT_EQ(heap_.take(bin, slots, 3), 3u);
+  EXPECT_FALSE(heap_.is_free(bin, slots[0], &waited_));
+  ASSERT_EQ(heap_.give(bin, slots, 1), nullptr);
+  EXPECT_TRUE(heap_.is_free(bin, slots[0], &waited_));
+  ASSERT_EQ(heap_.deposit(bin, slots + 1, 1, &waited_), nullptr);
+  EXPECT_TRUE(heap_.is_free(bin, slots[1], &waited_));
+  EXPECT_EQ(heap_.deposit(bin, slots + 1, 1, &waited_), slots[1]);
+  EXPECT_FALSE(heap_.is_free(bin, slots[2], &waited_));
+  EXPECT_FALSE(waited_);
 }
 
 TEST_F(HeapTest, DepotsHoldLittle) {

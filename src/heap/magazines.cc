@@ -77,7 +77,7 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   const bool may_deposit = threads > 1 && bypasses == 0 && most_log2 == kMagazineLog2Max;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
     if (first && may_deposit) return heap.deposit(bin, &slot, 1, &magazine.waited);
-    if (heap.is_newest_in_depot(bin, slot)) return slot;
+    if (heap.is_free(bin, slot, &magazine.waited)) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {

@@ -6,7 +6,7 @@
 //
 // malloc pops and free pushes, whichever thread allocated the slot: without a lock or an atomic
 // operation, and without touching the object. An empty magazine takes slots from the heap; a full
-// one gives its older half back: one lock for many slots (Bonwick and Adams 2001, "Magazines and
+// one gives its older half back: one visit for many slots (Bonwick and Adams 2001, "Magazines and
 // Vmem"). With several threads, that half goes into the bin's depot (heap.h), and the next empty
 // magazine takes it from there.
 //

@@ -10,8 +10,9 @@
 // at once. So a clear bit means that the program, a thread's cache or a depot holds the slot.
 //
 // Bits are cleared under the lock of the span's bin and set without it: by whoever holds the slot,
-// who then adds to free_slots. So free_slots never exceeds the number of set bits, and is below it
-// (also below 0) by what was set and not added yet. Whose sum makes it positive appends the span to
+// who then adds to free_slots. So under the lock free_slots never exceeds the number of set bits,
+// and is below it (also below 0) by what was set and not added yet. (Without the lock it may: by
+// what a thread that holds the lock is taking.) Whose sum makes it positive appends the span to
 // those that wait to be listed; whose sum makes it equal to `slots` frees the span, under the lock
 // (Heap::note_freed). Until its sum is done, the span cannot become free; after it, the record may
 // be another span's.
@@ -92,11 +93,14 @@ struct alignas(kCacheLine) Span {
     __atomic_store_n(&free_slots, static_cast<int16_t>(n), __ATOMIC_RELAXED);
   }
   // Whether it is a span of slots of the bin. The record may be another span's by now; under the
-  // lock of the bin a span of it stays one.
+  // lock of the bin a listed span of it stays one.
   bool is_of(int wanted) const { return __atomic_load_n(&bin, __ATOMIC_RELAXED) == wanted; }
   void set_bin(int number) {
     __atomic_store_n(&bin, static_cast<uint16_t>(number), __ATOMIC_RELAXED);
   }
+  // Acquire and release: who sees a span listed sees of which bin it is.
+  bool is_listed() const { return __atomic_load_n(&listed, __ATOMIC_ACQUIRE); }
+  void set_listed(bool yes) { __atomic_store_n(&listed, yes, __ATOMIC_RELEASE); }
   const char* address() const { return base; }
   // What runs and direct mappings have in common: one object, and no thread may cache it.
   void become_whole(SpanKind as) {
@@ -117,10 +121,13 @@ struct alignas(kCacheLine) Span {
   }
   // The bin, if threads may cache the slots; else kNoLocalBin.
   int local_bin() const { return kind == SpanKind::slots && !sampled ? bin : kNoLocalBin; }
-  // The slot that the pointer into the span lies in.
-  uint32_t slot_of(const void* pointer) const {
+  // The slot that the pointer lies in; at least `slots` if it lies behind them, or elsewhere.
+  uint64_t slot_of(const void* pointer) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
-    return static_cast<uint32_t>(static_cast<unsigned __int128>(offset) * magic >> 64);
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(offset) * magic >> 64);
+  }
+  bool has_free(uint64_t slot) const {
+    return (__atomic_load_n(&words()[slot >> 6], __ATOMIC_RELAXED) >> (slot & 63) & 1) != 0;
   }
   size_t object_size() const {
     return kind == SpanKind::slots ? slot_size : __atomic_load_n(&bytes, __ATOMIC_RELAXED);
