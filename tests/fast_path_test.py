@@ -21,7 +21,8 @@ from lab.places import LIBRARY
 AT_MOST = {
     # Two of each mark the cache as used (engine/cache_slot.h).
     "pair": {"malloc": 24.0, "free": 33.0, "new": 24.0, "delete": 33.0},
-    "churn": {"malloc": 27.1, "free": 37.1, "new": 27.5, "delete": 36.9},
+    # Slots go back to their spans by atomic operations: half an instruction, for no lock.
+    "churn": {"malloc": 27.7, "free": 37.9, "new": 28.2, "delete": 37.7},
     "medium": {"malloc": 30.0, "free": 33.0},
     "calloc": {"calloc": 48.0, "free": 33.0},
     # Copying is part of it, until the object is a run.

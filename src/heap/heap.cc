@@ -17,14 +17,6 @@ size_t depot_capacity(int bin) {
   return std::min<size_t>(kDepotBytes / slot_size_of(bin), kDepotSlots);
 }
 
-// The n lowest of the set bits.
-uint64_t lowest(uint64_t bits, size_t n) {
-  if (n >= static_cast<size_t>(std::popcount(bits))) return bits;
-  uint64_t rest = bits;
-  for (; n != 0; --n) rest &= rest - 1;
-  return bits & ~rest;
-}
-
 void list(AddressHeap<Span>& partial, Span* span) {
   partial.insert(span);
   span->set_listed(true);
@@ -42,11 +34,11 @@ size_t take_from_span(Span* span, void** end, size_t n) {
   const size_t size = span->slot_size;
   uint64_t* const words_end = span->words() + span->word_count;
   for (uint64_t* word = span->words(); word != words_end && n != 0; ++word, base += 64 * size) {
-    uint64_t bits = lowest(__atomic_load_n(word, __ATOMIC_RELAXED), n);
-    if (bits == 0) continue;
-    Span::clear_bits(word, bits);
-    for (; bits != 0; bits &= bits - 1, --n)
-      *--out = base + static_cast<size_t>(std::countr_zero(bits)) * size;
+    const uint64_t bits = __atomic_load_n(word, __ATOMIC_RELAXED);
+    uint64_t left = bits;
+    for (; left != 0 && n != 0; left &= left - 1, --n)
+      *--out = base + static_cast<size_t>(std::countr_zero(left)) * size;
+    if (left != bits) Span::clear_bits(word, bits & ~left);
   }
   return static_cast<size_t>(end - out);
 }
@@ -206,20 +198,18 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
       continue;
     }
     uint64_t* const words = span->words();
+    const uint64_t all = span->slots;
     const size_t first = i;
     size_t bad = 0;
-    while (i < n) {
-      const uint64_t slot = span->slot_of(slots[i]);
-      if (slot >= span->slots) break;
-      uint64_t bits = uint64_t{1} << (slot & 63);
-      const size_t from = i++;
-      for (; i < n; ++i) {
-        const uint64_t next = span->slot_of(slots[i]);
-        const uint64_t bit = uint64_t{1} << (next & 63);
-        if (next >= span->slots || next >> 6 != slot >> 6 || (bits & bit) != 0) break;
-        bits |= bit;
-      }
-      if (const uint64_t set = Span::set_bits(&words[slot >> 6], bits)) {
+    for (uint64_t slot = span->slot_of(slots[i]); slot < all;) {
+      const uint64_t word = slot >> 6;
+      const size_t from = i;
+      uint64_t bits = 0;
+      do {
+        bits |= uint64_t{1} << (slot & 63);
+        slot = ++i < n ? span->slot_of(slots[i]) : all;
+      } while (slot < all && slot >> 6 == word && (bits >> (slot & 63) & 1) == 0);
+      if (const uint64_t set = Span::set_bits(&words[word], bits); __builtin_expect(set != 0, 0)) {
         bad += static_cast<size_t>(std::popcount(set));
         for (size_t k = from; k < i; ++k)
           if ((set >> (span->slot_of(slots[k]) & 63) & 1) != 0) twice = slots[k];
