@@ -302,6 +302,25 @@ Result remote_free(size_t size) {
   return result;
 }
 
+void start_thread(pthread_t* thread, void* (*run)(void*), void* argument) {
+  if (pthread_create(thread, nullptr, run, argument) == 0) return;
+  fprintf(stderr, "malloc_bench: cannot start a thread; raise `ulimit -u`\n");
+  exit(1);
+}
+
+// Of a body that runs once, threads included: wall and CPU time an operation.
+template <typename F>
+Result measure_once(uint64_t operations, F&& body) {
+  Result result;
+  result.operations = operations;
+  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+  body();
+  const double each = 1e9 / static_cast<double>(operations);
+  result.ns = result.mean_ns = (seconds(CLOCK_MONOTONIC) - start) * each;
+  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * each;
+  return result;
+}
+
 size_t processors() {
   cpu_set_t allowed;
   return sched_getaffinity(0, sizeof(allowed), &allowed) == 0
@@ -325,18 +344,13 @@ Result remote_free_everywhere(size_t) {
   static pthread_t thread[2 * kMostPairs];
   const size_t wanted = processors() / 2;
   const size_t pairs = wanted == 0 ? 1 : wanted < kMostPairs ? wanted : kMostPairs;
-  Result result;
-  result.operations = pairs * kBatchesOfAPair * Ring::kObjects;
-  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-  for (size_t i = 0; i < pairs; ++i) {
-    pthread_create(&thread[2 * i], nullptr, produce, &rings[i]);
-    pthread_create(&thread[2 * i + 1], nullptr, consume, &rings[i]);
-  }
-  for (size_t i = 0; i < 2 * pairs; ++i) pthread_join(thread[i], nullptr);
-  const double operations = static_cast<double>(result.operations);
-  result.ns = result.mean_ns = (seconds(CLOCK_MONOTONIC) - start) * 1e9 / operations;
-  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / operations;
-  return result;
+  return measure_once(pairs * kBatchesOfAPair * Ring::kObjects, [&] {
+    for (size_t i = 0; i < pairs; ++i) {
+      start_thread(&thread[2 * i], produce, &rings[i]);
+      start_thread(&thread[2 * i + 1], consume, &rings[i]);
+    }
+    for (size_t i = 0; i < 2 * pairs; ++i) pthread_join(thread[i], nullptr);
+  });
 }
 
 // --- As many threads as processors, and more ---
@@ -367,19 +381,10 @@ Result churn_in_threads(size_t wanted) {
   static pthread_t thread[1024];
   const size_t threads = wanted != 0 ? wanted : processors() < 1024 ? processors() : 1024;
   uint64_t each = kOperationsInThreads / threads;
-  Result result;
-  result.operations = each * threads;
-  const double start = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-  for (size_t t = 0; t < threads; ++t)
-    if (pthread_create(&thread[t], nullptr, replace_own, &each) != 0) {
-      fprintf(stderr, "malloc_bench: cannot start %zu threads; raise `ulimit -u`\n", threads);
-      exit(1);
-    }
-  for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
-  const double operations = static_cast<double>(result.operations);
-  result.ns = result.mean_ns = (seconds(CLOCK_MONOTONIC) - start) * 1e9 / operations;
-  result.cpu_ns = (seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e9 / operations;
-  return result;
+  return measure_once(each * threads, [&] {
+    for (size_t t = 0; t < threads; ++t) start_thread(&thread[t], replace_own, &each);
+    for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
+  });
 }
 
 // --- Many threads that allocate in every class once and sleep ---

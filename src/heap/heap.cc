@@ -131,11 +131,14 @@ size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t left = held - static_cast<uint32_t>(taken);
   bin.deposited.store(left, std::memory_order_relaxed);
   memcpy(end - taken, bin.depot.slots + left, taken * sizeof(void*));
-  if (left == 0 && bin.depot.room > kDepotStep) {
-    depot_room_.fetch_sub(bin.depot.room - kDepotStep, std::memory_order_relaxed);
-    bin.depot.room = kDepotStep;
-  }
+  if (left == 0) keep_room(bin, kDepotStep);
   return taken;
+}
+
+void Heap::keep_room(Bin& bin, uint32_t bytes) {
+  if (bin.depot.room <= bytes) return;
+  depot_room_.fetch_sub(bin.depot.room - bytes, std::memory_order_relaxed);
+  bin.depot.room = bytes;
 }
 
 bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
@@ -173,10 +176,7 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
       {
         LockGuard guard(bin.lock);
         n = take_from_depot(bin, slots + kStep, kStep);
-        if (n != kStep) {
-          depot_room_.fetch_sub(bin.depot.room, std::memory_order_relaxed);
-          bin.depot.room = 0;
-        }
+        if (n != kStep) keep_room(bin, 0);
       }
       void* bad = give(b, slots + kStep - n, n);
       if (bad != nullptr) twice = bad;
@@ -229,25 +229,23 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
   return twice;
 }
 
-// One thread's sum makes free_slots positive: it, and nobody else, either frees the span or appends
-// it to those that wait. From a span that is not listed nobody takes slots meanwhile.
+// One thread's sum makes free_slots positive: it, and nobody else, appends the span to those that
+// wait. From a span that is not listed nobody takes slots meanwhile.
 void Heap::note_freed(int bin_index, Span* span, int freed) {
   Bin& bin = bins_[bin_index];
   const int all = span->slots;
   const int now = span->add_free(freed);
-  const bool first = now > 0 && now <= freed;
-  if (first && now != all) {
+  if (now > 0 && now <= freed) {
     Span* head = bin.pending.load();
     do span->links.next = head;
     while (!bin.pending.compare_exchange_weak(head, span));
-    // Who freed the rest meanwhile may not have found the span in the list, and left it to this
-    // thread. The record may be another span's by now; then this is in vain.
-    if (span->free_now() != all) return;
   } else if (now != all) {
     return;
   }
+  // Also after it was appended: who freed the rest meanwhile may not have found it in the list, and
+  // left it to this thread. The record may be another span's by now; then this is in vain.
+  if (span->free_now() != all) return;
   LockGuard guard(bin.lock);
-  if (first && now == all) return free_span(bin, span);
   list_pending(bin);
   // In this order: a record of zeroes could be one of bin 0, but it is not listed.
   if (!span->is_listed() || !span->is_of(bin_index) || span->free_now() != span->slots) return;

@@ -320,6 +320,8 @@ class Heap {
 
  private:
   size_t take_from_depot(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
+  // Of the room of a depot; the rest is for others.
+  void keep_room(Bin& bin, uint32_t bytes) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   Span* new_span(int bin);
   void note_freed(int bin_index, Span* span, int freed);

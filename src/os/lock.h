@@ -33,9 +33,8 @@ class CAPABILITY("lock") Lock {
 
   // False: the thread holds all locks, this one too; it must not unlock it.
   bool lock() ACQUIRE() {
-    check_order();
-    count_one();
-    return counted(take() || lock_slow());
+    bool waited = false;
+    return lock(&waited);
   }
   // Sets *waited if the lock was not free.
   bool lock(bool* waited) ACQUIRE() {
