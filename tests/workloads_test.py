@@ -85,6 +85,7 @@ def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):
 LOADS = (
     (alternate, ["--turns", "2", "--turn", "4", "--base", "1"]),
     (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9"]),
+    (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9", "--requests"]),
     (limited, ["--live", "8", "--bursts", "3"]),
     (idle, ["--burst", "8", "--seconds", "0.2"]),
 )

@@ -2,6 +2,7 @@
 """Twenty zeroed buffers of 5 to 25 MiB; one at random is replaced by one of another size.
 
     python -m lab.workloads.buffers [--allocators llamalloc,glibc]
+    python -m lab.workloads.buffers --count 3 --least 2 --most 8 --requests
 
 Prints the time that it takes, and the peak of what the kernel charges, over the payload.
 """
@@ -24,6 +25,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     for name, usual, what in (("count", 20, "buffers"), ("least", 5, "MiB"), ("most", 25, "MiB"),
                               ("steps", 400, "replacements")):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=usual, help=f"{what} ({usual})")
+    all_new = "each step frees all and allocates as many of the same sizes"
+    parser.add_argument("--requests", action="store_true", help=all_new)
     return parser.parse_args(argv)
 
 
@@ -36,10 +39,12 @@ def main(argv: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     names = ("count", "least", "most", "steps")
     words = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
+    words += ["--requests"] if options.requests else []
     runs = Rounds(options, "buffers")
     found = runs.run([Load("buffers", "buffers", (*words, "--wait"))])
     columns = (replace(SECONDS, ratio=True), PEAK, OVER_LIVE, PEAK_RSS, AVERAGE)
-    title = f"{options.count} buffers of {options.least} to {options.most} MiB"
+    of_each = " a request" if options.requests else ""
+    title = f"{options.count} buffers of {options.least} to {options.most} MiB{of_each}"
     compared_table.show([compared_table.table(title, found["buffers"], columns)], runs.grouped)
     compared_table.write(options.json, found)
     return 0

@@ -118,6 +118,7 @@ void Engine::look_at_holds(Nanos now) {
   const Nanos soon = delay < kDirectDelay ? delay : kDirectDelay;
   const size_t most_extra = backed_bytes() / kHeldPart;
   measure_fetch(now);
+  heap.direct().set_fetch_price(fetch_time_);
   const FetchWork work{fetch_time_, system.processor_time()};
   empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra, work);
   mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra, work);

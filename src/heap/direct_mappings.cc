@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/direct_mappings.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace llamalloc {
@@ -57,7 +59,7 @@ Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
 
 // A kept mapping of another size; null: none is near enough.
 Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
-  if (bytes < kHugePageSize || alignment > kHugePageSize) return nullptr;
+  if (alignment > natural_alignment(bytes)) return nullptr;
   Span* span = take_nearest(bytes);
   if (span == nullptr) return nullptr;
   const bool may_grow = bytes <= span->bytes || pages_.may_grow(bytes - span->bytes);
@@ -72,17 +74,23 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   return span;
 }
 
-// Takes out the kept mapping that needs to grow or shrink least, within a factor of four.
+// Takes out the kept mapping that needs to grow or shrink least, within a factor of four; or of
+// two, where what it loses would be missed by the next request of its own size. Those below a huge
+// page have small pages only, and stay so.
 Span* DirectMappings::take_nearest(size_t bytes) {
   LockGuard guard(lock_);
-  retire_last(system_.now_coarse());
+  const Nanos now = system_.now_coarse();
+  retire_last(now);
+  const size_t factor = debt_.is_owed(now) ? 2 : 4;
+  const size_t page = page_of(bytes), natural = natural_alignment(bytes);
   Span** nearest = nullptr;
   size_t distance = SIZE_MAX;
   for (Span** link = &kept_; *link != nullptr; link = &(*link)->next_direct) {
     const Span& span = **link;
     const size_t apart = span.bytes > bytes ? span.bytes - bytes : bytes - span.bytes;
-    if (span.bytes < kHugePageSize || span.bytes < bytes / 4 || span.bytes / 4 > bytes) continue;
-    if (reinterpret_cast<uintptr_t>(span.base) % kHugePageSize != 0 || apart >= distance) continue;
+    if (page_of(span.bytes) != page || apart >= distance) continue;
+    if (span.bytes < bytes / factor || span.bytes / factor > bytes) continue;
+    if (reinterpret_cast<uintptr_t>(span.base) % natural != 0) continue;
     nearest = link;
     distance = apart;
   }
@@ -96,13 +104,20 @@ Span* DirectMappings::take_nearest(size_t bytes) {
 
 // It is cut where a huge page ends, as the kernel frees nothing of one that it only unmaps in part.
 bool DirectMappings::fit_to(Span* span, size_t bytes) {
-  const size_t rounded = align_up(bytes, kHugePageSize);
+  const size_t page = page_of(bytes);
+  const size_t rounded = align_up(bytes, page);
   const size_t target = rounded <= span->bytes && fits(rounded, bytes) ? rounded : bytes;
-  const size_t whole = align_down(target < span->bytes ? target : span->bytes, kHugePageSize);
+  const size_t whole = align_down(target < span->bytes ? target : span->bytes, page);
+  const size_t before = span->bytes;
   const bool moved = move_to(span, whole) && move_to(span, target);
   span->grown = moved;
-  if (moved) span->used = whole;
-  return moved;
+  if (!moved) return false;
+  span->used = whole;
+  const Nanos now = system_.now_coarse();
+  LockGuard guard(lock_);
+  if (before != whole) debt_.gave_back(before - whole, now);
+  debt_.fetched(target - whole, now);
+  return true;
 }
 
 bool DirectMappings::move_to(Span* span, size_t bytes) {
@@ -160,6 +175,7 @@ Span* DirectMappings::new_record(size_t bytes) {
   else
     span = arena_.make_array<Span>(1);
   if (span != nullptr) count_in(bytes);
+  debt_.fetched(bytes, system_.now_coarse());
   note_missed(bytes);
   return span;
 }
@@ -214,8 +230,9 @@ void DirectMappings::keep_older(Span* span) {
     span->freed = now.n;
     keep(span);
     const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
-    while (kept_ != nullptr &&
-           (kept_count_ >= kKeptMappings || kept_bytes() > in_use / kKeptPart)) {
+    const size_t part = in_use / kKeptPart;
+    const size_t most = debt_.is_owed(now) && part < kOwedKept ? kOwedKept : part;
+    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > most)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
@@ -285,6 +302,12 @@ size_t DirectMappings::release_now(size_t bytes) {
   return gone;
 }
 
+size_t DirectMappings::to_give() {
+  LockGuard guard(lock_);
+  if (!debt_.is_owed(system_.now_coarse())) return kept_bytes();
+  return less(kept_bytes(), std::min(bytes() / kSparePart, kMostSpare));
+}
+
 // False: there was none.
 bool DirectMappings::retire_last_now() {
   LockGuard guard(lock_);
@@ -300,6 +323,7 @@ void DirectMappings::unmap(Span* span) {
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
   tell_pages();
+  debt_.gave_back(span->bytes, system_.now_coarse());
   if (gone) remember(*span);
   if (gone) return free_record(span);
   span->next_direct = refused_;

@@ -10,7 +10,9 @@
 // zero it and hand it out again. Its huge pages move whole. What it grows by reads as zero.
 //
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
-// with the mappings in use. The worker unmaps kept mappings after a while. The mapping freed last
+// with the memory in use. Where fetching costs too much of the time, some are kept in any case,
+// and not for requests of less than half their size. The worker unmaps kept mappings after a while.
+// The mapping freed last
 // is stored in one atomic word (its record and its size in small pages), so taking it needs no
 // lock. A lock guards the others; it is never held during a system call.
 #pragma once
@@ -18,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "heap/fetch_debt.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 #include "os/arena.h"
@@ -32,6 +35,12 @@ inline constexpr int kKeptMappings = 16;
 // each other, a sixth takes half the time of a sixteenth: nearer sizes grow by less, and what
 // they grow by the system has to zero. It costs image processing 0.7 % of memory on average.
 inline constexpr size_t kKeptPart = 6;
+// Where fetching is owed for (FetchDebt), they may have this many bytes, whatever is in use. And
+// where the heap grows beyond its peak, it leaves them 1/kSparePart of the mappings in use, but at
+// most kMostSpare: buffers of several sizes in turn need one of each size in hand.
+inline constexpr size_t kOwedKept = size_t{32} << 20;
+inline constexpr size_t kSparePart = 8;
+inline constexpr size_t kMostSpare = size_t{8} << 20;
 
 // Of the mapping of such an object. So no two of them share an entry of the map.
 constexpr size_t direct_size(size_t bytes) {
@@ -77,8 +86,13 @@ class DirectMappings {
   }
 
   // Hints, read without the lock. kept: freed mappings that still have memory.
-  size_t bytes() const { return less(bytes_, bytes_of(last_.load(std::memory_order_relaxed))); }
-  size_t count() const { return less(count_, last_.load(std::memory_order_relaxed) != 0); }
+  size_t bytes() const {
+    return less(bytes_.load(std::memory_order_relaxed),
+                bytes_of(last_.load(std::memory_order_relaxed)));
+  }
+  size_t count() const {
+    return less(count_.load(std::memory_order_relaxed), last_.load(std::memory_order_relaxed) != 0);
+  }
   size_t kept_bytes() const {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
@@ -86,6 +100,13 @@ class DirectMappings {
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
   const ReuseGaps& gaps() const { return gaps_; }
+  // How much of kept_bytes() may go where the heap grows beyond its peak.
+  size_t to_give();
+  // Processor time that fetching 2 MiB takes.
+  void set_fetch_price(Nanos price) {
+    LockGuard guard(lock_);
+    debt_.set_price(price);
+  }
   // As PageHeap::publish. direct.last: in its upper 16 bits, small pages that are kept and not
   // used.
   template <typename F>
@@ -110,16 +131,17 @@ class DirectMappings {
   }
   static Span* span_of(uintptr_t word) { return reinterpret_cast<Span*>(word & kSpanMask); }
   static size_t bytes_of(uintptr_t word) { return (word >> kPagesShift) * kSmallPage; }
-  // The alignment of a new mapping; one that the kernel moved is aligned to a small page.
+  // The pages that a mapping of that size consists of.
+  static size_t page_of(size_t bytes) {
+    return bytes >= kHugePageSize ? kHugePageSize : kSmallPage;
+  }
+  // The alignment of a new mapping; one that the kernel moved may be aligned to a small page.
   static size_t natural_alignment(size_t bytes) {
     return bytes >= kHugePageSize ? kHugePageSize : kBlockSize;
   }
   // Whether `have` bytes hold `want` and waste at most an eighth.
   static bool fits(size_t have, size_t want) { return have >= want && have - want <= want / 8; }
-  static size_t less(const std::atomic<size_t>& counter, size_t part) {
-    const size_t all = counter.load(std::memory_order_relaxed);
-    return all > part ? all - part : 0;
-  }
+  static size_t less(size_t all, size_t part) { return all > part ? all - part : 0; }
 
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
   void retire_last(Nanos freed) REQUIRES(lock_);
@@ -179,6 +201,7 @@ class DirectMappings {
   int kept_count_ GUARDED_BY(lock_) = 0;
   Gone gone_[kKeptMappings] GUARDED_BY(lock_) = {};  // unmapped of late
   uint32_t next_gone_ GUARDED_BY(lock_) = 0;
+  FetchDebt debt_ GUARDED_BY(lock_);
   ReuseGaps gaps_;
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};

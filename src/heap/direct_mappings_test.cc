@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "heap/fetch_debt.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
@@ -130,8 +131,121 @@ TEST_F(DirectMappingsTest, AFreedMappingServesAnotherSizeResized) {
       deallocate(span);
       direct_.release(Nanos::max());
       EXPECT_TRUE(direct_.is_consistent());
+      system_.time = system_.time + FetchDebt::kMoment + Nanos{1};  // none is owed for
     }
   EXPECT_EQ(direct_.bytes(), 0u);
+}
+
+// They have small pages: each is cut and grows by those.
+TEST_F(DirectMappingsTest, AFreedMappingBelowAHugePageServesAnotherSizeResized) {
+  constexpr size_t kFrom = size_t{1500} << 10;
+  for (const size_t to :
+       {size_t{1100} << 10, (size_t{1700} << 10) + 100, kHugePageSize - kSmallPage}) {
+    Span* span = allocate(kFrom, 1, false);
+    memset(span->base, 7, kFrom);
+    deallocate(span);
+    span = allocate(to, 1, false);
+    EXPECT_EQ(map_->find(span->base), span);
+    EXPECT_FALSE(span->fresh);
+    EXPECT_EQ(span->bytes, align_up(to, kSmallPage));
+    EXPECT_EQ(span->used_bytes(), std::min(kFrom, span->bytes));
+    for (size_t i = 0; i < to; i += kSmallPage) ASSERT_EQ(span->base[i], i < kFrom ? 7 : 0);
+    EXPECT_EQ(direct_.kept_bytes(), 0u);
+    deallocate(span);
+    Span* const huge = allocate(2 * kHugePageSize, 1, false);
+    EXPECT_NE(huge, span) << "it has no huge page";
+    direct_.release(Nanos::max());
+    deallocate(huge);
+    EXPECT_NE(allocate(kFrom, 1, false), huge) << "one of its huge pages would be cut";
+    direct_.release(Nanos::max());
+    EXPECT_TRUE(direct_.is_consistent());
+  }
+}
+
+// Three buffers a request, and nothing else in use. At first all but the last one go back.
+TEST_F(DirectMappingsTest, WhatIsFetchedAgainAndAgainIsKept) {
+  constexpr size_t kMiB = size_t{1} << 20, kAll = 15 * kMiB;
+  const auto request = [&] {
+    Span* const spans[] = {allocate(4 * kMiB, 1, false), allocate(8 * kMiB, 1, false),
+                           allocate(3 * kMiB, 1, false)};
+    for (Span* span : spans) deallocate(span);
+    system_.time = system_.time + Nanos::millis(1);
+  };
+  system_.time = Nanos::seconds(1000);
+  request();
+  EXPECT_LT(direct_.kept_bytes(), kAll);
+  for (int i = 0; i < 200 && direct_.kept_bytes() < kAll; ++i) request();
+  EXPECT_EQ(direct_.kept_bytes(), kAll);
+  const int unmaps = system_.unmaps;
+  for (int i = 0; i < 100; ++i) request();
+  EXPECT_EQ(system_.unmaps, unmaps);
+  system_.time = system_.time + FetchDebt::kPaidWithin;  // paid off
+  request();
+  EXPECT_LT(direct_.kept_bytes(), kAll);
+}
+
+// Where fetching is owed for, a mapping twice as large waits for a request of its own size, and a
+// part of what is in use stays where the heap grows.
+TEST_F(DirectMappingsTest, WhatIsOwedForIsNotCutToLittle) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  system_.time = Nanos::seconds(1000);
+  Span* span = allocate(12 * kMiB, 1, false);
+  Span* in_use = allocate(80 * kMiB, 1, false);
+  for (int i = 0; i < 100; ++i) {
+    deallocate(span);
+    direct_.release(Nanos::max());
+    span = allocate(12 * kMiB, 1, false);
+  }
+  deallocate(span);
+  EXPECT_NE(allocate(4 * kMiB, 1, false), span);
+  EXPECT_EQ(direct_.kept_bytes(), 12 * kMiB);
+  EXPECT_EQ(direct_.to_give(), 12 * kMiB - kMostSpare);
+  system_.time = system_.time + FetchDebt::kPaidWithin;
+  EXPECT_EQ(direct_.to_give(), 12 * kMiB);
+  EXPECT_EQ(allocate(4 * kMiB, 1, false), span);
+  deallocate(in_use);
+}
+
+TEST_F(DirectMappingsTest, WhatIsCutAndGrowsAgainIsOwed) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  system_.time = Nanos::seconds(1000);
+  Span* const in_use = allocate(80 * kMiB, 1, false);
+  for (int i = 0; i < 100; ++i)
+    for (const size_t bytes : {8 * kMiB, 4 * kMiB}) deallocate(allocate(bytes, 1, false));
+  EXPECT_EQ(direct_.kept_bytes(), 4 * kMiB) << "one mapping all the time";
+  EXPECT_EQ(direct_.to_give(), 0u);
+  deallocate(in_use);
+}
+
+TEST(FetchDebt, OnlyWhatHadGoneBackAMomentBeforeIsOwed) {
+  constexpr size_t kMuch = size_t{1} << 30;  // 128 ms
+  const Nanos then = Nanos::seconds(10);
+  FetchDebt debt;
+  debt.fetched(kMuch, then);
+  EXPECT_FALSE(debt.is_owed(then)) << "new";
+  debt.gave_back(kMuch, then);
+  debt.fetched(kMuch, then + FetchDebt::kMoment + Nanos{1});
+  EXPECT_FALSE(debt.is_owed(then)) << "much later";
+  debt.gave_back(kMuch / 8, then);
+  debt.fetched(kMuch, then);
+  EXPECT_FALSE(debt.is_owed(then)) << "little of it is fetched again";
+  debt.gave_back(kMuch, then);
+  debt.fetched(kMuch, then);
+  EXPECT_TRUE(debt.is_owed(then));
+  EXPECT_TRUE(debt.is_owed(then + Nanos{FetchDebt::kPaidWithin.n - FetchDebt::kShare}));
+  EXPECT_FALSE(debt.is_owed(then + FetchDebt::kPaidWithin)) << "paid off";
+}
+
+TEST(FetchDebt, AnotherPriceIsOwed) {
+  constexpr size_t kBytes = size_t{8} << 20;
+  FetchDebt debt;
+  debt.gave_back(kBytes, {});
+  debt.fetched(kBytes, {});
+  EXPECT_FALSE(debt.is_owed({}));
+  debt.set_price(Nanos::millis(6));
+  debt.gave_back(kBytes, {});
+  debt.fetched(kBytes, {});
+  EXPECT_TRUE(debt.is_owed({}));
 }
 
 TEST_F(DirectMappingsTest, ASystemThatDoesNotResizeGivesANewMapping) {

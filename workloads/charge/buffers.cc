@@ -2,8 +2,10 @@
 // Large zeroed buffers, replaced at random: images, frames, columns of a table.
 //
 // --count buffers of --least to --most MiB live at once. Each step frees one at random, allocates
-// one of another size and zeroes it. An allocator that unmaps a freed buffer pays for it with page
-// faults; one that keeps it pays with memory. Prints one line of JSON; `live` is the most payload.
+// one of another size and zeroes it. With --requests a step is a request: it frees all buffers, and
+// allocates as many of the same sizes. An allocator that unmaps a freed buffer pays for it with
+// page faults; one that keeps it pays with memory. Prints one line of JSON; `live` is the most
+// payload.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -17,7 +19,7 @@ namespace {
 struct Settings {
   size_t count = 20, least = 5, most = 25;  // MiB
   size_t steps = 400;
-  bool wait = false;
+  bool requests = false, wait = false;
 };
 
 struct Buffer {
@@ -31,19 +33,31 @@ class Buffers {
 
   // Returns the live bytes.
   size_t replace(size_t i) {
-    Buffer& buffer = table_[i];
-    std::free(buffer.memory);
-    live_ -= buffer.size;
-    buffer.size = (settings_.least << 20) + random_.below(range());
-    buffer.memory = std::malloc(buffer.size);
-    if (!buffer.memory) out_of_memory();
-    std::memset(buffer.memory, 0, buffer.size);
-    return live_ += buffer.size;
+    empty(table_[i]);
+    return fill(table_[i], (settings_.least << 20) + random_.below(range()));
+  }
+  // Returns the live bytes.
+  size_t replace_all() {
+    for (size_t i = 0; i < settings_.count; ++i) empty(table_[i]);
+    for (size_t i = 0; i < settings_.count; ++i) fill(table_[i], table_[i].size);
+    return live_;
   }
   size_t any() { return random_.below(settings_.count); }
 
  private:
   size_t range() const { return ((settings_.most - settings_.least) << 20) + 1; }
+  // Its size stays known.
+  void empty(Buffer& buffer) {
+    if (buffer.memory == nullptr) return;
+    std::free(buffer.memory);
+    live_ -= buffer.size;
+  }
+  size_t fill(Buffer& buffer, size_t size) {
+    buffer = {.memory = std::malloc(size), .size = size};
+    if (!buffer.memory) out_of_memory();
+    std::memset(buffer.memory, 0, size);
+    return live_ += size;
+  }
 
   const Settings& settings_;
   Table<Buffer> table_;  // zeroed: no buffer
@@ -56,22 +70,27 @@ size_t run(const Settings& settings) {
   size_t live = 0;
   for (size_t i = 0; i < settings.count; ++i) live = std::max(live, buffers.replace(i));
   for (size_t i = 0; i < settings.steps; ++i) {
-    live = std::max(live, buffers.replace(buffers.any()));
+    live =
+        std::max(live, settings.requests ? buffers.replace_all() : buffers.replace(buffers.any()));
   }
   return live;
 }
 
 const char kHelp[] =
-    "usage: buffers [--count N] [--least MiB] [--most MiB] [--steps N] [--wait]\n"
+    "usage: buffers [--count N] [--least MiB] [--most MiB] [--steps N] [--requests] [--wait]\n"
     "\n"
     "--count (20) zeroed buffers of --least (5) to --most (25) MiB; one at random is replaced,\n"
-    "--steps (400) times. --wait: stay until standard input ends, to be measured.\n";
+    "--steps (400) times. --requests: all are freed, and as many of the same sizes allocated, "
+    "each\n"
+    "time. --wait: stay until standard input ends, to be measured.\n";
 
 Settings parse(char** argv) {
   Settings s;
   for (Words words(argv, kHelp); words.next();) {
     if (words.is("--wait"))
       s.wait = true;
+    else if (words.is("--requests"))
+      s.requests = true;
     else if (words.is("--count"))
       s.count = words.number();
     else if (words.is("--least"))

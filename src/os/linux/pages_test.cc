@@ -83,5 +83,20 @@ TEST(SystemPages, TakesNoPlaceForWhatCannotMove) {
   system_pages.unmap(mapping, kBytes);
 }
 
+// The small page behind each is taken, so that it has to move.
+TEST(SystemPages, WhatMovesKeepsItsAlignment) {
+  for (const size_t alignment : {kBlockSize, kHugePageSize})
+    for (int i = 0; i < 8; ++i) {
+      const size_t bytes = alignment + kSmallPage;
+      auto* const mapping = static_cast<char*>(system_pages.map(bytes + kSmallPage, alignment));
+      ASSERT_EQ(mprotect(mapping + bytes, kSmallPage, PROT_NONE), 0);
+      void* const moved = system_pages.remap(mapping, bytes, bytes + 2 * kSmallPage);
+      EXPECT_NE(moved, mapping);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(moved) % alignment, 0u);
+      system_pages.unmap(moved, bytes + 2 * kSmallPage);
+      system_pages.unmap(mapping + bytes, kSmallPage);
+    }
+}
+
 }  // namespace
 }  // namespace llamalloc
