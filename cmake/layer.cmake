@@ -53,7 +53,8 @@ function(llamalloc_fuzzer source)
     COMMAND ${executable} -runs=0 ${PROJECT_SOURCE_DIR}/tests/corpora/${target})
 endfunction()
 
-# Sources that only look at a process, now and then: small matters more than fast.
+# Sources that only look at a process, now and then, or whose time is that of the system: small
+# matters more than fast.
 function(llamalloc_small)
   set_source_files_properties(${ARGN} PROPERTIES
     COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)

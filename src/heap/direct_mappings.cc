@@ -62,35 +62,39 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   if (alignment > natural_alignment(bytes)) return nullptr;
   Span* span = take_nearest(bytes);
   if (span == nullptr) return nullptr;
-  const bool may_grow = bytes <= span->bytes || pages_.may_grow(bytes - span->bytes);
+  const size_t before = span->bytes;
+  const bool may_grow = bytes <= before || pages_.may_grow(bytes - before);
+  const size_t kept = may_grow ? fit_to(span, bytes) : 0;
   // Where address space is scarce, the system may move it to a place that is not aligned.
-  if (!may_grow || !fit_to(span, bytes) ||
-      reinterpret_cast<uintptr_t>(span->base) % alignment != 0) {
+  if (kept == 0 || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) {
     unmap(span);
     return nullptr;
   }
+  span->grown = true;
+  span->used = kept;
   LockGuard guard(lock_);
+  const Nanos now = system_.now_coarse();
+  if (before != kept) debt_.gave_back(before - kept, now);
+  debt_.fetched(span->bytes - kept, now);
   count_in(span->bytes);
   return span;
 }
 
 // Takes out the kept mapping that needs to grow or shrink least, within a factor of four; or of
-// two, where what it loses would be missed by the next request of its own size. Those below a huge
-// page have small pages only, and stay so.
+// two, where what it loses would be missed by the next request of its own size.
 Span* DirectMappings::take_nearest(size_t bytes) {
   LockGuard guard(lock_);
   const Nanos now = system_.now_coarse();
-  retire_last(now);
   const size_t factor = debt_.is_owed(now) ? 2 : 4;
-  const size_t page = page_of(bytes), natural = natural_alignment(bytes);
+  const uintptr_t last = last_.load(std::memory_order_relaxed);
+  if ((last & kAligned) != 0 && is_near(bytes_of(last), bytes, factor)) retire_last(now);
   Span** nearest = nullptr;
   size_t distance = SIZE_MAX;
   for (Span** link = &kept_; *link != nullptr; link = &(*link)->next_direct) {
     const Span& span = **link;
     const size_t apart = span.bytes > bytes ? span.bytes - bytes : bytes - span.bytes;
-    if (page_of(span.bytes) != page || apart >= distance) continue;
-    if (span.bytes < bytes / factor || span.bytes / factor > bytes) continue;
-    if (reinterpret_cast<uintptr_t>(span.base) % natural != 0) continue;
+    if (apart >= distance || !is_near(span.bytes, bytes, factor)) continue;
+    if (reinterpret_cast<uintptr_t>(span.base) % natural_alignment(bytes) != 0) continue;
     nearest = link;
     distance = apart;
   }
@@ -102,22 +106,14 @@ Span* DirectMappings::take_nearest(size_t bytes) {
   return span;
 }
 
-// It is cut where a huge page ends, as the kernel frees nothing of one that it only unmaps in part.
-bool DirectMappings::fit_to(Span* span, size_t bytes) {
+// It is cut where a page ends: a huge one, if it is that large, as the kernel frees nothing of one
+// that it only unmaps in part. Returns how many bytes of memory it keeps; 0: not possible.
+size_t DirectMappings::fit_to(Span* span, size_t bytes) {
   const size_t page = page_of(bytes);
   const size_t rounded = align_up(bytes, page);
   const size_t target = rounded <= span->bytes && fits(rounded, bytes) ? rounded : bytes;
   const size_t whole = align_down(target < span->bytes ? target : span->bytes, page);
-  const size_t before = span->bytes;
-  const bool moved = move_to(span, whole) && move_to(span, target);
-  span->grown = moved;
-  if (!moved) return false;
-  span->used = whole;
-  const Nanos now = system_.now_coarse();
-  LockGuard guard(lock_);
-  if (before != whole) debt_.gave_back(before - whole, now);
-  debt_.fetched(target - whole, now);
-  return true;
+  return move_to(span, whole) && move_to(span, target) ? whole : 0;
 }
 
 bool DirectMappings::move_to(Span* span, size_t bytes) {
@@ -174,7 +170,8 @@ Span* DirectMappings::new_record(size_t bytes) {
     free_records_ = span->next_direct;
   else
     span = arena_.make_array<Span>(1);
-  if (span != nullptr) count_in(bytes);
+  if (span == nullptr) return nullptr;
+  count_in(bytes);
   debt_.fetched(bytes, system_.now_coarse());
   note_missed(bytes);
   return span;
@@ -223,9 +220,9 @@ void DirectMappings::deallocate(Span* span) {
 // Those that are too much beside what is in use leave, the oldest first.
 void DirectMappings::keep_older(Span* span) {
   Span* leaving = nullptr;
-  const Nanos now = system_.now_coarse();
   {
     LockGuard guard(lock_);
+    const Nanos now = system_.now_coarse();
     count_out(span->bytes);
     span->freed = now.n;
     keep(span);
@@ -279,12 +276,12 @@ size_t DirectMappings::release(Nanos before) {
   return bytes;
 }
 
-// Returns its bytes; 0: none was freed up to `before`.
-size_t DirectMappings::unmap_oldest(Nanos before) {
+// Returns its bytes; 0: none was freed up to `before`, or no more than `spared` are kept.
+size_t DirectMappings::unmap_oldest(Nanos before, size_t spared) {
   Span* oldest;
   {
     LockGuard guard(lock_);
-    oldest = take_oldest(before);
+    oldest = kept_bytes() > spared ? take_oldest(before) : nullptr;
   }
   if (oldest == nullptr) return 0;
   const size_t bytes = oldest->bytes;
@@ -292,20 +289,20 @@ size_t DirectMappings::unmap_oldest(Nanos before) {
   return bytes;
 }
 
-size_t DirectMappings::release_now(size_t bytes) {
+size_t DirectMappings::release_now(size_t bytes, size_t spared) {
   size_t gone = 0;
   while (gone < bytes) {
-    const size_t more = unmap_oldest(Nanos::max());
+    const size_t more = unmap_oldest(Nanos::max(), spared);
     if (more == 0 && !retire_last_now()) break;
     gone += more;
   }
   return gone;
 }
 
-size_t DirectMappings::to_give() {
+size_t DirectMappings::spared() {
   LockGuard guard(lock_);
-  if (!debt_.is_owed(system_.now_coarse())) return kept_bytes();
-  return less(kept_bytes(), std::min(bytes() / kSparePart, kMostSpare));
+  if (!debt_.is_owed(system_.now_coarse())) return 0;
+  return std::min(bytes() / kSparePart, kMostSpare);
 }
 
 // False: there was none.
@@ -323,7 +320,7 @@ void DirectMappings::unmap(Span* span) {
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
   tell_pages();
-  debt_.gave_back(span->bytes, system_.now_coarse());
+  if (span->bytes <= kKeptMappingMax) debt_.gave_back(span->bytes, system_.now_coarse());
   if (gone) remember(*span);
   if (gone) return free_record(span);
   span->next_direct = refused_;

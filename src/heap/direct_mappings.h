@@ -12,9 +12,8 @@
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
 // with the memory in use. Where fetching costs too much of the time, some are kept in any case,
 // and not for requests of less than half their size. The worker unmaps kept mappings after a while.
-// The mapping freed last
-// is stored in one atomic word (its record and its size in small pages), so taking it needs no
-// lock. A lock guards the others; it is never held during a system call.
+// The mapping freed last is stored in one atomic word (its record and its size in small pages), so
+// taking it needs no lock. A lock guards the others; it is never held during a system call.
 #pragma once
 
 #include <atomic>
@@ -36,8 +35,9 @@ inline constexpr int kKeptMappings = 16;
 // they grow by the system has to zero. It costs image processing 0.7 % of memory on average.
 inline constexpr size_t kKeptPart = 6;
 // Where fetching is owed for (FetchDebt), they may have this many bytes, whatever is in use. And
-// where the heap grows beyond its peak, it leaves them 1/kSparePart of the mappings in use, but at
-// most kMostSpare: buffers of several sizes in turn need one of each size in hand.
+// where the heap grows beyond its peak, they go only while they have more than 1/kSparePart of the
+// mappings in use, or more than kMostSpare: buffers of several sizes in turn need one of each size
+// in hand.
 inline constexpr size_t kOwedKept = size_t{32} << 20;
 inline constexpr size_t kSparePart = 8;
 inline constexpr size_t kMostSpare = size_t{8} << 20;
@@ -77,8 +77,9 @@ class DirectMappings {
   // Unmaps mappings freed up to `before`. Unmaps the one freed last only if nothing was freed since
   // the previous call. Returns the bytes.
   size_t release(Nanos before);
-  // Unmaps kept mappings, the oldest first, until that many bytes are gone or nothing is kept.
-  size_t release_now(size_t bytes);
+  // Unmaps kept mappings, the oldest first, until that many bytes are gone or at most `spared`
+  // kept.
+  size_t release_now(size_t bytes, size_t spared = 0);
   // Whether a mapping was made or grew since this was last asked.
   bool has_grown() {
     return grown_.load(std::memory_order_relaxed) &&
@@ -100,8 +101,8 @@ class DirectMappings {
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
   const ReuseGaps& gaps() const { return gaps_; }
-  // How much of kept_bytes() may go where the heap grows beyond its peak.
-  size_t to_give();
+  // How much of kept_bytes() is to stay where the heap grows beyond its peak.
+  size_t spared();
   // Processor time that fetching 2 MiB takes.
   void set_fetch_price(Nanos price) {
     LockGuard guard(lock_);
@@ -131,7 +132,7 @@ class DirectMappings {
   }
   static Span* span_of(uintptr_t word) { return reinterpret_cast<Span*>(word & kSpanMask); }
   static size_t bytes_of(uintptr_t word) { return (word >> kPagesShift) * kSmallPage; }
-  // The pages that a mapping of that size consists of.
+  // By which a mapping of that size is cut.
   static size_t page_of(size_t bytes) {
     return bytes >= kHugePageSize ? kHugePageSize : kSmallPage;
   }
@@ -141,14 +142,18 @@ class DirectMappings {
   }
   // Whether `have` bytes hold `want` and waste at most an eighth.
   static bool fits(size_t have, size_t want) { return have >= want && have - want <= want / 8; }
-  static size_t less(size_t all, size_t part) { return all > part ? all - part : 0; }
+
+  // Whether a mapping of `have` bytes is worth resizing.
+  static bool is_near(size_t have, size_t want, size_t factor) {
+    return page_of(have) == page_of(want) && have >= want / factor && have / factor <= want;
+  }
 
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
   void retire_last(Nanos freed) REQUIRES(lock_);
   Span* reuse(size_t bytes, size_t alignment);
   Span* reshape(size_t bytes, size_t alignment);
   Span* take_nearest(size_t bytes);
-  bool fit_to(Span* span, size_t bytes);
+  size_t fit_to(Span* span, size_t bytes);
   bool move_to(Span* span, size_t bytes);
   bool makes_room(size_t bytes);
   Span* make(size_t bytes, size_t alignment);
@@ -158,7 +163,7 @@ class DirectMappings {
   void keep_older(Span* span);
   void keep(Span* span) REQUIRES(lock_);
   Span* take_oldest(Nanos before) REQUIRES(lock_);
-  size_t unmap_oldest(Nanos before);
+  size_t unmap_oldest(Nanos before, size_t spared = 0);
   bool retire_last_now();
   void unmap(Span* span);
   struct Gone {

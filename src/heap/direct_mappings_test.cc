@@ -199,9 +199,9 @@ TEST_F(DirectMappingsTest, WhatIsOwedForIsNotCutToLittle) {
   deallocate(span);
   EXPECT_NE(allocate(4 * kMiB, 1, false), span);
   EXPECT_EQ(direct_.kept_bytes(), 12 * kMiB);
-  EXPECT_EQ(direct_.to_give(), 12 * kMiB - kMostSpare);
+  EXPECT_EQ(direct_.spared(), kMostSpare);
   system_.time = system_.time + FetchDebt::kPaidWithin;
-  EXPECT_EQ(direct_.to_give(), 12 * kMiB);
+  EXPECT_EQ(direct_.spared(), 0u);
   EXPECT_EQ(allocate(4 * kMiB, 1, false), span);
   deallocate(in_use);
 }
@@ -213,8 +213,28 @@ TEST_F(DirectMappingsTest, WhatIsCutAndGrowsAgainIsOwed) {
   for (int i = 0; i < 100; ++i)
     for (const size_t bytes : {8 * kMiB, 4 * kMiB}) deallocate(allocate(bytes, 1, false));
   EXPECT_EQ(direct_.kept_bytes(), 4 * kMiB) << "one mapping all the time";
-  EXPECT_EQ(direct_.to_give(), 0u);
+  EXPECT_EQ(direct_.spared(), kMostSpare);
   deallocate(in_use);
+}
+
+// Those of another size wait in the list, where they are counted.
+TEST_F(DirectMappingsTest, RequestsThatNothingFitsDoNotKeepMore) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  system_.time = Nanos::seconds(1000);
+  Span* large[10];
+  for (Span*& span : large) span = allocate(20 * kMiB, 1, false);
+  for (Span* span : large) {
+    deallocate(span);
+    allocate(3 * kMiB / 2, 1, false);
+    EXPECT_LE(direct_.kept_bytes(), direct_.bytes() / kKeptPart + 20 * kMiB);
+  }
+}
+
+TEST_F(DirectMappingsTest, WhatIsTooLargeToKeepIsNotOwed) {
+  system_.time = Nanos::seconds(1000);
+  allocate(size_t{80} << 20, 1, false);
+  for (int i = 0; i < 100; ++i) deallocate(allocate(kKeptMappingMax + 1, 1, false));
+  EXPECT_EQ(direct_.spared(), 0u);
 }
 
 TEST(FetchDebt, OnlyWhatHadGoneBackAMomentBeforeIsOwed) {
@@ -224,11 +244,16 @@ TEST(FetchDebt, OnlyWhatHadGoneBackAMomentBeforeIsOwed) {
   debt.fetched(kMuch, then);
   EXPECT_FALSE(debt.is_owed(then)) << "new";
   debt.gave_back(kMuch, then);
-  debt.fetched(kMuch, then + FetchDebt::kMoment + Nanos{1});
-  EXPECT_FALSE(debt.is_owed(then)) << "much later";
+  Nanos later = then;
+  for (int i = 0; i < 3; ++i) {
+    later = later + Nanos::millis(900);
+    debt.gave_back(kSmallPage, later);
+  }
+  debt.fetched(kMuch, later);
+  EXPECT_FALSE(debt.is_owed(later)) << "much later";
   debt.gave_back(kMuch / 8, then);
   debt.fetched(kMuch, then);
-  EXPECT_FALSE(debt.is_owed(then)) << "little of it is fetched again";
+  EXPECT_FALSE(debt.is_owed(then)) << "little of it had gone back";
   debt.gave_back(kMuch, then);
   debt.fetched(kMuch, then);
   EXPECT_TRUE(debt.is_owed(then));

@@ -5,21 +5,26 @@
 
 namespace llamalloc {
 
-void FetchDebt::forget_what_is_older(Nanos now) {
-  if (now - gone_at_ > kMoment) gone_ = 0;
+void FetchDebt::look_at(Nanos now) {
+  const int64_t moment = now.n / kMoment.n;
+  if (moment == moment_) return;
+  gone_before_ = moment == moment_ + 1 ? gone_ : 0;
+  gone_ = 0;
+  moment_ = moment;
 }
 
 void FetchDebt::gave_back(size_t bytes, Nanos now) {
-  forget_what_is_older(now);
+  look_at(now);
   gone_ += bytes;
-  gone_at_ = now;
 }
 
 void FetchDebt::fetched(size_t bytes, Nanos now) {
-  forget_what_is_older(now);
-  const size_t again = std::min(bytes, gone_);
+  look_at(now);
+  const size_t again = std::min(bytes, gone_ + gone_before_);
   if (again == 0) return;
-  gone_ -= again;
+  const size_t of_before = std::min(again, gone_before_);
+  gone_before_ -= of_before;
+  gone_ -= again - of_before;
   pay(now);
   const auto small_pages = static_cast<int64_t>(again / kSmallPage);
   constexpr auto kSmallPerHuge = static_cast<int64_t>(kHugePageSize / kSmallPage);
@@ -32,7 +37,7 @@ bool FetchDebt::is_owed(Nanos now) {
   return owed_;
 }
 
-// The clock of a forked child begins anew.
+// The clock may jump.
 void FetchDebt::pay(Nanos now) {
   const int64_t paid = std::max<int64_t>((now - paid_).n, 0) / kShare;
   debt_ = std::max<int64_t>(debt_ - paid, 0);

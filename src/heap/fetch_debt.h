@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it has cost of late to fetch memory from the system that had gone back to it a moment
-// before, less a share of the time since. While more than a little is owed, it is dearer to give
-// memory back than to keep it.
+// What it has cost of late to fetch memory from the system where as much had gone back to it a
+// moment before, less a share of the time since. While more than a little is owed, it is dearer to
+// give memory back than to keep it.
 //
 //   debt = sum of bytes x price, paid off by 1/kShare of the time
 //   owed: from kCredit on, until all is paid
 //
-// policy/hold_time.h has the same share. That rule decides once a second, from how long memory
-// waited; this one at each fetch, as buffers of requests come and go a hundred times a second.
+// policy/hold_time.h pays with the same share, of processor time. That rule decides once a second,
+// from how long memory waited; this one at each fetch, as buffers of requests come and go a hundred
+// times a second.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ class FetchDebt {
   static constexpr Nanos kCredit = Nanos::millis(20);
   static constexpr Nanos kMost = Nanos::millis(100);
   static constexpr Nanos kPaidWithin = Nanos{kMost.n * kShare};
-  static constexpr Nanos kMoment = Nanos::millis(1000);
+  static constexpr Nanos kMoment = Nanos::millis(1000);  // to twice that
 
   // Of 2 MiB.
   void set_price(Nanos price) { price_ = price; }
@@ -33,12 +34,12 @@ class FetchDebt {
   bool is_owed(Nanos now);
 
  private:
-  void forget_what_is_older(Nanos now);
+  void look_at(Nanos now);
   void pay(Nanos now);
 
   Nanos price_{250'000};
-  size_t gone_ = 0;  // bytes
-  Nanos gone_at_{};
+  int64_t moment_ = 0;                 // since the clock began
+  size_t gone_ = 0, gone_before_ = 0;  // bytes, in this moment and in the one before
   Nanos paid_{};
   int64_t debt_ = 0;
   bool owed_ = false;

@@ -60,6 +60,27 @@ TEST_F(TurnsTest, WhatAMappingLeftMakesRoomForPages) {
   EXPECT_LE(heap_.backed_bytes(), kTurn);
 }
 
+// One of 5 MiB, beside 90 MiB in use.
+TEST_F(TurnsTest, WhatIsOwedForStaysWhereTheHeapGrows) {
+  constexpr size_t kKept = size_t{5} << 20;
+  system_.time = Nanos::seconds(1000);
+  heap_.allocate(kTurn, 1, PageGroup::unknown, false);
+  for (int i = 0; i < 100; ++i) {
+    heap_.deallocate(heap_.allocate(kKept, 1, PageGroup::unknown, false));
+    heap_.direct().release(Nanos::max());
+  }
+  const auto kept_after_growth = [this] {
+    heap_.deallocate(heap_.allocate(kKept, 1, PageGroup::unknown, false));
+    heap_.allocate(3 * kMapped, 1, PageGroup::unknown, false);
+    one(PageGroup::unknown, 200);
+    return heap_.direct().kept_bytes();
+  };
+  EXPECT_EQ(kept_after_growth(), kKept);
+  system_.time = system_.time + FetchDebt::kPaidWithin;
+  EXPECT_EQ(kept_after_growth(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 TEST_F(TurnsTest, AMappingThatGrowsMakesTheHeapGrow) {
   small_turn();
   Span* span = heap_.allocate(kMapped, 1, PageGroup::unknown, false);

@@ -332,8 +332,7 @@ void Heap::give_back_for_growth() {
     const size_t need = std::min(backed - peak, kMostForGrowth);
     if (pages_.has_empty() || drain_parked() != 0) pages_.release_now(need);
     const size_t left = std::min(less(backed_bytes(), peak), need);
-    if (left != 0 && direct_.kept_bytes() != 0)
-      direct_.release_now(std::min(left, direct_.to_give()));
+    if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left, direct_.spared());
   }
   peak_.raise(backed_bytes());
 }

@@ -43,8 +43,8 @@ class PageSource {
   virtual void* map(size_t bytes, size_t alignment) = 0;
   virtual bool unmap(void* address, size_t bytes) = 0;
   // Resizes a mapping made by map(), moving it if necessary; null: unchanged. One that is aligned
-  // to a huge page stays so, as does one that is smaller and aligned to a block; unless address
-  // space is scarce.
+  // to a block stays so, and one that has huge pages to a huge page, unless address space is
+  // scarce.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }

@@ -160,10 +160,11 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   void* moved = mremap(address, old_bytes, new_bytes, 0);
   if (moved != MAP_FAILED) return moved;
   if (errno != ENOMEM) return nullptr;  // nor would it be moved
-  const size_t alignment = new_bytes >= kHugePageSize ? kHugePageSize : kBlockSize;
+  const auto start = reinterpret_cast<size_t>(address);
+  const bool huge = new_bytes >= kHugePageSize && start % kHugePageSize == 0;
   void* place = nullptr;
-  if (reinterpret_cast<size_t>(address) % alignment == 0 && !is_space_limited())
-    place = map_aligned(new_bytes, alignment, PROT_NONE);
+  if (start % kBlockSize == 0 && !is_space_limited())
+    place = map_aligned(new_bytes, huge ? kHugePageSize : kBlockSize, PROT_NONE);
   moved = place ? mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place)
                 : mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   // Where the kernel began and had no memory, the place may be somebody else's by now.

@@ -89,8 +89,10 @@ TEST(SystemPages, WhatMovesKeepsItsAlignment) {
     for (int i = 0; i < 8; ++i) {
       const size_t bytes = alignment + kSmallPage;
       auto* const mapping = static_cast<char*>(system_pages.map(bytes + kSmallPage, alignment));
+      ASSERT_NE(mapping, nullptr);
       ASSERT_EQ(mprotect(mapping + bytes, kSmallPage, PROT_NONE), 0);
       void* const moved = system_pages.remap(mapping, bytes, bytes + 2 * kSmallPage);
+      ASSERT_NE(moved, nullptr);
       EXPECT_NE(moved, mapping);
       EXPECT_EQ(reinterpret_cast<uintptr_t>(moved) % alignment, 0u);
       system_pages.unmap(moved, bytes + 2 * kSmallPage);
