@@ -74,7 +74,7 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   span->used = kept;
   LockGuard guard(lock_);
   const Nanos now = system_.now_coarse();
-  if (before != kept) debt_.gave_back(before - kept, now);
+  debt_.gave_back(before - kept, now);
   debt_.fetched(span->bytes - kept, now);
   count_in(span->bytes);
   return span;

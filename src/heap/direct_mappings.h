@@ -142,7 +142,6 @@ class DirectMappings {
   }
   // Whether `have` bytes hold `want` and waste at most an eighth.
   static bool fits(size_t have, size_t want) { return have >= want && have - want <= want / 8; }
-
   // Whether a mapping of `have` bytes is worth resizing.
   static bool is_near(size_t have, size_t want, size_t factor) {
     return page_of(have) == page_of(want) && have >= want / factor && have / factor <= want;

@@ -48,7 +48,6 @@ class Buffers {
   size_t range() const { return ((settings_.most - settings_.least) << 20) + 1; }
   // Its size stays known.
   void empty(Buffer& buffer) {
-    if (buffer.memory == nullptr) return;
     std::free(buffer.memory);
     live_ -= buffer.size;
   }
@@ -70,8 +69,8 @@ size_t run(const Settings& settings) {
   size_t live = 0;
   for (size_t i = 0; i < settings.count; ++i) live = std::max(live, buffers.replace(i));
   for (size_t i = 0; i < settings.steps; ++i) {
-    live =
-        std::max(live, settings.requests ? buffers.replace_all() : buffers.replace(buffers.any()));
+    const size_t now = settings.requests ? buffers.replace_all() : buffers.replace(buffers.any());
+    live = std::max(live, now);
   }
   return live;
 }
@@ -80,9 +79,8 @@ const char kHelp[] =
     "usage: buffers [--count N] [--least MiB] [--most MiB] [--steps N] [--requests] [--wait]\n"
     "\n"
     "--count (20) zeroed buffers of --least (5) to --most (25) MiB; one at random is replaced,\n"
-    "--steps (400) times. --requests: all are freed, and as many of the same sizes allocated, "
-    "each\n"
-    "time. --wait: stay until standard input ends, to be measured.\n";
+    "--steps (400) times. --requests: each time all are freed, and as many of the same sizes\n"
+    "allocated. --wait: stay until standard input ends, to be measured.\n";
 
 Settings parse(char** argv) {
   Settings s;
