@@ -18,6 +18,11 @@ void Engine::apply_options() {
   heap.pages().share_pages_below(options.share_pages_below / kHugePageSize);
 }
 
+[[gnu::cold, gnu::noinline]] void Engine::want_worker() {
+  const ErrnoKeeper keep;
+  world.want_worker();
+}
+
 void Engine::flush_cache(ThreadCache* cache) {
   if (const void* twice = cache->magazines.flush(heap)) report_double_free(twice);
 }
@@ -118,8 +123,9 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
   Span* span = nullptr;
   if (request.grows)
     span = heap.allocate_growing(size, group);
-  else if (size <= kRunMax && request.alignment <= kBlockSize && cache != nullptr)
-    span = cache->magazines.take_run(heap, blocks_of_run(size), group);
+  else if (size <= kRunMax && request.alignment <= kRunMax && cache != nullptr)
+    span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group,
+                                          Blocks::covering(request.alignment).n, threads.in_use());
   if (span == nullptr && !request.grows)
     span = heap.allocate(size, request.alignment, group, false);
   return span ? span->base : nullptr;

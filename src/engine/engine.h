@@ -162,7 +162,9 @@ class Engine {
     if (given != kUnknownSize && given > span->object_size()) return false;
     if (!has_worker.load(std::memory_order_relaxed)) return false;
     if (span->kind == SpanKind::direct) return !is_dozing() && heap.keep_direct(span);
-    return cache != nullptr && cache->magazines.keep_run(heap, span, threads.in_use());
+    if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use())) return false;
+    if (__builtin_expect(is_dozing() && heap.has_empty_pages(), 0)) want_worker();
+    return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
   // a large object was kept for reuse, and nothing else happened. errno stays. p, span, given: as
@@ -233,6 +235,7 @@ class Engine {
     enum class Apart : uint8_t { no, past, sample } apart = Apart::no;
     bool recheck = false;
   };
+  void want_worker();  // errno stays
   ThreadCache* take_back(CacheSlot& slot, ThreadCache* adopted);
   ThreadCache* adopt(CacheSlot& slot, ThreadCache*& adopted);
   Due count(ThreadCache* cache, const Request& request);

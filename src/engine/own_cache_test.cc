@@ -158,6 +158,30 @@ TEST_F(OwnCacheTest, AFreeKeepsALargeObjectOnlyWhereTheThreadHasItsCache) {
   EXPECT_FALSE(free(p));
 }
 
+// Else it would stay until something else wakes the worker.
+TEST_F(OwnCacheTest, WhatGoesOnAShelfWakesTheWorker) {
+  engine_.has_worker = true;
+  const Request request{.size = kRunMax};
+  Span* const stays = engine_.heap.find(engine_.allocate(own(), request));
+  for (size_t i = 0; i < 3 * kRunMax / Shelf::kEarned; ++i) {
+    void* const runs[] = {engine_.allocate(own(), request), engine_.allocate(own(), request)};
+    for (void* run : runs) ASSERT_TRUE(free(run));
+  }
+  ASSERT_TRUE(engine_.heap.has_empty_pages());
+  pass(Nanos::seconds(20));
+  EXPECT_FALSE(engine_.heap.has_empty_pages()) << "it went to the heap, and from there";
+  ASSERT_TRUE(engine_.is_dozing());
+  for (size_t i = 0; i < 3 * kRunMax / Shelf::kEarned; ++i) {
+    const int before = made_.world.wanted;
+    void* const runs[] = {engine_.allocate(own(), request), engine_.allocate(own(), request)};
+    made_.world.wanted = before;
+    for (void* run : runs) ASSERT_TRUE(free(run));
+  }
+  EXPECT_TRUE(engine_.heap.has_empty_pages());
+  EXPECT_GT(made_.world.wanted, 0);
+  free(stays->base);
+}
+
 TEST_F(OwnCacheTest, AFreeLeavesErrnoAlone) {
   class Loud : public FakeWorld {
    public:

@@ -28,6 +28,11 @@ constexpr size_t slot_size_of(int bin) {
   return kSizeClassRows[bin % kSizeClasses].size;
 }
 
+// Whether spans have few of the slots, so that free ones are worth a place on a shelf (shelves.h).
+constexpr bool is_large(int bin) {
+  return bin < kLocalBins && bin % kSizeClasses >= kTableClasses;
+}
+
 // The class of the slot that a sampled object of a class gets. Samples of like sizes share spans:
 // there are few of them, and each span takes two blocks. Slots of whole blocks hold one anyway.
 constexpr int class_of_sample(int size_class) {

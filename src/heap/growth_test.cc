@@ -95,8 +95,12 @@ TEST_F(TurnsTest, AMappingThatGrowsMakesTheHeapGrow) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-TEST_F(TurnsTest, ParkedRunsDoNotKeepPagesFromMakingRoom) {
-  heap_.deallocate(heap_.allocate(kRunMax, 1, PageGroup::unknown, false));
+TEST_F(TurnsTest, WhatIsShelvedDoesNotKeepPagesFromMakingRoom) {
+  Shelf& shelf = heap_.next_shelf();
+  while (shelf.room < kRunMax) shelf.earn(kRunMax);
+  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  heap_.hide(run);
+  heap_.shelve_or_free(shelf, run, 1);
   ASSERT_FALSE(heap_.pages().has_empty());
   heap_.allocate(kMapped, 1, PageGroup::unknown, false);
   EXPECT_LE(heap_.backed_bytes(), kMapped);

@@ -46,7 +46,9 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
-  const size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
+  size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
+  if (taken == 0 && drains_before_growth() && drain_shelves())
+    taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
   settle();
   return taken;
 }
@@ -73,7 +75,8 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, boo
   while (taken < n) {
     Span* span = bin.partial.min();
     if (span == nullptr) {
-      if (taken != 0 || !may_open(opens, bin_index) || (span = new_span(bin_index)) == nullptr)
+      if (taken != 0 || !may_open(opens, bin_index) ||
+          (span = new_span(bin_index, opens == Opens::always)) == nullptr)
         break;
       list(bin.partial, span);
       bin.count_spans(1);
@@ -168,7 +171,9 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
 // So many at a time that nobody waits long for the lock.
 [[gnu::cold]] void* Heap::drain_depots() {
   constexpr size_t kStep = 64;
-  void* twice = nullptr;
+  shelves_.halve_rooms();
+  drain_shelves();
+  void* twice = twice_.exchange(nullptr, std::memory_order_relaxed);
   for (int b = 0; b < kLocalBins && depot_room_.load(std::memory_order_relaxed) != 0; ++b) {
     Bin& bin = bins_[b];
     for (size_t n = kStep; n == kStep;) {
@@ -183,6 +188,25 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
     }
   }
   return twice;
+}
+
+[[gnu::cold]] bool Heap::drain_shelves() {
+  if (!shelves_.any()) return false;
+  shelves_.drain([&](Kind kind, void* what) {
+    if (kind.is_run())
+      free_run(static_cast<Span*>(what));
+    else if (give(static_cast<int>(kind.word), &what, 1) != nullptr)
+      twice_.store(what, std::memory_order_relaxed);
+  });
+  return true;
+}
+
+void Heap::shelve_or_free(Shelf& shelf, Span* run, size_t threads) {
+  const Blocks blocks = Blocks::covering(run->bytes);
+  const uintptr_t address = reinterpret_cast<uintptr_t>(run->base) >> kBlockShift;
+  if (shelves_.put(shelf, Kind::of_run(run->asked, blocks), run->bytes, run, address)) return;
+  shelf.earn(shelf_limit() / threads);
+  free_run(run);
 }
 
 // Slots freed together often lie together: a span is looked up and counted once for all of its
@@ -264,13 +288,14 @@ void Heap::list_pending(Bin& bin) {
   }
 }
 
-Span* Heap::new_span(int bin_index) {
+Span* Heap::new_span(int bin_index, bool may_grow) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const SpanShape room = shape_of_bin(bin_index);
   const int words = (room.slots + 63) / 64;
   const Blocks blocks{room.blocks};
-  const PageHeap::Place place =
-      take_blocks(group_of_bin(bin_index), blocks, 1, grain_of(shape.size));
+  const PageGroup group = group_of_bin(bin_index);
+  const Grain grain = grain_of(shape.size);
+  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, may_grow);
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->base = place.start();
@@ -310,13 +335,16 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-// What is free but kept, or free in pages for other objects, helps out only where the system has no
-// memory: it is not to shape the heap.
-PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain) {
+// may_grow: otherwise no page is taken from the system while something is shelved. What is free but
+// kept, or free in pages for other objects, helps out only where the system has no memory: it is
+// not to shape the heap.
+[[gnu::noinline]] PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks,
+                                                    uint32_t alignment, Grain grain,
+                                                    bool may_grow) {
+  if (!may_grow && drains_before_growth())
+    return pages_.take_in_use(group, blocks, alignment, grain);
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
-    place = pages_.take(group, blocks, alignment, grain);
-  if (place.page == nullptr && drain_parked() != 0)
     place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr) place = pages_.take_anywhere(blocks, alignment);
   return place;
@@ -330,7 +358,7 @@ void Heap::give_back_for_growth() {
   const size_t backed = backed_bytes(), peak = peak_.value();
   if (backed > peak) {
     const size_t need = std::min(backed - peak, kMostForGrowth);
-    if (pages_.has_empty() || drain_parked() != 0) pages_.release_now(need);
+    if (pages_.has_empty() || drain_shelves()) pages_.release_now(need);
     const size_t left = std::min(less(backed_bytes(), peak), need);
     if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left, direct_.spared());
   }
@@ -350,14 +378,8 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 
 Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
-  Span* span = alignment <= kBlockSize && bytes <= kRunMax ? parked_.take(group, blocks) : nullptr;
-  if (span != nullptr) {
-    span->sampled = sampled;
-    show_again(span);
-    return span;
-  }
   const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
-  span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
+  Span* span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
   if (span == nullptr) return nullptr;
   span->sampled = sampled;
   map_.set(span->base, {1}, span);
@@ -365,7 +387,10 @@ Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool s
 }
 
 Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
-  const PageHeap::Place place = take_blocks(group, blocks, alignment, grain_of(blocks.bytes()));
+  const Grain grain = grain_of(blocks.bytes());
+  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, false);
+  if (place.page == nullptr && drain_shelves())
+    place = take_blocks(group, blocks, alignment, grain, true);
   return place.page ? run_at(place, blocks, group) : nullptr;
 }
 
@@ -408,22 +433,6 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   return span;
 }
 
-void Heap::park(Span* span) {
-  Span* leaves = span;
-  if (may_park(*span)) leaves = parked_.park(span, span->asked, Blocks::covering(span->bytes));
-  if (leaves != nullptr) pages_.give(leaves->page, leaves->base, Blocks::covering(leaves->bytes));
-}
-
-size_t Heap::drain_parked() {
-  size_t drained = 0;
-  if (parked_.any())
-    parked_.drain([&](Span* span) {
-      pages_.give(span->page, span->base, Blocks::covering(span->bytes));
-      ++drained;
-    });
-  return drained;
-}
-
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct) {
     void* resized = bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
@@ -462,7 +471,7 @@ void* Heap::resize(Span* span, size_t bytes) {
   return counts;
 }
 
-// Blocks of no span are those of a parked run, or of one that is being made.
+// Blocks of no span are those of a run on a shelf, or of one that is being made.
 void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
   ++pages;
   allocated += counts.allocated;

@@ -19,8 +19,8 @@
 
 #include "heap/bin_number.h"
 #include "heap/direct_mappings.h"
-#include "heap/parked_runs.h"
 #include "heap/recent_peak.h"
+#include "heap/shelves.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 #include "pages/page_heap.h"
@@ -92,6 +92,7 @@ inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
 // together no more than the upper bound and their first budgets.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
+inline constexpr size_t kLeastShelved = size_t{8} << 20;
 
 struct alignas(2 * kCacheLine) Bin {
   Lock lock{LockRank::bin};
@@ -119,6 +120,7 @@ static_assert(sizeof(Bin) == size_t{2} * kCacheLine);
 struct HeapTables {
   SpanMap map;
   Bin bins[kBins];
+  Shelves shelves;
   PageSets sets;
 };
 
@@ -129,6 +131,7 @@ class Heap {
         arena_(arena),
         map_(tables.map),
         bins_(tables.bins),
+        shelves_(tables.shelves),
         map_tables_(tables.map, system),
         pages_(system, arena, map_tables_, tables.sets),
         direct_(system, arena, tables.map, pages_) {}
@@ -175,8 +178,29 @@ class Heap {
   // Whether the slot is free in its span, or the newest in the depot: then it was freed twice.
   // Where another thread holds the bin's lock, the depot is not looked at, and *waited is set.
   bool is_free(int bin, const void* slot, bool* waited) const;
-  // Returns the slots of all depots to their spans; same result as give().
+  // Once a second: returns what is in depots and on shelves to the spans and pages. Same result as
+  // give().
   void* drain_depots();
+  // ----- Shelves -----
+  Shelf& next_shelf() { return shelves_.next(); }
+  // A slot of a large bin goes on the shelf. False: there is no room.
+  bool shelve(Shelf& shelf, int bin, void* slot) {
+    return shelves_.put(shelf, Kind::of_slot(bin), slot_size_of(bin), slot);
+  }
+  // deallocate() for a run that hide() has taken out of the map and may_shelve().
+  void shelve_or_free(Shelf& shelf, Span* run, size_t threads);
+  // Null: there is none of that bin, or of that length and group.
+  void* take_shelved(Shelf& shelf, int bin) { return shelves_.take(shelf, Kind::of_slot(bin)); }
+  Span* take_shelved(Shelf& shelf, PageGroup group, Blocks blocks, uint32_t alignment) {
+    return static_cast<Span*>(shelves_.take(shelf, Kind::of_run(group, blocks), alignment));
+  }
+  // Bytes for the shelves of all threads: a 16th of the heap, within bounds.
+  size_t shelf_limit() const {
+    const size_t part = pages_.in_use() * kHugePageSize / 16;
+    return part < kLeastShelved ? kLeastShelved : part < kMostCached ? part : kMostCached;
+  }
+  // Of slots. They count as taken.
+  size_t shelved_bytes() const { return shelves_.slot_bytes(); }
   // Memory of huge pages and mappings, free or not; a hint.
   size_t backed_bytes() const {
     return pages_.demand().level().backed + direct_.bytes() + direct_.kept_bytes();
@@ -207,7 +231,7 @@ class Heap {
   Span* allocate_growing(size_t bytes, PageGroup group);
   void deallocate(Span* span) {
     hide(span);
-    span->kind == SpanKind::direct ? direct_.deallocate(span) : park(span);
+    span->kind == SpanKind::direct ? direct_.deallocate(span) : free_run(span);
   }
   // The direct mapping that was freed last, if it fits; null: it does not. For at most
   // kKeptMappingMax bytes.
@@ -226,13 +250,15 @@ class Heap {
     direct_.deallocate(span);
     return true;
   }
-  // deallocate() in two steps, for a thread that keeps a freed run for a while (magazines.h).
+  // The first half of deallocate(), for a thread that keeps a freed run for a while (magazines.h).
   void hide(Span* span) { map_.set(span->base, {1}, nullptr); }
-  void park(Span* span);
+  void free_run(Span* span) {  // the second half
+    pages_.give(span->page, span->base, Blocks::covering(span->bytes));
+  }
   // Whether a freed run is worth keeping for the next one of its length. One that was resized is
   // not: its length is not likely to be asked for, and where it lay the next object that grows
   // finds room. Nor is a whole page: any object may need it.
-  static bool may_park(const Span& run) { return !run.resized && run.bytes <= kRunMax; }
+  static bool may_shelve(const Span& run) { return !run.resized && run.bytes <= kRunMax; }
   // Allocates a hidden run again.
   void show_again(Span* span) {
     span->fresh = false;
@@ -243,17 +269,17 @@ class Heap {
   // direct mapping may move.
   void* resize(Span* span, size_t bytes);
 
-  // Frees the parked runs, which keep pages from being empty; then calls PageHeap::release.
+  // Empties the shelves, which keep pages from being empty; then calls PageHeap::release.
   size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max()) {
-    drain_parked();
+    drain_shelves();
     return pages_.release(before, retain_pages, tables);
   }
 
-  // Whether there is something to release: empty huge pages, or the tables of some; parked runs,
-  // freed mappings with memory behind them, or slots in depots.
+  // Whether there is something to release: empty huge pages, or the tables of some; freed mappings
+  // with memory behind them; what is in depots or on shelves.
   bool has_empty_pages() const {
     return pages_.may_release() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
-           parked_.any() || depot_room_.load(std::memory_order_relaxed) != 0;
+           shelves_.any() || depot_room_.load(std::memory_order_relaxed) != 0;
   }
   // As PageHeap::publish.
   template <typename F>
@@ -267,7 +293,7 @@ class Heap {
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
   // changes meanwhile is counted or not.
   //   held   pages in use, less what sparse ones gave back
-  //   live   slots and runs that are taken: magazines and parked runs count, depots do not
+  //   live   slots and runs that are taken: magazines and shelves count, depots do not
   size_t held_bytes() const;
   size_t live_bytes() const;
   // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
@@ -323,7 +349,11 @@ class Heap {
   // Of the room of a depot; the rest is for others.
   void keep_room(Bin& bin, uint32_t bytes) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
-  Span* new_span(int bin);
+  // False: the shelves were empty.
+  bool drain_shelves();
+  // Whether that comes before a page is taken from the system.
+  bool drains_before_growth() const { return shelves_.any() && !pages_.has_empty(); }
+  Span* new_span(int bin, bool may_grow);
   void note_freed(int bin_index, Span* span, int freed);
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
@@ -331,7 +361,6 @@ class Heap {
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
-  size_t drain_parked();
   // A span for slots: first_choice: not if other groups may have free slots of that size.
   enum class Opens { never, first_choice, always };
   size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited);
@@ -348,17 +377,19 @@ class Heap {
     if (pages || direct) give_back_for_growth();
   }
   void give_back_for_growth();
-  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
+  PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
+                              bool may_grow);
 
   PageSource& system_;
   MetadataArena& arena_;
   SpanMap& map_;
   Bin (&bins_)[kBins];
+  Shelves& shelves_;
   SpanMapTables map_tables_;
   PageHeap pages_;
   DirectMappings direct_;
-  ParkedRuns parked_;
   std::atomic<size_t> depot_room_{0};  // the sum over all depots
+  std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
   RecentPeak peak_;                    // of backed_bytes()
   std::atomic<bool> has_left_over_{false};
 };

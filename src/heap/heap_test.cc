@@ -22,7 +22,7 @@ constexpr PageGroup kGroups[] = {PageGroup::unknown, PageGroup::transient, PageG
 
 class HeapTest : public OnFakeMemory {
  protected:
-  // What the counters say against a walk over all pages. Nothing is parked or in a depot, and
+  // What the counters say against a walk over all pages. Nothing is on a shelf or in a depot, and
   // break_idle has just looked.
   void expect_counters_agree() {
     size_t held = 0, live = 0;
@@ -105,7 +105,6 @@ TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
   Span* other = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
   EXPECT_FALSE(shares());
   heap_.deallocate(other);
-  heap_.release(Nanos::max(), 0);  // a parked run counts as used
   EXPECT_TRUE(shares());
 }
 
@@ -347,7 +346,7 @@ TEST_F(HeapTest, CountsBrokenPages) {
   EXPECT_EQ(heap_.live_bytes(), kSizeClassRows[size_class_of(1000)].size);
 }
 
-// A run that nobody has is taken until the worker frees it; a slot in a depot is not.
+// What is on a shelf is taken until the worker comes; a slot in a depot is not.
 TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
   const int bin = bin_of(PageGroup::brief, size_class_of(64), false);
   void* slots[100];
@@ -358,8 +357,15 @@ TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
   EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin));
   ASSERT_EQ(heap_.drain_depots(), nullptr);
   expect_counters_agree();
-  heap_.deallocate(heap_.allocate(kRunMax, 1, PageGroup::brief, false));
-  EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin) + kRunMax);
+  Shelf& shelf = heap_.next_shelf();
+  while (shelf.room < kRunMax) shelf.earn(kRunMax);
+  Span* run = heap_.allocate(kRunMax / 2, 1, PageGroup::brief, false);
+  const int large = kSizeClasses - 1;
+  ASSERT_TRUE(heap_.shelve(shelf, large, heap_.take_one(large)));
+  heap_.hide(run);
+  heap_.shelve_or_free(shelf, run, 1);
+  EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin) + kRunMax / 2 + kSmallMax);
+  EXPECT_EQ(heap_.shelved_bytes(), kSmallMax);
   heap_.release(Nanos::max(), 0);
   ASSERT_EQ(heap_.give(bin, slots + 60, 40), nullptr);
   EXPECT_EQ(heap_.live_bytes(), 0u);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -51,6 +52,8 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   }
   magazine.ran_dry = true;
   grow(bin, heap, arena, threads);
+  if (is_large(bin))
+    if (void* slot = take_shelved(heap, bin, threads)) return slot;
   if (magazine.capacity() == 0) return heap.take_one(bin);
   const size_t want = half_of(magazine);
   const size_t got = heap.take(bin, magazine.base, want, &magazine.waited);
@@ -58,6 +61,33 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got;
   return magazine.pop();
+}
+
+void* Magazines::take_shelved(Heap& heap, int bin, size_t threads) {
+  Shelf& own = shelf_of(heap);
+  void* slot = heap.take_shelved(own, bin);
+  if (slot == nullptr) own.earn(heap.shelf_limit() / threads);
+  return slot;
+}
+
+bool Magazines::keep_run(Heap& heap, Span* span, size_t threads) {
+  if (span->kind != SpanKind::run || !Heap::may_shelve(*span)) return false;
+  heap.hide(span);
+  Span* leaves = span;
+  if (span->bytes * threads <= heap.cache_limit()) std::swap(run, leaves);
+  if (leaves != nullptr) heap.shelve_or_free(shelf_of(heap), leaves, threads);
+  return true;
+}
+
+Span* Magazines::take_kept_run(Heap& heap, Blocks blocks, PageGroup group, uint32_t alignment,
+                               size_t threads) {
+  const auto address = reinterpret_cast<uintptr_t>(run != nullptr ? run->base : nullptr);
+  if (address % (alignment * kBlockSize) == 0)
+    if (Span* span = take_run(heap, blocks, group)) return span;
+  Shelf& own = shelf_of(heap);
+  Span* span = heap.take_shelved(own, group, blocks, alignment);
+  span != nullptr ? heap.show_again(span) : own.earn(heap.shelf_limit() / threads);
+  return span;
 }
 
 // A slot of the same size that this thread freed into another group, or that such a group has free.
@@ -81,6 +111,7 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
+    if (is_large(bin) && shelve(heap, bin, slot, threads, &twice)) return twice;
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
     twice = may_deposit ? heap.deposit(bin, magazine.base, oldest, &magazine.waited)
@@ -90,6 +121,18 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   }
   magazine.push(slot);
   return twice;
+}
+
+// False: there was no room for the slot. *twice: it was freed already.
+bool Magazines::shelve(Heap& heap, int bin, void* slot, size_t threads, void** twice) {
+  Shelf& own = shelf_of(heap);
+  if (own.holds(bin, slot) || heap.is_free(bin, slot, &bins[bin].waited)) {
+    *twice = slot;
+    return true;
+  }
+  if (heap.shelve(own, bin, slot)) return true;
+  own.earn(heap.shelf_limit() / threads);
+  return false;
 }
 
 bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
@@ -145,7 +188,7 @@ void* Magazines::flush(Heap& heap) {
     if (bad != nullptr) twice = bad;
     magazine.top = magazine.base;
   });
-  if (run != nullptr) heap.park(run);
+  if (run != nullptr) heap.free_run(run);
   run = nullptr;
   return twice;
 }

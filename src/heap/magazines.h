@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread caches: for each local bin a magazine, which is a stack of free slots, and the run
-// that the thread freed last. Used by one thread only.
+// that the thread freed last. Used by one thread only. What is large goes on to its shelf, where
+// other threads may reach it (shelves.h).
 //
 //   magazine[b]   base[ oldest | ... | newest ]top ... limit       one word a slot
 //
@@ -80,7 +81,8 @@ inline constexpr size_t kTagScale = sizeof(Magazine) / sizeof(uint64_t);
 struct Magazines {
   size_t budget;
   size_t capacity_bytes;
-  Span* run;  // freed last, in no map; null: none
+  Span* run;     // freed last, in no map; null: none
+  Shelf* shelf;  // null: not needed yet
   // So many more allocations are to pass by the cache, and what is freed goes back to its span, not
   // to a depot. Until the next start_over.
   uint32_t bypasses;
@@ -101,19 +103,10 @@ struct Magazines {
   void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
   // Frees a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
-  // Keeps a run that the program freed; the one kept before goes to the heap. False: it is too
-  // large for the thread's share, or nobody would take it (Heap::may_park).
-  bool keep_run(Heap& heap, Span* span, size_t threads) {
-    if (span->kind != SpanKind::run || !Heap::may_park(*span) ||
-        span->bytes * threads > heap.cache_limit())
-      return false;
-    heap.hide(span);
-    Span* const before = run;
-    run = span;
-    if (before != nullptr) heap.park(before);
-    return true;
-  }
-  // The kept run if it has exactly that length and group; else null.
+  // Keeps a run that the program freed; the one kept before goes on the shelf. False: nobody would
+  // take it (Heap::may_shelve).
+  bool keep_run(Heap& heap, Span* span, size_t threads);
+  // The run kept last if it has exactly that length and group; else null.
   Span* take_run(Heap& heap, Blocks blocks, PageGroup group) {
     Span* const span = run;
     if (span == nullptr || span->bytes != blocks.bytes() || span->asked != group) return nullptr;
@@ -121,6 +114,9 @@ struct Magazines {
     heap.show_again(span);
     return span;
   }
+  // The same, or else one on the shelf. alignment: in blocks.
+  Span* take_kept_run(Heap& heap, Blocks blocks, PageGroup group, uint32_t alignment,
+                      size_t threads);
   // Gives everything back to the heap. Returns a slot that was freed twice, or null.
   void* flush(Heap& heap);
   // After flush(), also resets the capacities: they grow again as needed, within half of the old
@@ -138,6 +134,12 @@ struct Magazines {
       if ((groups & group_bit(b)) != 0) f(b);
   }
   static uint32_t group_bit(int bin) { return 1u << static_cast<int>(group_of_bin(bin)); }
+  Shelf& shelf_of(Heap& heap) {
+    if (shelf == nullptr) shelf = &heap.next_shelf();
+    return *shelf;
+  }
+  void* take_shelved(Heap& heap, int bin, size_t threads);
+  bool shelve(Heap& heap, int bin, void* slot, size_t threads, void** twice);
   void* take_elsewhere(Heap& heap, int bin);
   bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);
   void** new_array(int log2, MetadataArena& arena);

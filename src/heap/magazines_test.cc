@@ -99,7 +99,8 @@ TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
   ASSERT_TRUE(cache.keep_run(heap_, first, 1));
   ASSERT_TRUE(cache.keep_run(heap_, second, 1));
   EXPECT_EQ(cache.run, second);
-  EXPECT_TRUE(heap_.has_empty_pages()) << "the first went to the heap";
+  EXPECT_EQ(heap_.pages().used_bytes(), 40 * kBlockSize) << "the first went to the heap";
+  EXPECT_EQ(cache.take_kept_run(heap_, {40}, PageGroup::brief, 256, 1), nullptr) << "not aligned";
   EXPECT_EQ(thread.flush(), nullptr);
   heap_.release(Nanos::max(), 0);
   EXPECT_EQ(heap_.pages().in_use(), 0u);
@@ -109,9 +110,12 @@ TEST_F(MagazinesTest, ARunIsKeptOnlyWithinTheShareOfAThread) {
   TestThread thread(heap_, arena_);
   Magazines& cache = thread.cache();
   Span* whole = heap_.allocate(kLeastCached, 1, PageGroup::unknown, false);
-  EXPECT_FALSE(cache.keep_run(heap_, whole, 2));
-  EXPECT_EQ(heap_.find(whole->base), whole) << "nothing changed";
+  EXPECT_TRUE(cache.keep_run(heap_, whole, 2));
+  EXPECT_EQ(cache.run, nullptr);
+  EXPECT_EQ(heap_.pages().used_bytes(), 0u) << "the shelf has no room";
+  whole = heap_.allocate(kLeastCached, 1, PageGroup::unknown, false);
   EXPECT_TRUE(cache.keep_run(heap_, whole, 1));
+  EXPECT_EQ(cache.run, whole);
   Span* resized = heap_.allocate(kLeastCached, 1, PageGroup::unknown, false);
   heap_.resize(resized, kLeastCached / 2);
   EXPECT_FALSE(cache.keep_run(heap_, resized, 1));
@@ -269,6 +273,7 @@ TEST_F(MagazinesTest, RandomWorkOnTwoThreadsLosesAndDoublesNothing) {
   }
   for (auto [p, value] : live) threads[0].deallocate(p);
   for (TestThread& t : threads) EXPECT_EQ(t.flush(), nullptr);
+  EXPECT_EQ(heap_.drain_depots(), nullptr);
   for (int g = 0; g < kPageGroups; ++g) EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
 }
 

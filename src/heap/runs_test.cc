@@ -69,7 +69,7 @@ TEST_F(WholePageTest, AnEmptyPageServesAndIsThereForAllSizesAfterwards) {
   char* const base = span->base;
   EXPECT_EQ(reinterpret_cast<uintptr_t>(base) % kHugePageSize, 0u);
   heap_.deallocate(span);
-  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u) << "it is not parked";
+  EXPECT_EQ(heap_.pages().counts().empty_backed, 1u) << "nobody keeps it";
   EXPECT_EQ(page_of(one(PageGroup::brief, 1000))->base, base);
   EXPECT_EQ(heap_.pages().counts().acquired, 1u);
   EXPECT_TRUE(heap_.is_consistent());
@@ -129,7 +129,7 @@ TEST_F(RunsTest, GrowingRunsFindRoomBehindThem) {
   EXPECT_EQ(runs[0]->bytes, kLeastRun);
   EXPECT_TRUE(heap_.is_consistent());
   for (Span* run : runs) heap_.deallocate(run);
-  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << "what was resized is not parked";
+  EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
 }
 
 TEST_F(RunsTest, TheLeastRunLeavesTheRoomBehindItToOthers) {
@@ -168,28 +168,59 @@ TEST_F(RunsTest, AmongManyHolesGrowingRunsLieSideBySide) {
   EXPECT_EQ(gap(), kGrowing);
 }
 
-TEST_F(RunsTest, AFreedRunServesTheNextOfItsLengthUntilTheWorkerComes) {
-  Span* run = heap_.allocate(300'000, 1, PageGroup::brief, false);
-  char* const base = run->base;
-  heap_.deallocate(run);
+class ShelvedRunsTest : public RunsTest {
+ protected:
+  ShelvedRunsTest() {
+    for (size_t i = 0; i < kRunMax / Shelf::kEarned; ++i) shelf_.earn(kRunMax);
+  }
+  Span* run(size_t blocks, PageGroup group = PageGroup::brief) {
+    return heap_.allocate(blocks * kBlockSize, 1, group, false);
+  }
+  void shelve(Span* span) {
+    heap_.hide(span);
+    heap_.shelve_or_free(shelf_, span, 1);
+  }
+  Shelf& shelf_ = heap_.next_shelf();
+};
+
+TEST_F(ShelvedRunsTest, OneServesTheNextOfItsLengthUntilTheWorkerComes) {
+  Span* const first = run(37);
+  char* const base = first->base;
+  shelve(first);
   EXPECT_EQ(heap_.find(base), nullptr) << "a second free is found";
   EXPECT_TRUE(heap_.has_empty_pages()) << "something for the worker";
   EXPECT_EQ(heap_.count(PageGroup::brief).allocated, 0u);
   EXPECT_EQ(heap_.count(PageGroup::brief).free_blocks, kHugePageSize);
-  Span* other = heap_.allocate(310'000, 1, PageGroup::brief, false);
-  EXPECT_NE(other->base, base) << "another length";
-  run = heap_.allocate(300'000, 1, PageGroup::brief, true);
-  EXPECT_EQ(run->base, base);
-  EXPECT_EQ(heap_.find(base), run);
-  EXPECT_TRUE(run->sampled);
-  EXPECT_FALSE(run->fresh);
-  heap_.deallocate(run);
-  heap_.deallocate(other);
+  EXPECT_EQ(heap_.take_shelved(shelf_, PageGroup::brief, {38}, 1), nullptr);
+  EXPECT_EQ(heap_.take_shelved(shelf_, PageGroup::session, {37}, 1), nullptr);
+  Span* const again = heap_.take_shelved(shelf_, PageGroup::brief, {37}, 1);
+  EXPECT_EQ(again, first);
+  heap_.show_again(again);
+  EXPECT_EQ(heap_.find(base), again);
+  EXPECT_FALSE(again->fresh);
+  shelve(again);
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 1u);
   heap_.release(Nanos{}, 0);
   EXPECT_EQ(heap_.count(PageGroup::brief).pages, 0u);
   EXPECT_EQ(heap_.pages().counts().empty_backed, 1u);
   EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(ShelvedRunsTest, WhatHasNoRoomIsFree) {
+  Span* runs[] = {run(100), run(70)};
+  for (Span* each : runs) shelve(each);
+  EXPECT_EQ(heap_.take_shelved(shelf_, PageGroup::brief, {70}, 1), nullptr);
+  EXPECT_EQ(heap_.pages().used_bytes(), 100 * kBlockSize);
+  EXPECT_EQ(run(70), runs[1]);
+}
+
+TEST_F(ShelvedRunsTest, OneServesOnlyWhereItIsAligned) {
+  run(1);
+  Span* const span = heap_.allocate(40 * kBlockSize, 4 * kBlockSize, PageGroup::brief, false);
+  ASSERT_EQ(reinterpret_cast<uintptr_t>(span->base) / kBlockSize % 8, 4u);
+  shelve(span);
+  EXPECT_EQ(heap_.take_shelved(shelf_, PageGroup::brief, {40}, 8), nullptr);
+  EXPECT_EQ(heap_.take_shelved(shelf_, PageGroup::brief, {40}, 4), span);
 }
 
 // Statistics look at runs that their owners resize; under -fsanitize=thread.
@@ -226,13 +257,23 @@ TEST_F(RunsTest, ASampleTakesNoMoreBlocksThanItNeeds) {
   }
 }
 
-TEST_F(RunsTest, ParkedRunsHelpOutWhereThereIsNoMemory) {
-  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  Span* second = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  heap_.deallocate(run);
-  system_.calls_left = 0;
-  EXPECT_NE(one(PageGroup::unknown, 5000), nullptr);
-  heap_.deallocate(second);
+// Before the heap grows, what is shelved serves others; also where there is no memory.
+TEST_F(ShelvedRunsTest, TheyServeOthersBeforeTheHeapGrows) {
+  for (const bool slots : {true, false}) {
+    Span* const keeps_page = run(64);
+    Span* const shelved = run(128);
+    Span* const rest = run(64);
+    shelve(shelved);
+    if (!slots) system_.calls_left = 0;
+    Span* const taken = slots ? heap_.find(one(PageGroup::brief, 200'000)) : run(100);
+    ASSERT_NE(taken, nullptr);
+    EXPECT_EQ(taken->base, shelved->base);
+    EXPECT_EQ(heap_.pages().acquired(), 1u);
+    slots ? static_cast<void>(heap_.give_one(taken->base)) : heap_.deallocate(taken);
+    heap_.deallocate(keeps_page);
+    heap_.deallocate(rest);
+  }
+  EXPECT_TRUE(heap_.is_consistent());
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ Losses ProductPolicy::losses() {
   losses.rounding = rounding_;
   losses.empty_pages = heap.pages().counts().empty_backed * kHugePageSize +
                        DirectSpace::backed(heap.direct().kept_bytes());
-  losses.thread_caches = heap.depot_bytes();
+  losses.thread_caches = heap.depot_bytes() + heap.shelved_bytes();
   for (const auto& thread : threads_)
     if (thread != nullptr && thread->cache != nullptr)
       losses.thread_caches += thread->cache->magazines.cached_bytes();

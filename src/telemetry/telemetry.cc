@@ -23,7 +23,7 @@ Figures Telemetry::copy(size_t thread_caches, ProcessSnapshot* rows) {
   return figures;
 }
 
-// Blocks in spans and runs count as active, those of at most twenty parked runs included.
+// Blocks in spans and runs count as active, those on shelves included.
 Figures Telemetry::quick_figures(size_t thread_caches) {
   const Heap& heap = from_.heap;
   Figures figures;

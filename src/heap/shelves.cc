@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/shelves.h"
+
+namespace llamalloc {
+
+void* Shelf::take_from(uint32_t place, Kind kind, uint32_t alignment) {
+  uintptr_t there = places[place].load(std::memory_order_relaxed);
+  const uintptr_t least = static_cast<uintptr_t>(std::countr_zero(alignment)) << kAlignedShift;
+  const uintptr_t low = there & ((1 << kKindBits) - 1);
+  if (there == 0 || (low & kKindMask) != kind.word || low < (least | kind.word)) return nullptr;
+  // Acquire pairs with put(): what the last owner wrote.
+  const bool mine = places[place].compare_exchange_strong(there, 0, std::memory_order_acquire,
+                                                          std::memory_order_relaxed);
+  return mine ? what_of(there) : nullptr;
+}
+
+void* Shelf::take(Kind kind, uint32_t alignment) {
+  const uint32_t before = std::min(top.load(std::memory_order_relaxed), kPlaces);
+  uint32_t used = before;
+  void* found = nullptr;
+  for (uint32_t i = before; found == nullptr && i-- != 0;) {
+    found = take_from(i, kind, alignment);
+    if (used == i + 1 && (found != nullptr || places[i].load(std::memory_order_relaxed) == 0))
+      used = i;
+  }
+  if (used != before) top.store(static_cast<uint16_t>(used), std::memory_order_relaxed);
+  return found;
+}
+
+void* Shelf::steal(Kind kind, uint32_t alignment) {
+  const uint32_t used = std::min(top.load(std::memory_order_relaxed), kPlaces);
+  void* found = nullptr;
+  for (uint32_t i = 0; i < used && found == nullptr; ++i) found = take_from(i, kind, alignment);
+  return found;
+}
+
+bool Shelf::put_at(uint32_t place, uintptr_t word) {
+  uintptr_t empty = 0;
+  // In one order with Shelves::drain.
+  return places[place].load(std::memory_order_relaxed) == 0 &&
+         places[place].compare_exchange_strong(empty, word, std::memory_order_seq_cst);
+}
+
+bool Shelf::put(Kind kind, size_t bytes, const void* what, uintptr_t blocks) {
+  if (misses.load(std::memory_order_relaxed) != 0) misses.store(0, std::memory_order_relaxed);
+  const size_t has = room.load(std::memory_order_relaxed);
+  if (has < bytes) return false;
+  const int aligned = blocks == 0 ? 0 : std::min(std::countr_zero(blocks), kAlignedMost);
+  const uintptr_t word = word_of(kind, what, aligned);
+  const auto fits = [&](uint32_t place) { return place < kPlaces && (place + 1) * bytes <= has; };
+  uint32_t used = top.load(std::memory_order_relaxed);
+  while (fits(used) && places[used].load(std::memory_order_relaxed) != 0) ++used;
+  if (fits(used) && put_at(used, word)) {
+    top.store(static_cast<uint16_t>(used + 1), std::memory_order_relaxed);
+    return true;
+  }
+  for (uint32_t i = 0; i < used && fits(i); ++i)
+    if (put_at(i, word)) return true;
+  return false;
+}
+
+bool Shelf::holds(int bin, const void* slot) const {
+  const uintptr_t word = word_of(Kind::of_slot(bin), slot, 0);
+  const uint32_t used = std::min(top.load(std::memory_order_relaxed), kPlaces);
+  bool found = false;
+  for (uint32_t i = 0; i < used; ++i) found |= places[i].load(std::memory_order_relaxed) == word;
+  return found;
+}
+
+// Where others free what a thread asks for, and it has put nothing on its own shelf for long: from
+// the shelf that had something last, or else from one other. All would be too many.
+void* Shelves::take(Shelf& own, Kind kind, uint32_t alignment) {
+  void* what = own.take(kind, alignment);
+  const uint8_t misses = own.misses.load(std::memory_order_relaxed);
+  if (what != nullptr) return what;
+  if (misses <= Shelf::kPlaces) {
+    own.misses.store(misses + 1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const uint8_t other = own.other.load(std::memory_order_relaxed);
+  Shelf& victim = shelves_[other % in_use()];
+  if (&victim != &own) what = victim.steal(kind, alignment);
+  if (what == nullptr) own.other.store(static_cast<uint8_t>(other + 1), std::memory_order_relaxed);
+  return what;
+}
+
+[[gnu::cold]] void Shelves::halve_rooms() {
+  for (uint32_t s = 0; s < in_use(); ++s) {
+    const uint32_t room = shelves_[s].room.load(std::memory_order_relaxed);
+    if (room != 0) shelves_[s].room.store(room / 2, std::memory_order_relaxed);
+  }
+}
+
+[[gnu::cold]] size_t Shelves::slot_bytes() const {
+  size_t bytes = 0;
+  if (!any()) return bytes;
+  for (uint32_t s = 0; s < in_use(); ++s)
+    for (const auto& place : shelves_[s].places) {
+      const uintptr_t word = place.load(std::memory_order_relaxed);
+      const Kind kind = Shelf::kind_of(word);
+      if (word != 0 && !kind.is_run()) bytes += slot_size_of(static_cast<int>(kind.word));
+    }
+  return bytes;
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large slots and runs that threads freed, kept for the next request of just that kind. The way
+// to their blocks takes the locks of a bin and of a page set, which all threads share; a shelf
+// takes one atomic operation on a line that mostly one thread writes.
+//
+//   shelf   [ room, top | place 0 | place 1 | ... ]      place   address << 16 | kind; 0: empty
+//
+// A thread has a shelf; where there are more threads than shelves, some share one. Anyone may take
+// from any place: what is shelved returns to the heap with each step of the worker, and before a
+// page is taken from the system. So it adds to no peak. A slot on a shelf counts as taken; a run is
+// in no map.
+//
+// Room is earned: each time that a shelf did not help and the thread needs a lock, it may hold
+// kEarned bytes more; once a second the room halves. So a MiB stays where it saves some 65,000
+// visits a second, about a hundredth of a processor, and nothing stays where large objects are few.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/lifetime_class.h"
+#include "base/units.h"
+#include "heap/bin_number.h"
+#include "heap/span.h"
+
+namespace llamalloc {
+
+// What is on a place: a slot of a bin, or a run of so many blocks that was asked for by a group.
+struct Kind {
+  uint32_t word;
+
+  static constexpr Kind of_slot(int bin) { return {static_cast<uint32_t>(bin)}; }
+  static constexpr Kind of_run(PageGroup group, Blocks blocks) {
+    return {kRun | static_cast<uint32_t>(group) << 8 | (blocks.n - 1)};
+  }
+  static constexpr uint32_t kRun = 1 << 11;
+  static_assert(kLocalBins <= kRun && kPageGroups <= 8 && kBlocksPerHugePage <= 256);
+  bool is_run() const { return (word & kRun) != 0; }
+};
+
+struct alignas(4 * kCacheLine) Shelf {
+  static constexpr uint16_t kPlaces = 31;
+  static constexpr uint32_t kEarned = 16;  // bytes
+  // Where all together may hold `most` bytes.
+  void earn(size_t most) {
+    const uint32_t now = room.load(std::memory_order_relaxed);
+    if (now < most) room.store(now + kEarned, std::memory_order_relaxed);
+  }
+  // What is of that kind and aligned to so many blocks, or null: the address of a slot, the record
+  // of a run.
+  void* take(Kind kind, uint32_t alignment = 1);
+  // The same for another thread, from the other end.
+  void* steal(Kind kind, uint32_t alignment);
+  // False: there is no room. Place i is for what would fit i + 1 times. blocks: a run's address in
+  // blocks, for take().
+  bool put(Kind kind, size_t bytes, const void* what, uintptr_t blocks = 0);
+  // Whether the slot lies there: then it was freed twice.
+  bool holds(int bin, const void* slot) const;
+
+  std::atomic<uint32_t> room{0};   // bytes
+  std::atomic<uint16_t> top{0};    // a hint: the places from here on are empty
+  std::atomic<uint8_t> misses{0};  // since its thread freed something
+  std::atomic<uint8_t> other{0};   // the shelf where to look then
+  std::atomic<uintptr_t> places[kPlaces]{};
+
+  void* take_from(uint32_t place, Kind kind, uint32_t alignment);
+  bool put_at(uint32_t place, uintptr_t word);
+
+  // Above the kind: log2 of the alignment of a run, in blocks.
+  static constexpr int kAlignedShift = 12, kAlignedMost = 7, kKindBits = 16;
+  static constexpr uintptr_t kKindMask = (1 << kAlignedShift) - 1;
+  static uintptr_t word_of(Kind kind, const void* what, int aligned) {
+    return reinterpret_cast<uintptr_t>(what) << kKindBits |
+           static_cast<uintptr_t>(aligned) << kAlignedShift | kind.word;
+  }
+  static Kind kind_of(uintptr_t word) { return {static_cast<uint32_t>(word & kKindMask)}; }
+  static void* what_of(uintptr_t word) { return reinterpret_cast<void*>(word >> kKindBits); }
+};
+static_assert(sizeof(Shelf) == size_t{4} * kCacheLine && Shelf::kPlaces < UINT8_MAX);
+
+class Shelves {
+ public:
+  static constexpr uint32_t kShelves = 64;
+
+  // For one more thread.
+  Shelf& next() { return shelves_[threads_.fetch_add(1, std::memory_order_relaxed) % kShelves]; }
+  bool put(Shelf& shelf, Kind kind, size_t bytes, const void* what, uintptr_t blocks = 0) {
+    if (!shelf.put(kind, bytes, what, blocks)) return false;
+    // Afterwards: a drain that missed it has set this to false before it looked.
+    if (!any_.load(std::memory_order_seq_cst)) any_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  // From the thread's shelf, or from another: one thread may free what another asks for.
+  void* take(Shelf& own, Kind kind, uint32_t alignment = 1);
+  // A hint: false only when there is nothing, or something is being put there.
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+  // Calls f(kind, what) for everything, which f then owns.
+  template <typename F>
+  void drain(F&& f) {
+    any_.store(false, std::memory_order_seq_cst);
+    for (uint32_t s = 0; s < in_use(); ++s)
+      for (auto& place : shelves_[s].places) {
+        if (place.load(std::memory_order_seq_cst) == 0) continue;
+        if (const uintptr_t word = place.exchange(0, std::memory_order_acquire); word != 0)
+          f(Shelf::kind_of(word), Shelf::what_of(word));
+      }
+  }
+  // Once a second.
+  void halve_rooms();
+  // Of slots; a hint.
+  size_t slot_bytes() const;
+
+ private:
+  uint32_t in_use() const { return std::min(threads_.load(std::memory_order_relaxed), kShelves); }
+
+  Shelf shelves_[kShelves];
+  alignas(kCacheLine) std::atomic<bool> any_{false};
+  std::atomic<uint32_t> threads_{0};
+};
+
+}  // namespace llamalloc
