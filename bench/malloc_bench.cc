@@ -3,10 +3,8 @@
 // One line of JSON a row. ns (wall) and cpu_ns (all threads) are medians over chunks of about 10
 // ms; a neighbour on the machine disturbs cpu_ns least. mean_ns is all time over all operations.
 // Bytes are as the kernel counts.
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,147 +14,9 @@
 #include <cstring>
 #include <new>
 
+#include "measure.h"
+
 namespace {
-
-double budget = 0.3;  // seconds a row measures, after a tenth of it to warm up
-
-// Keeps the compiler from reasoning about p: it may be read and written here.
-inline void escape(void* p) {
-  asm volatile("" : : "g"(p) : "memory");
-}
-
-inline void* allocate(size_t size) {
-  auto* p = static_cast<char*>(malloc(size));
-  escape(p);
-  *p = 1;
-  return p;
-}
-
-double seconds(clockid_t clock) {
-  timespec t;
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-// --- Memory of this process ---
-
-size_t status_bytes(const char* name) {
-  static char text[8192];
-  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-  if (fd >= 0) close(fd);
-  text[n < 0 ? 0 : n] = 0;
-  const char* line = strstr(text, name);
-  return line == nullptr ? 0 : strtoul(line + strlen(name), nullptr, 10) << 10;
-}
-
-size_t rss() {
-  return status_bytes("VmRSS:");
-}
-
-// What the kernel charges to the control group of this process, page cache left out; 0 where
-// MEMORY_GROUP does not name its folder. Versions 1 and 2 of control groups.
-size_t number_in(const char* folder, const char* file, const char* row) {
-  static char path[512], text[16384];
-  snprintf(path, sizeof(path), "%s/%s", folder, file);
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  const ssize_t n = fd < 0 ? 0 : read(fd, text + 1, sizeof(text) - 2);
-  if (fd >= 0) close(fd);
-  text[0] = '\n';
-  text[n < 0 ? 1 : n + 1] = 0;
-  const char* line = strstr(text, row);
-  return line == nullptr ? 0 : strtoul(line + strlen(row), nullptr, 10);
-}
-
-size_t charge() {
-  const char* folder = getenv("MEMORY_GROUP");
-  if (folder == nullptr) return 0;
-  size_t usage = number_in(folder, "memory.usage_in_bytes", "\n");
-  size_t cache = number_in(folder, "memory.stat", "\ntotal_cache ");
-  if (usage == 0) {
-    usage = number_in(folder, "memory.current", "\n");
-    cache = number_in(folder, "memory.stat", "\nfile ");
-  }
-  return usage > cache ? usage - cache : 0;
-}
-
-double difference(size_t later, size_t earlier) {
-  return static_cast<double>(later) - static_cast<double>(earlier);
-}
-
-// --- Measuring ---
-
-struct Result {
-  double ns = 0, mean_ns = 0, cpu_ns = 0;
-  uint64_t operations = 0;
-  char extra[256] = "";
-};
-
-constexpr int kChunks = 512;
-
-int by_value(const void* a, const void* b) {
-  const double x = *static_cast<const double*>(a), y = *static_cast<const double*>(b);
-  return (x > y) - (x < y);
-}
-
-double median(double* value, int count) {
-  qsort(value, count, sizeof(double), by_value);
-  return value[count / 2];
-}
-
-// Calls body(n), which performs n operations, until the budget is spent.
-template <typename Body>
-Result measure(Body&& body, uint64_t n = 1) {
-  static double wall_chunk[kChunks], cpu_chunk[kChunks];
-  const double begun = seconds(CLOCK_MONOTONIC);
-  for (;; n *= 2) {  // warm up, and find how many operations take some 10 ms
-    const double start = seconds(CLOCK_MONOTONIC);
-    body(n);
-    const double now = seconds(CLOCK_MONOTONIC);
-    if (now - start > 0.01 || now - begun > budget) break;
-  }
-  Result result;
-  int chunks = 0;
-  double last_cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), last = seconds(CLOCK_MONOTONIC);
-  const double start = last;
-  do {
-    body(n);
-    const double now = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    wall_chunk[chunks] = (now - last) * 1e9 / static_cast<double>(n);
-    cpu_chunk[chunks++] = (cpu - last_cpu) * 1e9 / static_cast<double>(n);
-    last = now, last_cpu = cpu;
-  } while (chunks < kChunks && (last - start < budget || chunks < 3));
-  result.operations = n * chunks;
-  result.mean_ns = (last - start) * 1e9 / static_cast<double>(result.operations);
-  result.ns = median(wall_chunk, chunks);
-  result.cpu_ns = median(cpu_chunk, chunks);
-  return result;
-}
-
-// --- Random numbers and sizes ---
-
-struct Random {
-  uint64_t state = 0x9e3779b97f4a7c15;
-  uint32_t next() {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return static_cast<uint32_t>(state >> 20);
-  }
-  // Uniform below n.
-  uint32_t below(uint32_t n) { return static_cast<uint32_t>((uint64_t{next()} * n) >> 32); }
-};
-
-// 4,096 sizes, log-uniform in 16..1024.
-struct Sizes {
-  uint16_t at[4096];
-  Sizes() {
-    Random random;
-    for (uint16_t& size : at) {
-      const uint32_t power = random.below(6);  // 16..31, ..., 512..1023
-      size = static_cast<uint16_t>((16u << power) + random.below(16u << power));
-    }
-  }
-  uint16_t pick(Random& random) const { return at[random.next() & 4095]; }
-};
 
 // --- Rows ---
 
@@ -195,6 +55,21 @@ Result batch(size_t reversed) {
         }
       },
       kBatch);
+}
+
+// Buffers of a request: taken together, freed in reverse.
+constexpr size_t kBuffers = 16;
+
+void use_buffers(size_t size, uint64_t n) {
+  void* held[kBuffers];
+  for (uint64_t done = 0; done < n; done += kBuffers) {
+    for (void*& p : held) p = allocate(size);
+    for (size_t i = kBuffers; i-- != 0;) free(held[i]);
+  }
+}
+
+Result buffers(size_t size) {
+  return measure([size](uint64_t n) { use_buffers(size, n); }, kBuffers);
 }
 
 Result churn(size_t objects) {
@@ -387,6 +262,23 @@ Result churn_in_threads(size_t wanted) {
   });
 }
 
+constexpr uint64_t kBuffersOfAThread = 1'600'000;
+
+void* use_own_buffers(void* size) {
+  use_buffers(*static_cast<size_t*>(size), kBuffersOfAThread);
+  return nullptr;
+}
+
+// ns: wall time of a pair of one thread, while all others do the same.
+Result buffers_in_threads(size_t size) {
+  static pthread_t thread[1024];
+  const size_t threads = processors() < 1024 ? processors() : 1024;
+  return measure_once(kBuffersOfAThread, [&] {
+    for (size_t t = 0; t < threads; ++t) start_thread(&thread[t], use_own_buffers, &size);
+    for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
+  });
+}
+
 // --- Many threads that allocate in every class once and sleep ---
 
 constexpr int kThreads = 500;
@@ -533,6 +425,11 @@ const Row rows[] = {
     {"calloc_4096", zeroed, 4096, "calloc and free of 4 KiB"},
     {"calloc_1m", zeroed, kMiB, "calloc and free of 1 MiB"},
     {"calloc_1m_touched", zeroed_touched, kMiB, "calloc and free of 1 MiB, each 4 KiB written"},
+    {"buffers_64k", buffers, 64 << 10, "16 of 64 KiB, freed in reverse (a pair)"},
+    {"buffers_256k", buffers, 256 << 10, "16 of 256 KiB, freed in reverse (a pair)"},
+    {"buffers_64k_all", buffers_in_threads, 64 << 10, "the same of 64 KiB, a thread a processor"},
+    {"buffers_256k_all", buffers_in_threads, 256 << 10,
+     "the same of 256 KiB, a thread a processor"},
     {"large_1m", pair, kMiB, "malloc and free of 1 MiB"},
     {"large_8m", pair, 8 * kMiB, "malloc and free of 8 MiB"},
     {"large_64m", pair, 64 * kMiB, "malloc and free of 64 MiB"},

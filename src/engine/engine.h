@@ -154,9 +154,9 @@ class Engine {
   // The slow paths. cache: the calling thread's, or null (engine/thread_cache.h).
   // Null: no memory.
   void* allocate(ThreadCache* cache, const Request& request);
-  // Keeps a freed object above kSmallMax for reuse, without a lock or system call. False: it was
-  // not kept, and the caller must deallocate it. Only while a worker runs, which later returns what
-  // is kept here.
+  // Keeps a freed object above kSmallMax for reuse, mostly without a lock or system call; a run for
+  // which there is no room is freed. False: nothing was done, and the caller must deallocate it.
+  // Only while a worker runs, which later returns what is kept here.
   [[gnu::always_inline]] bool keep_large(ThreadCache* cache, Span* span, size_t given) {
     if (span->kind == SpanKind::slots || span->sampled) return false;
     if (given != kUnknownSize && given > span->object_size()) return false;
@@ -167,7 +167,7 @@ class Engine {
     return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
-  // a large object was kept for reuse, and nothing else happened. errno stays. p, span, given: as
+  // keep_large did it, and nothing else happened. errno stays. p, span, given: as
   // for deallocate.
   [[gnu::always_inline]] bool free(CacheSlot& slot, ThreadCache*& adopted, void* p, Span* span,
                                    size_t given) {

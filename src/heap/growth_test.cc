@@ -106,6 +106,46 @@ TEST_F(TurnsTest, WhatIsShelvedDoesNotKeepPagesFromMakingRoom) {
   EXPECT_LE(heap_.backed_bytes(), kMapped);
 }
 
+// One empty page is not enough; what only a shelf keeps from being empty goes back, too.
+TEST_F(TurnsTest, WhatIsShelvedMakesRoomBesideEmptyPages) {
+  Shelf& shelf = heap_.next_shelf();
+  while (shelf.room < 8 * kRunMax) shelf.earn(8 * kRunMax);
+  Span* runs[8];
+  for (Span*& run : runs) run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  for (Span* run : {runs[0], runs[1]}) heap_.deallocate(run);
+  for (Span* run : {runs[2], runs[4], runs[6]}) heap_.deallocate(run);
+  for (Span* run : {runs[3], runs[5], runs[7]}) {
+    heap_.hide(run);
+    heap_.shelve_or_free(shelf, run, 1);
+  }
+  ASSERT_EQ(heap_.pages().counts().empty_backed, 1u);
+  heap_.allocate(kMapped, 1, PageGroup::unknown, false);
+  EXPECT_LE(heap_.backed_bytes(), kMapped);
+}
+
+// As does a limit.
+TEST_F(TurnsTest, WhatIsShelvedMakesRoomWithinALimit) {
+  constexpr size_t kLimit = size_t{12} << 20;
+  heap_.pages().limit_growth(kLimit);
+  for (const bool grows : {false, true}) {
+    Span* grown = grows ? heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false) : nullptr;
+    Shelf& shelf = heap_.next_shelf();
+    while (shelf.room < kRunMax) shelf.earn(kRunMax);
+    Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+    heap_.hide(run);
+    heap_.shelve_or_free(shelf, run, 1);
+    if (grows) {
+      EXPECT_NE(heap_.resize(grown, kLimit - kRunMax), nullptr);
+    } else {
+      grown = heap_.allocate(kLimit - kRunMax, 1, PageGroup::unknown, false);
+      ASSERT_NE(grown, nullptr);
+    }
+    heap_.deallocate(grown);
+    heap_.release(Nanos::max(), 0);
+    heap_.direct().release(Nanos::max());
+  }
+}
+
 TEST_F(TurnsTest, BelowTheRecentPeakNothingGoesBackEarly) {
   Span* large = heap_.allocate(kTurn, 1, PageGroup::unknown, false);
   char* slots[3000];

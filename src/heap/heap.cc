@@ -46,9 +46,12 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
-  size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
-  if (taken == 0 && drains_before_growth() && drain_shelves())
-    taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
+  bool held_back = false;
+  size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited, &held_back);
+  if (held_back) {
+    drain_shelves();
+    taken = take_from_bin(bin, out, n, Opens::first_choice, waited, nullptr);
+  }
   settle();
   return taken;
 }
@@ -59,14 +62,15 @@ size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
   if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
     if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
-      take_from_bin(other, &slot, 1, Opens::never, &waited);
-  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited);
+      take_from_bin(other, &slot, 1, Opens::never, &waited, nullptr);
+  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited, nullptr);
   settle();
   return slot;
 }
 
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited,
+                           bool* held_back) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock, waited);
   size_t taken = take_from_depot(bin, out + n, n);
@@ -76,7 +80,7 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, boo
     Span* span = bin.partial.min();
     if (span == nullptr) {
       if (taken != 0 || !may_open(opens, bin_index) ||
-          (span = new_span(bin_index, opens == Opens::always)) == nullptr)
+          (span = new_span(bin_index, held_back)) == nullptr)
         break;
       list(bin.partial, span);
       bin.count_spans(1);
@@ -204,8 +208,8 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
 void Heap::shelve_or_free(Shelf& shelf, Span* run, size_t threads) {
   const Blocks blocks = Blocks::covering(run->bytes);
   const uintptr_t address = reinterpret_cast<uintptr_t>(run->base) >> kBlockShift;
-  if (shelves_.put(shelf, Kind::of_run(run->asked, blocks), run->bytes, run, address)) return;
-  shelf.earn(shelf_limit() / threads);
+  if (shelves_.put(shelf, Kind::of_run(run->asked, blocks), run, address)) return;
+  shelf.earn(shelf_limit(threads));
   free_run(run);
 }
 
@@ -288,14 +292,14 @@ void Heap::list_pending(Bin& bin) {
   }
 }
 
-Span* Heap::new_span(int bin_index, bool may_grow) {
+Span* Heap::new_span(int bin_index, bool* held_back) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const SpanShape room = shape_of_bin(bin_index);
   const int words = (room.slots + 63) / 64;
   const Blocks blocks{room.blocks};
   const PageGroup group = group_of_bin(bin_index);
   const Grain grain = grain_of(shape.size);
-  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, may_grow);
+  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, held_back);
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->base = place.start();
@@ -335,14 +339,18 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-// may_grow: otherwise no page is taken from the system while something is shelved. What is free but
-// kept, or free in pages for other objects, helps out only where the system has no memory: it is
-// not to shape the heap.
+// held_back: if not null, no page is taken from the system while something may be shelved, and it
+// is set; whoever called drains the shelves, which needs locks that it may hold now, and calls
+// again with null. What is free but kept, or free in pages for other objects, helps out only where
+// the system has no memory: it is not to shape the heap.
 [[gnu::noinline]] PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks,
                                                     uint32_t alignment, Grain grain,
-                                                    bool may_grow) {
-  if (!may_grow && drains_before_growth())
-    return pages_.take_in_use(group, blocks, alignment, grain);
+                                                    bool* held_back) {
+  if (held_back != nullptr && shelves_.any() && !pages_.has_empty()) {
+    const PageHeap::Place place = pages_.take_in_use(group, blocks, alignment, grain);
+    *held_back = place.page == nullptr;
+    return place;
+  }
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
     place = pages_.take(group, blocks, alignment, grain);
@@ -358,7 +366,8 @@ void Heap::give_back_for_growth() {
   const size_t backed = backed_bytes(), peak = peak_.value();
   if (backed > peak) {
     const size_t need = std::min(backed - peak, kMostForGrowth);
-    if (pages_.has_empty() || drain_shelves()) pages_.release_now(need);
+    const size_t released = pages_.has_empty() ? pages_.release_now(need) : 0;
+    if (released < need && drain_shelves()) pages_.release_now(need - released);
     const size_t left = std::min(less(backed_bytes(), peak), need);
     if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left, direct_.spared());
   }
@@ -371,8 +380,15 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
   const bool in_page = fills_page(bytes) && alignment <= kHugePageSize && pages_.has_empty();
   Span* span = (bytes <= kRunMax && alignment <= kRunMax) || in_page
                    ? allocate_run(bytes, alignment, group, sampled)
-                   : direct_.allocate(bytes, alignment, sampled);
+                   : allocate_direct(bytes, alignment, sampled);
   settle();
+  return span;
+}
+
+// Pages that only what is shelved keeps from being empty make room, too.
+Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
+  Span* span = direct_.allocate(bytes, alignment, sampled);
+  if (span == nullptr && drain_shelves()) span = direct_.allocate(bytes, alignment, sampled);
   return span;
 }
 
@@ -388,9 +404,12 @@ Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool s
 
 Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
   const Grain grain = grain_of(blocks.bytes());
-  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, false);
-  if (place.page == nullptr && drain_shelves())
-    place = take_blocks(group, blocks, alignment, grain, true);
+  bool held_back = false;
+  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, &held_back);
+  if (held_back) {
+    drain_shelves();
+    place = take_blocks(group, blocks, alignment, grain, nullptr);
+  }
   return place.page ? run_at(place, blocks, group) : nullptr;
 }
 
@@ -415,7 +434,7 @@ bool Heap::has_few_holes() const {
 // goes back at once. No page is opened for that.
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   if (bytes > kRunMax) {
-    Span* span = direct_.allocate(bytes, 1, false);
+    Span* span = allocate_direct(bytes, 1, false);
     settle();
     return span;
   }
@@ -435,7 +454,9 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct) {
-    void* resized = bytes > kRunMax ? direct_.resize(span, bytes) : nullptr;
+    if (bytes <= kRunMax) return nullptr;
+    void* resized = direct_.resize(span, bytes);
+    if (resized == nullptr && drain_shelves()) resized = direct_.resize(span, bytes);
     settle();
     return resized;
   }
@@ -471,7 +492,8 @@ void* Heap::resize(Span* span, size_t bytes) {
   return counts;
 }
 
-// Blocks of no span are those of a run on a shelf, or of one that is being made.
+// Blocks of no span are those of a run that a thread or a shelf keeps, or of one that is being
+// made.
 void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
   ++pages;
   allocated += counts.allocated;
@@ -494,7 +516,7 @@ size_t Heap::held_bytes() const {
 }
 
 [[gnu::cold]] size_t Heap::live_bytes() const {
-  size_t of_spans = depot_bytes(), taken = 0;
+  size_t of_spans = depot_bytes() + shelved_bytes(), taken = 0;
   for (int b = 0; b < kBins; ++b) {
     const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
     of_spans +=

@@ -15,6 +15,7 @@
 // does not add to what the next one takes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "heap/bin_number.h"
@@ -54,7 +55,7 @@ constexpr Blocks blocks_of_run(size_t bytes) {
 // The contents of one huge page; of[kSizeClasses] counts its runs, one slot each.
 struct PageCounts {
   struct Slots {
-    uint32_t objects = 0;  // including slots in thread caches and depots
+    uint32_t objects = 0;  // including slots in thread caches, depots and shelves
     uint32_t slots = 0;
   };
   Slots of[kSizeClasses + 1];
@@ -92,7 +93,10 @@ inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
 // together no more than the upper bound and their first budgets.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
-inline constexpr size_t kLeastShelved = size_t{8} << 20;
+// For all shelves together a 16th of the heap, within these bounds. Room is earned besides, and is
+// no longer there when the heap grows, so it may be more.
+inline constexpr size_t kLeastShelved = size_t{16} << 20;
+inline constexpr size_t kMostShelved = size_t{1} << 30;
 
 struct alignas(2 * kCacheLine) Bin {
   Lock lock{LockRank::bin};
@@ -178,29 +182,28 @@ class Heap {
   // Whether the slot is free in its span, or the newest in the depot: then it was freed twice.
   // Where another thread holds the bin's lock, the depot is not looked at, and *waited is set.
   bool is_free(int bin, const void* slot, bool* waited) const;
-  // Once a second: returns what is in depots and on shelves to the spans and pages. Same result as
-  // give().
+  // Returns what is in depots and on shelves to the spans and pages, and halves the rooms of the
+  // shelves. Same result as give(). Once a second, by the worker.
   void* drain_depots();
   // ----- Shelves -----
   Shelf& next_shelf() { return shelves_.next(); }
   // A slot of a large bin goes on the shelf. False: there is no room.
   bool shelve(Shelf& shelf, int bin, void* slot) {
-    return shelves_.put(shelf, Kind::of_slot(bin), slot_size_of(bin), slot);
+    return shelves_.put(shelf, Kind::of_slot(bin), slot);
   }
-  // deallocate() for a run that hide() has taken out of the map and may_shelve().
+  // The rest of deallocate() after hide(), for a run that may_shelve().
   void shelve_or_free(Shelf& shelf, Span* run, size_t threads);
   // Null: there is none of that bin, or of that length and group.
   void* take_shelved(Shelf& shelf, int bin) { return shelves_.take(shelf, Kind::of_slot(bin)); }
   Span* take_shelved(Shelf& shelf, PageGroup group, Blocks blocks, uint32_t alignment) {
     return static_cast<Span*>(shelves_.take(shelf, Kind::of_run(group, blocks), alignment));
   }
-  // Bytes for the shelves of all threads: a 16th of the heap, within bounds.
-  size_t shelf_limit() const {
+  // Bytes for the shelf of each of so many threads.
+  size_t shelf_limit(size_t threads) const {
     const size_t part = pages_.in_use() * kHugePageSize / 16;
-    return part < kLeastShelved ? kLeastShelved : part < kMostCached ? part : kMostCached;
+    return std::clamp(part, kLeastShelved, kMostShelved) / threads;
   }
-  // Of slots. They count as taken.
-  size_t shelved_bytes() const { return shelves_.slot_bytes(); }
+  size_t shelved_bytes() const { return shelves_.bytes(); }
   // Memory of huge pages and mappings, free or not; a hint.
   size_t backed_bytes() const {
     return pages_.demand().level().backed + direct_.bytes() + direct_.kept_bytes();
@@ -293,7 +296,7 @@ class Heap {
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
   // changes meanwhile is counted or not.
   //   held   pages in use, less what sparse ones gave back
-  //   live   slots and runs that are taken: magazines and shelves count, depots do not
+  //   live   slots and runs that are taken: magazines count, depots and shelves do not
   size_t held_bytes() const;
   size_t live_bytes() const;
   // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
@@ -325,7 +328,7 @@ class Heap {
 
   // f(Lock&) for every lock, in the order in which they may be taken. Who holds them all stops no
   // thread that gives slots back: a child of a fork at that moment loses what that thread had in
-  // hand, at most its batch and the rest of a span.
+  // hand, at most its batch and the rest of a span, or what it takes from a shelf.
   template <typename F>
   void for_each_lock(F&& f) {
     for (Bin& bin : bins_) f(bin.lock);
@@ -341,6 +344,7 @@ class Heap {
   }
   void reset_locks_after_fork() {
     for_each_lock([](Lock& lock) { lock.reset(); });
+    shelves_.suspect();
   }
   bool is_consistent();
 
@@ -349,21 +353,21 @@ class Heap {
   // Of the room of a depot; the rest is for others.
   void keep_room(Bin& bin, uint32_t bytes) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
-  // False: the shelves were empty.
+  // Returns what is shelved to the spans and pages. False: there was nothing.
   bool drain_shelves();
-  // Whether that comes before a page is taken from the system.
-  bool drains_before_growth() const { return shelves_.any() && !pages_.has_empty(); }
-  Span* new_span(int bin, bool may_grow);
+  Span* new_span(int bin, bool* held_back);
   void note_freed(int bin_index, Span* span, int freed);
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
+  Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   // A span for slots: first_choice: not if other groups may have free slots of that size.
   enum class Opens { never, first_choice, always };
-  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited);
+  // held_back: as for take_blocks.
+  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited, bool* held_back);
   bool fills_left_over(int bin) const {
     return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
   }
@@ -378,7 +382,7 @@ class Heap {
   }
   void give_back_for_growth();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
-                              bool may_grow);
+                              bool* held_back);
 
   PageSource& system_;
   MetadataArena& arena_;

@@ -2,8 +2,10 @@
 // What threads keep of slots above kTableMax: their magazines hold hardly any.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <iterator>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "heap/test_heap.h"
@@ -60,6 +62,43 @@ TEST_F(LargeSlotsTest, AllThreadsTogetherShelveAFixedPartAtMost) {
   for (auto& thread : threads) replace_all(*thread, 20'000);
   EXPECT_LE(heap_.shelved_bytes(), kLeastShelved);
   EXPECT_GE(heap_.shelved_bytes(), kLeastShelved / 4);
+}
+
+// Who is about to grow the heap while somebody else empties the shelves gets its memory.
+TEST_F(LargeSlotsTest, NobodyIsRefusedWhileShelvesAreEmptied) {
+  std::atomic<bool> done{false};
+  std::thread drains([&] {
+    Shelf& shelf = heap_.next_shelf();
+    while (shelf.room < kRunMax) shelf.earn(kRunMax);
+    while (!done) {
+      Span* run = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
+      heap_.hide(run);
+      heap_.shelve_or_free(shelf, run, 1);
+      heap_.release(Nanos::max(), 0);
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      const int large = size_class_of(kSmallMax);
+      for (int i = 0; i < 3000; ++i) {
+        void* slots[20];
+        Span* runs[5];
+        for (int k = 0; k < 20; ++k) {
+          const bool sampled = (k + i) % 2 == 0;
+          ASSERT_NE(slots[k] = heap_.take_one(bin_of(PageGroup::brief, large, sampled)), nullptr);
+          if (k % 4 != 0) continue;
+          runs[k / 4] = heap_.allocate(kRunMax, 1, PageGroup::brief, false);
+          ASSERT_NE(runs[k / 4], nullptr);
+        }
+        for (void* slot : slots) heap_.give_one(slot);
+        for (Span* run : runs) heap_.deallocate(run);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  drains.join();
+  EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(LargeSlotsTest, ASlotFreedTwiceIsFoundOnTheShelf) {

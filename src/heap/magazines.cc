@@ -66,7 +66,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void* Magazines::take_shelved(Heap& heap, int bin, size_t threads) {
   Shelf& own = shelf_of(heap);
   void* slot = heap.take_shelved(own, bin);
-  if (slot == nullptr) own.earn(heap.shelf_limit() / threads);
+  if (slot == nullptr) own.earn(heap.shelf_limit(threads));
   return slot;
 }
 
@@ -86,7 +86,7 @@ Span* Magazines::take_kept_run(Heap& heap, Blocks blocks, PageGroup group, uint3
     if (Span* span = take_run(heap, blocks, group)) return span;
   Shelf& own = shelf_of(heap);
   Span* span = heap.take_shelved(own, group, blocks, alignment);
-  span != nullptr ? heap.show_again(span) : own.earn(heap.shelf_limit() / threads);
+  span != nullptr ? heap.show_again(span) : own.earn(heap.shelf_limit(threads));
   return span;
 }
 
@@ -104,14 +104,15 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   groups |= group_bit(bin);
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
-  const bool may_deposit = threads > 1 && bypasses == 0 && most_log2 == kMagazineLog2Max;
+  const bool may_keep = bypasses == 0 && most_log2 == kMagazineLog2Max;
+  const bool may_deposit = threads > 1 && may_keep;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
     if (first && may_deposit) return heap.deposit(bin, &slot, 1, &magazine.waited);
     if (heap.is_free(bin, slot, &magazine.waited)) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
-    if (is_large(bin) && shelve(heap, bin, slot, threads, &twice)) return twice;
+    if (may_keep && is_large(bin) && shelve(heap, bin, slot, threads, &twice)) return twice;
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
     twice = may_deposit ? heap.deposit(bin, magazine.base, oldest, &magazine.waited)
@@ -131,7 +132,7 @@ bool Magazines::shelve(Heap& heap, int bin, void* slot, size_t threads, void** t
     return true;
   }
   if (heap.shelve(own, bin, slot)) return true;
-  own.earn(heap.shelf_limit() / threads);
+  own.earn(heap.shelf_limit(threads));
   return false;
 }
 

@@ -15,11 +15,10 @@
 // first given. Then a capacity doubles each time the thread needs the heap: up to about 4 KiB in
 // any case (less if there are many threads), and further only if the magazine both ran dry and
 // overflowed (one that does only one of these gains nothing from more room), or found the lock of
-// its bin held. The sum of all
-// capacities, in bytes, stays within the thread's budget, which grows with each visit to the heap.
-// The worker has each thread halve it once a second. So a thread that allocates little caches
-// little, and caches nothing of a size that it needs once: the next thread finds the slot in the
-// depot.
+// its bin held. The sum of all capacities, in bytes, stays within the thread's budget, which grows
+// with each visit to the heap or the shelf. The worker has each thread halve it once a second. So a
+// thread that allocates little caches little, and caches nothing of a size that it needs once: the
+// next thread finds the slot in the depot.
 //
 // Invariants: base <= top <= limit; base[-1] is null; a slot lies in at most one magazine;
 // capacity_bytes is the sum over the magazines of capacity * size, at most the budget at the time.
@@ -103,8 +102,8 @@ struct Magazines {
   void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
   // Frees a slot of a bin whose magazine is full. Returns a slot that was freed twice, or null.
   void* spill(Heap& heap, MetadataArena& arena, int bin, void* slot, size_t threads);
-  // Keeps a run that the program freed; the one kept before goes on the shelf. False: nobody would
-  // take it (Heap::may_shelve).
+  // Keeps a run that the program freed; the one kept before goes on the shelf, or to the heap if
+  // there is no room. False: nobody would take it (Heap::may_shelve), and nothing was done.
   bool keep_run(Heap& heap, Span* span, size_t threads);
   // The run kept last if it has exactly that length and group; else null.
   Span* take_run(Heap& heap, Blocks blocks, PageGroup group) {

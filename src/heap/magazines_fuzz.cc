@@ -55,16 +55,52 @@ class Run {
 
  private:
   void step(Magazines& cache, int what) {
-    if (what < 35) return allocate_many(cache);
-    if (what < 70) return free_many(cache);
-    if (what < 78) return check_flush(cache);
-    if (what < 81) {
+    if (what < 30) return allocate_many(cache);
+    if (what < 60) return free_many(cache);
+    if (what < 66) return check_flush(cache);
+    if (what < 69) {
       check_flush(cache);
       return cache.start_over();
     }
-    if (what == 81) CHECK(heap_.is_consistent() && heap_.drain_depots() == nullptr);
-    if (what == 82) heap_.release(system_.time, input_.byte() % 4);
-    if (what >= 83) system_.calls_left = input_.flag() ? INT64_MAX : input_.byte() % 8;
+    if (what < 76) return use_runs(cache);
+    if (what < 79) return earn(cache);
+    if (what == 79) CHECK(heap_.is_consistent() && heap_.drain_depots() == nullptr);
+    if (what == 80) heap_.release(system_.time, input_.byte() % 4);
+    if (what >= 81) system_.calls_left = input_.flag() ? INT64_MAX : input_.byte() % 8;
+  }
+
+  // As after many visits to the heap.
+  void earn(Magazines& cache) {
+    if (cache.shelf == nullptr) cache.shelf = &heap_.next_shelf();
+    const size_t most = size_t{input_.byte()} << 16;
+    while (cache.shelf->room.load() < most) cache.shelf->earn(most);
+  }
+
+  // Some are taken, and each is given back, by this thread or the next.
+  void use_runs(Magazines& cache) {
+    const Blocks blocks{33 + input_.below(3)};
+    const uint32_t alignment = 1u << input_.below(4);
+    const auto group = static_cast<PageGroup>(input_.below(kPageGroups));
+    Magazines& other = *caches_[input_.below(kThreads)];
+    std::vector<Span*> runs(1 + input_.below(6));
+    for (Span*& run : runs) {
+      run = cache.take_kept_run(heap_, blocks, group, alignment, threads_);
+      if (run == nullptr)
+        run = heap_.allocate(blocks.bytes(), alignment * kBlockSize, group, false);
+      if (run == nullptr) continue;
+      CHECK(seen_.insert(run->base).second);
+      CHECK(heap_.find(run->base) == run && run->bytes == blocks.bytes());
+      CHECK_EQ(reinterpret_cast<uintptr_t>(run->base) % (alignment * kBlockSize), uintptr_t{0});
+      if (run->fresh) CHECK_EQ(*run->base, char{0});
+      *run->base = 1;
+    }
+    for (Span* run : runs) {
+      if (run == nullptr) continue;
+      seen_.erase(run->base);
+      char* const base = run->base;
+      if (!other.keep_run(heap_, run, threads_)) heap_.deallocate(run);
+      CHECK(heap_.find(base) == nullptr);
+    }
   }
 
   void check_flush(Magazines& cache) {
@@ -82,7 +118,8 @@ class Run {
       void* p = m.is_empty() ? cache.refill(heap_, arena_, bin, threads_) : m.pop();
       if (p == nullptr) return;
       CHECK(seen_.insert(p).second);
-      CHECK_EQ(heap_.find(p)->bin, bin);
+      const int of = heap_.find(p)->bin;  // where there is no memory, what another group has
+      CHECK(of == bin || (bin < kSizeClasses && of % kSizeClasses == bin));
       *static_cast<uint32_t*>(p) = ++mark_;
       live_.push_back({static_cast<char*>(p), mark_});
     }

@@ -24,6 +24,7 @@ void* Shelf::take(Kind kind, uint32_t alignment) {
       used = i;
   }
   if (used != before) top.store(static_cast<uint16_t>(used), std::memory_order_relaxed);
+  if (found != nullptr) note_taken(kind);
   return found;
 }
 
@@ -31,6 +32,7 @@ void* Shelf::steal(Kind kind, uint32_t alignment) {
   const uint32_t used = std::min(top.load(std::memory_order_relaxed), kPlaces);
   void* found = nullptr;
   for (uint32_t i = 0; i < used && found == nullptr; ++i) found = take_from(i, kind, alignment);
+  if (found != nullptr) note_taken(kind);
   return found;
 }
 
@@ -41,29 +43,29 @@ bool Shelf::put_at(uint32_t place, uintptr_t word) {
          places[place].compare_exchange_strong(empty, word, std::memory_order_seq_cst);
 }
 
-bool Shelf::put(Kind kind, size_t bytes, const void* what, uintptr_t blocks) {
+bool Shelf::put(Kind kind, const void* what, uintptr_t blocks) {
   if (misses.load(std::memory_order_relaxed) != 0) misses.store(0, std::memory_order_relaxed);
-  const size_t has = room.load(std::memory_order_relaxed);
-  if (has < bytes) return false;
+  const size_t now = held.load(std::memory_order_relaxed) + kind.bytes();
+  if (now > room.load(std::memory_order_relaxed)) return false;
   const int aligned = blocks == 0 ? 0 : std::min(std::countr_zero(blocks), kAlignedMost);
   const uintptr_t word = word_of(kind, what, aligned);
-  const auto fits = [&](uint32_t place) { return place < kPlaces && (place + 1) * bytes <= has; };
-  uint32_t used = top.load(std::memory_order_relaxed);
-  while (fits(used) && places[used].load(std::memory_order_relaxed) != 0) ++used;
-  if (fits(used) && put_at(used, word)) {
-    top.store(static_cast<uint16_t>(used + 1), std::memory_order_relaxed);
-    return true;
+  uint32_t at = top.load(std::memory_order_relaxed);
+  while (at < kPlaces && !put_at(at, word)) ++at;
+  if (at < kPlaces) {
+    top.store(static_cast<uint16_t>(at + 1), std::memory_order_relaxed);
+  } else {  // into a hole
+    for (at = 0; at < kPlaces && !put_at(at, word); ++at) {
+    }
+    if (at == kPlaces) return false;
   }
-  for (uint32_t i = 0; i < used && fits(i); ++i)
-    if (put_at(i, word)) return true;
-  return false;
+  held.store(static_cast<uint32_t>(now), std::memory_order_relaxed);
+  return true;
 }
 
 bool Shelf::holds(int bin, const void* slot) const {
   const uintptr_t word = word_of(Kind::of_slot(bin), slot, 0);
-  const uint32_t used = std::min(top.load(std::memory_order_relaxed), kPlaces);
   bool found = false;
-  for (uint32_t i = 0; i < used; ++i) found |= places[i].load(std::memory_order_relaxed) == word;
+  for (const auto& place : places) found |= place.load(std::memory_order_relaxed) == word;
   return found;
 }
 
@@ -91,14 +93,13 @@ void* Shelves::take(Shelf& own, Kind kind, uint32_t alignment) {
   }
 }
 
-[[gnu::cold]] size_t Shelves::slot_bytes() const {
+[[gnu::cold]] size_t Shelves::bytes() const {
   size_t bytes = 0;
   if (!any()) return bytes;
   for (uint32_t s = 0; s < in_use(); ++s)
     for (const auto& place : shelves_[s].places) {
       const uintptr_t word = place.load(std::memory_order_relaxed);
-      const Kind kind = Shelf::kind_of(word);
-      if (word != 0 && !kind.is_run()) bytes += slot_size_of(static_cast<int>(kind.word));
+      if (word != 0) bytes += Shelf::kind_of(word).bytes();
     }
   return bytes;
 }

@@ -11,8 +11,9 @@
 // in no map.
 //
 // Room is earned: each time that a shelf did not help and the thread needs a lock, it may hold
-// kEarned bytes more; once a second the room halves. So a MiB stays where it saves some 65,000
-// visits a second, about a hundredth of a processor, and nothing stays where large objects are few.
+// kEarned bytes more; once a second the room halves. So a MiB stays only where tens of thousands of
+// visits a second win it back, which would take about a hundredth of a processor, and nothing stays
+// where large objects are few. (Without a worker no room halves; what grows empties the shelves.)
 #pragma once
 
 #include <algorithm>
@@ -39,12 +40,15 @@ struct Kind {
   static constexpr uint32_t kRun = 1 << 11;
   static_assert(kLocalBins <= kRun && kPageGroups <= 8 && kBlocksPerHugePage <= 256);
   bool is_run() const { return (word & kRun) != 0; }
+  size_t bytes() const {
+    return is_run() ? Blocks{(word & 0xff) + 1}.bytes() : slot_size_of(static_cast<int>(word));
+  }
 };
 
 struct alignas(4 * kCacheLine) Shelf {
-  static constexpr uint16_t kPlaces = 31;
+  static constexpr uint16_t kPlaces = 30;
   static constexpr uint32_t kEarned = 16;  // bytes
-  // Where all together may hold `most` bytes.
+  // Up to `most` bytes.
   void earn(size_t most) {
     const uint32_t now = room.load(std::memory_order_relaxed);
     if (now < most) room.store(now + kEarned, std::memory_order_relaxed);
@@ -54,20 +58,25 @@ struct alignas(4 * kCacheLine) Shelf {
   void* take(Kind kind, uint32_t alignment = 1);
   // The same for another thread, from the other end.
   void* steal(Kind kind, uint32_t alignment);
-  // False: there is no room. Place i is for what would fit i + 1 times. blocks: a run's address in
-  // blocks, for take().
-  bool put(Kind kind, size_t bytes, const void* what, uintptr_t blocks = 0);
+  // False: there is no room. blocks: a run's address in blocks, for take().
+  bool put(Kind kind, const void* what, uintptr_t blocks = 0);
   // Whether the slot lies there: then it was freed twice.
   bool holds(int bin, const void* slot) const;
 
-  std::atomic<uint32_t> room{0};   // bytes
-  std::atomic<uint16_t> top{0};    // a hint: the places from here on are empty
+  std::atomic<uint32_t> room{0};  // bytes
+  // Bytes; what others take at the same moment may not count until the shelf is emptied.
+  std::atomic<uint32_t> held{0};
+  std::atomic<uint16_t> top{0};    // a hint: where the next one goes
   std::atomic<uint8_t> misses{0};  // since its thread freed something
   std::atomic<uint8_t> other{0};   // the shelf where to look then
   std::atomic<uintptr_t> places[kPlaces]{};
 
   void* take_from(uint32_t place, Kind kind, uint32_t alignment);
   bool put_at(uint32_t place, uintptr_t word);
+  void note_taken(Kind kind) {
+    const uint32_t now = held.load(std::memory_order_relaxed);
+    held.store(static_cast<uint32_t>(less(now, kind.bytes())), std::memory_order_relaxed);
+  }
 
   // Above the kind: log2 of the alignment of a run, in blocks.
   static constexpr int kAlignedShift = 12, kAlignedMost = 7, kKindBits = 16;
@@ -87,31 +96,35 @@ class Shelves {
 
   // For one more thread.
   Shelf& next() { return shelves_[threads_.fetch_add(1, std::memory_order_relaxed) % kShelves]; }
-  bool put(Shelf& shelf, Kind kind, size_t bytes, const void* what, uintptr_t blocks = 0) {
-    if (!shelf.put(kind, bytes, what, blocks)) return false;
+  bool put(Shelf& shelf, Kind kind, const void* what, uintptr_t blocks = 0) {
+    if (!shelf.put(kind, what, blocks)) return false;
     // Afterwards: a drain that missed it has set this to false before it looked.
     if (!any_.load(std::memory_order_seq_cst)) any_.store(true, std::memory_order_relaxed);
     return true;
   }
   // From the thread's shelf, or from another: one thread may free what another asks for.
   void* take(Shelf& own, Kind kind, uint32_t alignment = 1);
-  // A hint: false only when there is nothing, or something is being put there.
+  // False only when there is nothing, or something is being put there. True does not say that
+  // there is something.
   bool any() const { return any_.load(std::memory_order_relaxed); }
   // Calls f(kind, what) for everything, which f then owns.
   template <typename F>
   void drain(F&& f) {
     any_.store(false, std::memory_order_seq_cst);
-    for (uint32_t s = 0; s < in_use(); ++s)
+    for (uint32_t s = 0; s < in_use(); ++s) {
       for (auto& place : shelves_[s].places) {
         if (place.load(std::memory_order_seq_cst) == 0) continue;
         if (const uintptr_t word = place.exchange(0, std::memory_order_acquire); word != 0)
           f(Shelf::kind_of(word), Shelf::what_of(word));
       }
+      shelves_[s].held.store(0, std::memory_order_relaxed);
+    }
   }
+  // In a child after fork: another thread may have put something there and not said so yet.
+  void suspect() { any_.store(true, std::memory_order_relaxed); }
   // Once a second.
   void halve_rooms();
-  // Of slots; a hint.
-  size_t slot_bytes() const;
+  size_t bytes() const;  // a hint
 
  private:
   uint32_t in_use() const { return std::min(threads_.load(std::memory_order_relaxed), kShelves); }

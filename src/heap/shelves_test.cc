@@ -12,7 +12,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kBytes = 1000;
+constexpr size_t kBytes = slot_size_of(5);
 
 void earn(Shelf& shelf, size_t bytes) {
   while (shelf.room < bytes) shelf.earn(bytes);
@@ -25,7 +25,7 @@ char* address(size_t i) {
 class ShelvesTest : public testing::Test {
  protected:
   bool put(Kind kind, size_t i, uintptr_t blocks = 0) {
-    return shelves_->put(shelf_, kind, kBytes, address(i), blocks);
+    return shelves_->put(shelf_, kind, address(i), blocks);
   }
   std::unique_ptr<Shelves> shelves_ = std::make_unique<Shelves>();
   Shelf& shelf_ = shelves_->next();
@@ -37,7 +37,7 @@ TEST_F(ShelvesTest, GiveWhatIsOfThatKind) {
   for (int g = 0; g < kPageGroups; ++g)
     for (uint32_t n = 1; n < kBlocksPerHugePage; n += 5)
       kinds.push_back(Kind::of_run(static_cast<PageGroup>(g), {n}));
-  earn(shelf_, kBytes);
+  earn(shelf_, kHugePageSize);
   for (const Kind kind : kinds) {
     ASSERT_TRUE(put(kind, kind.word));
     for (const Kind other : kinds)
@@ -50,7 +50,7 @@ TEST_F(ShelvesTest, GiveWhatIsOfThatKind) {
 }
 
 TEST_F(ShelvesTest, GiveTheNewest) {
-  earn(shelf_, 4 * kBytes);
+  earn(shelf_, 5 * kBytes);
   const Kind kind = Kind::of_slot(5), other = Kind::of_slot(6);
   for (size_t i = 0; i < 3; ++i) ASSERT_TRUE(put(kind, i));
   ASSERT_TRUE(put(other, 3));
@@ -68,13 +68,26 @@ TEST_F(ShelvesTest, RoomIsEarnedAndHalves) {
   while (put(kind, n)) ++n;
   EXPECT_EQ(n, 10u);
   shelf_.earn(10 * kBytes);
-  EXPECT_FALSE(put(kind, n)) << "not beyond what all may hold";
+  EXPECT_FALSE(put(kind, n)) << "not beyond that";
+  EXPECT_EQ(shelves_->bytes(), 10 * kBytes);
   EXPECT_EQ(shelf_.take(kind), address(9));
   shelves_->halve_rooms();
   EXPECT_FALSE(put(kind, 9));
   for (size_t i = 9; i-- != 4;) EXPECT_EQ(shelf_.take(kind), address(i));
   EXPECT_TRUE(put(kind, 4));
   EXPECT_FALSE(put(kind, 5));
+}
+
+TEST_F(ShelvesTest, HoldNoMoreOfMixedSizesEither) {
+  const size_t room = 20 * kBlockSize;
+  earn(shelf_, room);
+  size_t n = 0;
+  for (uint32_t blocks = 10; blocks != 0; --blocks)
+    while (put(Kind::of_run(PageGroup::brief, {blocks}), n)) ++n;
+  EXPECT_EQ(shelves_->bytes(), room);
+  shelves_->drain([](Kind, void*) {});
+  EXPECT_EQ(shelves_->bytes(), 0u);
+  EXPECT_TRUE(put(Kind::of_run(PageGroup::brief, {20}), 0)) << "all of it is there again";
 }
 
 TEST_F(ShelvesTest, FillTheirHoles) {
@@ -88,8 +101,8 @@ TEST_F(ShelvesTest, FillTheirHoles) {
 }
 
 TEST_F(ShelvesTest, GiveWhatIsAligned) {
-  earn(shelf_, 3 * kBytes);
   const Kind kind = Kind::of_run(PageGroup::brief, {40});
+  earn(shelf_, 3 * kind.bytes());
   ASSERT_TRUE(put(kind, 0, 8));
   ASSERT_TRUE(put(kind, 1, 1024 + 2));
   ASSERT_TRUE(put(kind, 2, 1024));
@@ -109,7 +122,7 @@ TEST_F(ShelvesTest, AThreadThatFreesNothingTakesFromOthers) {
   Shelf& full = *others[3];
   earn(full, 10 * kBytes);
   const auto fill = [&] {
-    for (size_t i = 0; i < 10; ++i) shelves_->put(full, kind, kBytes, address(i));
+    for (size_t i = 0; i < 10; ++i) shelves_->put(full, kind, address(i));
   };
   const auto taken = [&](size_t calls) {
     size_t n = 0;
@@ -133,16 +146,16 @@ TEST_F(ShelvesTest, KnowWhatTheyHold) {
   EXPECT_TRUE(shelf_.holds(5, address(2)));
   EXPECT_FALSE(shelf_.holds(6, address(2)));
   EXPECT_FALSE(shelf_.holds(5, address(3)));
-  EXPECT_EQ(shelves_->slot_bytes(), 3 * slot_size_of(5));
+  EXPECT_EQ(shelves_->bytes(), 3 * kBytes);
 }
 
 TEST_F(ShelvesTest, DrainEachOnce) {
   Shelf& second = shelves_->next();
-  for (Shelf* shelf : {&shelf_, &second}) earn(*shelf, 2 * kBytes);
+  for (Shelf* shelf : {&shelf_, &second}) earn(*shelf, 10 * kBlockSize);
   EXPECT_FALSE(shelves_->any());
   ASSERT_TRUE(put(Kind::of_slot(5), 0));
   ASSERT_TRUE(put(Kind::of_run(PageGroup::brief, {7}), 1, 1));
-  ASSERT_TRUE(shelves_->put(second, Kind::of_slot(6), kBytes, address(2)));
+  ASSERT_TRUE(shelves_->put(second, Kind::of_slot(6), address(2)));
   EXPECT_TRUE(shelves_->any());
   std::multiset<void*> drained;
   const auto drain = [&] {
@@ -158,45 +171,58 @@ TEST_F(ShelvesTest, DrainEachOnce) {
   EXPECT_EQ(shelf_.take(Kind::of_slot(5)), nullptr);
 }
 
-// What a thread has belongs to it: each writes without more. More threads than shelves.
-TEST_F(ShelvesTest, NothingIsInTwoHands) {
-  constexpr int kThreads = 3, kEach = 4, kRounds = 20'000;
+// What a thread has belongs to it: each writes without more. Two of three threads share a shelf,
+// all take from the other, and somebody drains both. Nothing is lost.
+TEST_F(ShelvesTest, NothingIsInTwoHandsOrInNone) {
+  constexpr size_t kThreads = 3, kEach = 4, kRounds = 20'000;
   struct Slot {
     size_t rounds = 0;
   };
   std::vector<Slot> slots(kThreads * kEach);
-  earn(shelf_, 6 * kBytes);
+  Shelf* const of[] = {&shelf_, &shelves_->next()};
+  for (Shelf* shelf : of) earn(*shelf, 6 * kBytes);
   const Kind kind = Kind::of_slot(5);
-  std::atomic<int> running{kThreads};
-  std::atomic<size_t> rounds{0};
+  std::atomic<size_t> running{kThreads}, rounds{0}, in_hands{0};
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
+  for (size_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       std::vector<Slot*> mine;
-      for (int i = 0; i < kEach; ++i) mine.push_back(&slots[static_cast<size_t>(t * kEach + i)]);
+      for (size_t i = 0; i < kEach; ++i) mine.push_back(&slots[t * kEach + i]);
       size_t counted = 0;
-      for (int i = 0; i < kRounds; ++i) {
+      const auto take = [&](void* what) {
+        if (what == nullptr) return;
+        auto* slot = static_cast<Slot*>(what);
+        ++slot->rounds, ++counted;
+        mine.push_back(slot);
+      };
+      for (size_t i = 0; i < kRounds; ++i) {
         if (!mine.empty()) {
           ++mine.back()->rounds, ++counted;
-          if (shelves_->put(shelf_, kind, kBytes, mine.back())) mine.pop_back();
+          if (shelves_->put(*of[t / 2], kind, mine.back())) mine.pop_back();
         }
-        if (auto* slot = static_cast<Slot*>(shelf_.take(kind))) {
-          ++slot->rounds, ++counted;
-          mine.push_back(slot);
-        }
+        take(i % 4 == 0 ? of[1 - t / 2]->steal(kind, 1) : shelves_->take(*of[t / 2], kind));
       }
       rounds += counted;
+      in_hands += mine.size();
       --running;
     });
-  while (running != 0)
+  const auto drain = [&] {
+    size_t n = 0;
     shelves_->drain([&](Kind, void* what) {
-      ++static_cast<Slot*>(what)->rounds, ++rounds;
-      shelves_->put(shelf_, kind, kBytes, what);
+      ++static_cast<Slot*>(what)->rounds, ++rounds, ++n;
+      if (running != 0 && shelves_->put(shelf_, kind, what)) --n;
     });
+    return n;
+  };
+  size_t drained = 0;
+  while (running != 0)
+    if (shelves_->any()) drained += drain();
   for (std::thread& thread : threads) thread.join();
+  while (shelves_->any()) drained += drain();
   size_t seen = 0;
   for (const Slot& slot : slots) seen += slot.rounds;
   EXPECT_EQ(seen, rounds.load());
+  EXPECT_EQ(in_hands + drained, slots.size());
 }
 
 }  // namespace

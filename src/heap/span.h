@@ -7,7 +7,8 @@
 //   words    bit = 1: the slot is free and not cached      64 slots in each word
 //
 // A thread takes slots (which clears their bits) and then hands them out itself. It gives many back
-// at once. So a clear bit means that the program, a thread's cache or a depot holds the slot.
+// at once. So a clear bit means that the program, a thread's cache, a depot or a shelf has the
+// slot.
 //
 // Bits are cleared under the lock of the span's bin and set without it: by whoever holds the slot,
 // who then adds to free_slots. So under the lock free_slots never exceeds the number of set bits,

@@ -32,7 +32,7 @@ Figures Telemetry::quick_figures(size_t thread_caches) {
   const PoolCounts pool = from_.heap.pages().counts();
   figures.groups[0].unbacked = heap.pages().unbacked_bytes();  // nobody knows whose
   add_totals(&figures, pool);
-  figures.allocated = heap.live_bytes() + heap.depot_bytes();
+  figures.allocated = heap.live_bytes() + heap.depot_bytes() + heap.shelved_bytes();
   fill_stats(&figures, pool, thread_caches);
   const auto set = [&](Stat stat, size_t n) { figures.stats[static_cast<int>(stat)] = n; };
   set(Stat::active, heap.pages().used_bytes() + figures.direct_bytes);
