@@ -18,7 +18,7 @@ class LargeSlotsTest : public OnFakeMemory {
  protected:
   static constexpr int kBin = kSizeClasses - 1;
   // Until the shelf has room for them.
-  void replace_all(TestThread& thread, size_t times = 100'000) {
+  void replace_all(TestThread& thread, size_t times = 40'000) {
     for (size_t i = 0; i < times; ++i) {
       for (char*& slot : slots_) slot = thread.allocate(kBin);
       for (char* slot : slots_) ASSERT_EQ(thread.deallocate(slot), nullptr);
@@ -30,6 +30,7 @@ class LargeSlotsTest : public OnFakeMemory {
 TEST_F(LargeSlotsTest, AThreadThatNeedsManyNeedsNoLock) {
   TestThread thread(heap_, arena_);
   replace_all(thread);
+  ASSERT_GE(thread.cache().shelf->room, 7 * kSmallMax);
   const size_t acquired = heap_.pages().used_bytes();
   Lock& lock = tables_->bins[kBin].lock;
   lock.lock();  // who needed it would wait for ever
@@ -59,7 +60,7 @@ TEST_F(LargeSlotsTest, AllThreadsTogetherShelveAFixedPartAtMost) {
   std::vector<void*> all(kThreads * std::size(slots_));
   for (void*& slot : all) slot = heap_.take_one(kBin);
   for (void* slot : all) heap_.give_one(slot);
-  for (auto& thread : threads) replace_all(*thread, 20'000);
+  for (auto& thread : threads) replace_all(*thread, 6'000);
   EXPECT_LE(heap_.shelved_bytes(), kLeastShelved);
   EXPECT_GE(heap_.shelved_bytes(), kLeastShelved / 4);
 }
