@@ -156,14 +156,15 @@ class Engine {
   void* allocate(ThreadCache* cache, const Request& request);
   // Keeps a freed object above kSmallMax for reuse, mostly without a lock or system call; a run for
   // which there is no room is freed. False: nothing was done, and the caller must deallocate it.
-  // Only while a worker runs, which later returns what is kept here.
+  // The worker, which later returns what is kept, is wanted as soon as that is more than one run; a
+  // mapping is kept only while it is awake.
   [[gnu::always_inline]] bool keep_large(ThreadCache* cache, Span* span, size_t given) {
     if (span->kind == SpanKind::slots || span->sampled) return false;
     if (given != kUnknownSize && given > span->object_size()) return false;
-    if (!has_worker.load(std::memory_order_relaxed)) return false;
-    if (span->kind == SpanKind::direct) return !is_dozing() && heap.keep_direct(span);
+    const bool worked = has_worker.load(std::memory_order_relaxed);
+    if (span->kind == SpanKind::direct) return worked && !is_dozing() && heap.keep_direct(span);
     if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use())) return false;
-    if (__builtin_expect(is_dozing() && heap.has_empty_pages(), 0)) want_worker();
+    if (__builtin_expect((!worked || is_dozing()) && heap.has_empty_pages(), 0)) want_worker();
     return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:

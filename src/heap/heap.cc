@@ -46,11 +46,10 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 }  // namespace
 
 size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
-  bool held_back = false;
-  size_t taken = take_from_bin(bin, out, n, Opens::first_choice, waited, &held_back);
-  if (held_back) {
+  size_t taken = take_from_bin(bin, out, n, Opens::sparingly, waited);
+  if (taken == 0 && !fills_left_over(bin)) {  // perhaps held back
     drain_shelves();
-    taken = take_from_bin(bin, out, n, Opens::first_choice, waited, nullptr);
+    taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
   }
   settle();
   return taken;
@@ -62,15 +61,14 @@ size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
   if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
     if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
-      take_from_bin(other, &slot, 1, Opens::never, &waited, nullptr);
-  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited, nullptr);
+      take_from_bin(other, &slot, 1, Opens::never, &waited);
+  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited);
   settle();
   return slot;
 }
 
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited,
-                           bool* held_back) {
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited) {
   Bin& bin = bins_[bin_index];
   LockGuard guard(bin.lock, waited);
   size_t taken = take_from_depot(bin, out + n, n);
@@ -80,7 +78,7 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, boo
     Span* span = bin.partial.min();
     if (span == nullptr) {
       if (taken != 0 || !may_open(opens, bin_index) ||
-          (span = new_span(bin_index, held_back)) == nullptr)
+          (span = new_span(bin_index, opens != Opens::sparingly)) == nullptr)
         break;
       list(bin.partial, span);
       bin.count_spans(1);
@@ -292,14 +290,14 @@ void Heap::list_pending(Bin& bin) {
   }
 }
 
-Span* Heap::new_span(int bin_index, bool* held_back) {
+Span* Heap::new_span(int bin_index, bool may_grow) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const SpanShape room = shape_of_bin(bin_index);
   const int words = (room.slots + 63) / 64;
   const Blocks blocks{room.blocks};
   const PageGroup group = group_of_bin(bin_index);
   const Grain grain = grain_of(shape.size);
-  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, held_back);
+  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, may_grow);
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->base = place.start();
@@ -339,18 +337,15 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-// held_back: if not null, no page is taken from the system while something may be shelved, and it
-// is set; whoever called drains the shelves, which needs locks that it may hold now, and calls
-// again with null. What is free but kept, or free in pages for other objects, helps out only where
-// the system has no memory: it is not to shape the heap.
+// may_grow: otherwise no page is taken from the system while something may be shelved. Whoever gets
+// none then empties the shelves, which takes locks that the caller may hold now, and asks again.
+// What is free but kept, or free in pages for other objects, helps out only where the system has no
+// memory: it is not to shape the heap.
 [[gnu::noinline]] PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks,
                                                     uint32_t alignment, Grain grain,
-                                                    bool* held_back) {
-  if (held_back != nullptr && shelves_.any() && !pages_.has_empty()) {
-    const PageHeap::Place place = pages_.take_in_use(group, blocks, alignment, grain);
-    *held_back = place.page == nullptr;
-    return place;
-  }
+                                                    bool may_grow) {
+  if (!may_grow && shelves_.any() && !pages_.has_empty())
+    return pages_.take_in_use(group, blocks, alignment, grain);
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
     place = pages_.take(group, blocks, alignment, grain);
@@ -404,11 +399,10 @@ Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool s
 
 Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
   const Grain grain = grain_of(blocks.bytes());
-  bool held_back = false;
-  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, &held_back);
-  if (held_back) {
+  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, false);
+  if (place.page == nullptr) {  // perhaps held back
     drain_shelves();
-    place = take_blocks(group, blocks, alignment, grain, nullptr);
+    place = take_blocks(group, blocks, alignment, grain, true);
   }
   return place.page ? run_at(place, blocks, group) : nullptr;
 }

@@ -355,7 +355,7 @@ class Heap {
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
   // Returns what is shelved to the spans and pages. False: there was nothing.
   bool drain_shelves();
-  Span* new_span(int bin, bool* held_back);
+  Span* new_span(int bin, bool may_grow);
   void note_freed(int bin_index, Span* span, int freed);
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
@@ -364,15 +364,15 @@ class Heap {
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
-  // A span for slots: first_choice: not if other groups may have free slots of that size.
-  enum class Opens { never, first_choice, always };
-  // held_back: as for take_blocks.
-  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited, bool* held_back);
+  // A span for slots. first_choice: not if other groups may have free slots of that size;
+  // sparingly: nor in a page from the system, while something may be shelved.
+  enum class Opens { never, sparingly, first_choice, always };
+  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited);
   bool fills_left_over(int bin) const {
     return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
   }
   bool may_open(Opens opens, int bin) const {
-    return opens == Opens::first_choice ? !fills_left_over(bin) : opens == Opens::always;
+    return opens == Opens::always || (opens != Opens::never && !fills_left_over(bin));
   }
   bool has_few_holes() const;
   // After each growth, without a lock.
@@ -382,7 +382,7 @@ class Heap {
   }
   void give_back_for_growth();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
-                              bool* held_back);
+                              bool may_grow);
 
   PageSource& system_;
   MetadataArena& arena_;
