@@ -24,16 +24,24 @@ void* Shelf::take(Kind kind, uint32_t alignment) {
       used = i;
   }
   if (used != before) top.store(static_cast<uint16_t>(used), std::memory_order_relaxed);
-  if (found != nullptr) note_taken(kind);
+  if (found != nullptr)
+    held.store(static_cast<uint32_t>(less(held.load(std::memory_order_relaxed), kind.bytes())),
+               std::memory_order_relaxed);
   return found;
 }
 
 void* Shelf::steal(Kind kind, uint32_t alignment) {
-  const uint32_t used = std::min(top.load(std::memory_order_relaxed), kPlaces);
   void* found = nullptr;
-  for (uint32_t i = 0; i < used && found == nullptr; ++i) found = take_from(i, kind, alignment);
-  if (found != nullptr) note_taken(kind);
+  for (uint32_t i = 0; i < kPlaces && found == nullptr; ++i) found = take_from(i, kind, alignment);
   return found;
+}
+
+size_t Shelf::count_held() const {
+  size_t bytes = 0;
+  for (const auto& place : places)
+    if (const uintptr_t word = place.load(std::memory_order_relaxed); word != 0)
+      bytes += kind_of(word).bytes();
+  return bytes;
 }
 
 bool Shelf::put_at(uint32_t place, uintptr_t word) {
@@ -45,8 +53,10 @@ bool Shelf::put_at(uint32_t place, uintptr_t word) {
 
 bool Shelf::put(Kind kind, const void* what, uintptr_t blocks) {
   if (misses.load(std::memory_order_relaxed) != 0) misses.store(0, std::memory_order_relaxed);
-  const size_t now = held.load(std::memory_order_relaxed) + kind.bytes();
-  if (now > room.load(std::memory_order_relaxed)) return false;
+  const size_t most = room.load(std::memory_order_relaxed);
+  if (kind.bytes() > most) return false;
+  size_t with = held.load(std::memory_order_relaxed) + kind.bytes();
+  if (with > most && (with = count_held() + kind.bytes()) > most) return false;
   const int aligned = blocks == 0 ? 0 : std::min(std::countr_zero(blocks), kAlignedMost);
   const uintptr_t word = word_of(kind, what, aligned);
   uint32_t at = top.load(std::memory_order_relaxed);
@@ -58,7 +68,7 @@ bool Shelf::put(Kind kind, const void* what, uintptr_t blocks) {
     }
     if (at == kPlaces) return false;
   }
-  held.store(static_cast<uint32_t>(now), std::memory_order_relaxed);
+  held.store(static_cast<uint32_t>(with), std::memory_order_relaxed);
   return true;
 }
 
@@ -96,11 +106,7 @@ void* Shelves::take(Shelf& own, Kind kind, uint32_t alignment) {
 [[gnu::cold]] size_t Shelves::bytes() const {
   size_t bytes = 0;
   if (!any()) return bytes;
-  for (uint32_t s = 0; s < in_use(); ++s)
-    for (const auto& place : shelves_[s].places) {
-      const uintptr_t word = place.load(std::memory_order_relaxed);
-      if (word != 0) bytes += Shelf::kind_of(word).bytes();
-    }
+  for (uint32_t s = 0; s < in_use(); ++s) bytes += shelves_[s].count_held();
   return bytes;
 }
 

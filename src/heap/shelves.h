@@ -64,7 +64,8 @@ struct alignas(4 * kCacheLine) Shelf {
   bool holds(int bin, const void* slot) const;
 
   std::atomic<uint32_t> room{0};  // bytes
-  // Bytes; what others take at the same moment may not count until the shelf is emptied.
+  // Bytes, what others took included until that matters: who takes from here writes no line but
+  // that of the place.
   std::atomic<uint32_t> held{0};
   std::atomic<uint16_t> top{0};    // a hint: where the next one goes
   std::atomic<uint8_t> misses{0};  // since its thread freed something
@@ -73,10 +74,7 @@ struct alignas(4 * kCacheLine) Shelf {
 
   void* take_from(uint32_t place, Kind kind, uint32_t alignment);
   bool put_at(uint32_t place, uintptr_t word);
-  void note_taken(Kind kind) {
-    const uint32_t now = held.load(std::memory_order_relaxed);
-    held.store(static_cast<uint32_t>(less(now, kind.bytes())), std::memory_order_relaxed);
-  }
+  size_t count_held() const;
 
   // Above the kind: log2 of the alignment of a run, in blocks.
   static constexpr int kAlignedShift = 12, kAlignedMost = 7, kKindBits = 16;

@@ -87,7 +87,12 @@ TEST_F(ShelvesTest, HoldNoMoreOfMixedSizesEither) {
   EXPECT_EQ(shelves_->bytes(), room);
   shelves_->drain([](Kind, void*) {});
   EXPECT_EQ(shelves_->bytes(), 0u);
-  EXPECT_TRUE(put(Kind::of_run(PageGroup::brief, {20}), 0)) << "all of it is there again";
+  const Kind all = Kind::of_run(PageGroup::brief, {20});
+  for (const bool others : {false, true, false, true}) {
+    ASSERT_TRUE(put(all, 0)) << "all of the room is there again";
+    ASSERT_FALSE(put(Kind::of_slot(0), 1));
+    EXPECT_EQ(others ? shelf_.steal(all, 1) : shelf_.take(all), address(0));
+  }
 }
 
 TEST_F(ShelvesTest, FillTheirHoles) {
