@@ -230,6 +230,19 @@ Result remote_free_everywhere(size_t) {
 
 // --- As many threads as processors, and more ---
 
+constexpr size_t kMostThreads = 1024;
+
+size_t thread_a_processor() {
+  return processors() < kMostThreads ? processors() : kMostThreads;
+}
+
+// Until all have ended.
+void run_in_threads(size_t threads, void* (*run)(void*), void* argument) {
+  static pthread_t thread[kMostThreads];
+  for (size_t t = 0; t < threads; ++t) start_thread(&thread[t], run, argument);
+  for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
+}
+
 constexpr uint64_t kOperationsInThreads = 6'000'000;
 
 const Sizes thread_sizes;
@@ -253,13 +266,9 @@ void* replace_own(void* operations) {
 // ns: wall time of a replacement over all threads, from the start of the first one to the end of
 // the last: short threads pay for their caches, too.
 Result churn_in_threads(size_t wanted) {
-  static pthread_t thread[1024];
-  const size_t threads = wanted != 0 ? wanted : processors() < 1024 ? processors() : 1024;
+  const size_t threads = wanted != 0 ? wanted : thread_a_processor();
   uint64_t each = kOperationsInThreads / threads;
-  return measure_once(each * threads, [&] {
-    for (size_t t = 0; t < threads; ++t) start_thread(&thread[t], replace_own, &each);
-    for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
-  });
+  return measure_once(each * threads, [&] { run_in_threads(threads, replace_own, &each); });
 }
 
 constexpr uint64_t kBuffersOfAThread = 1'600'000;
@@ -271,12 +280,8 @@ void* use_own_buffers(void* size) {
 
 // ns: wall time of a pair of one thread, while all others do the same.
 Result buffers_in_threads(size_t size) {
-  static pthread_t thread[1024];
-  const size_t threads = processors() < 1024 ? processors() : 1024;
-  return measure_once(kBuffersOfAThread, [&] {
-    for (size_t t = 0; t < threads; ++t) start_thread(&thread[t], use_own_buffers, &size);
-    for (size_t t = 0; t < threads; ++t) pthread_join(thread[t], nullptr);
-  });
+  return measure_once(kBuffersOfAThread,
+                      [&] { run_in_threads(thread_a_processor(), use_own_buffers, &size); });
 }
 
 // --- Many threads that allocate in every class once and sleep ---

@@ -168,8 +168,7 @@ class Engine {
     return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
-  // keep_large did it, and nothing else happened. errno stays. p, span, given: as
-  // for deallocate.
+  // keep_large did it, and nothing else happened. errno stays. p, span, given: as for deallocate.
   [[gnu::always_inline]] bool free(CacheSlot& slot, ThreadCache*& adopted, void* p, Span* span,
                                    size_t given) {
     ThreadCache* const current = slot.cache.load(std::memory_order_relaxed);

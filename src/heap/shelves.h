@@ -3,12 +3,12 @@
 // to their blocks takes the locks of a bin and of a page set, which all threads share; a shelf
 // takes one atomic operation on a line that mostly one thread writes.
 //
-//   shelf   [ room, top | place 0 | place 1 | ... ]      place   address << 16 | kind; 0: empty
+//   shelf   [ room, held, top | place 0 | place 1 | ... ]    place   address << 16 | kind; 0: empty
 //
 // A thread has a shelf; where there are more threads than shelves, some share one. Anyone may take
 // from any place: what is shelved returns to the heap with each step of the worker, and before a
-// page is taken from the system. So it adds to no peak. A slot on a shelf counts as taken; a run is
-// in no map.
+// page is taken from the system. So it adds to no peak. A slot on a shelf is not free in its span;
+// a run is in no map.
 //
 // Room is earned: each time that a shelf did not help and the thread needs a lock, it may hold
 // kEarned bytes more; once a second the room halves. So a MiB stays only where tens of thousands of
