@@ -92,6 +92,9 @@ void Engine::break_pages(Nanos now) {
                                             .spared = forced ? now : now + plan_.awaited()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
+  Released more{};
+  while (at_limit && release_sparse(now, &more)) {
+  }
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
   count_plan();
 }

@@ -12,28 +12,43 @@ namespace {
 constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
 constexpr uint32_t kSparse = kBlocksPerHugePage / 4;  // at most
 constexpr uint32_t kFull = kBlocksPerHugePage / 2;    // again worth a huge page
-constexpr size_t kAtOnce = 16;                        // of a set
+constexpr size_t kAtOnce = 16;                        // and mended of a set
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 
-struct Broken {
+struct Candidate {
   HugePage* page;
-  double score;  // free bytes x time at rest
-  BlockBits rest;
-  uint32_t backed;  // blocks of the page that may have memory
-  size_t gain;      // bytes of the rest that may have memory
-  bool anew;        // it was broken before, and has been filled and emptied since
+  double worth;
 };
 
-// What was chosen of a set under its lock.
-struct Chosen {
-  Broken broken[kAtOnce];
-  char* mended[kAtOnce];  // where they lie: without the lock, they may be emptied and given up
-  size_t broken_count = 0, mended_count = 0;
-  size_t candidates = 0;  // bytes
-  int64_t filled = 0;     // blocks that the mended ones had given back
-  size_t unbacked = 0;    // bytes that other broken pages, and these before now, had given back
+// What may be broken, the best first, of all sets. The stack may be small (malloc_trim).
+struct Candidates {
+  Candidate of[kAtOnce];
+  size_t count = 0;
+  size_t bytes = 0;  // of all, those that had no place among them, too
+
+  void add(const Candidate& one, size_t gain) {
+    bytes += gain;
+    size_t at = count;
+    if (at == kAtOnce && of[--at].worth >= one.worth) return;
+    for (; at > 0 && of[at - 1].worth < one.worth; --at) of[at] = of[at - 1];
+    of[at] = one;
+    if (count < kAtOnce) ++count;
+  }
 };
+
+// What a look at a set found.
+struct Look {
+  char* mended[kAtOnce];  // where they lie: without the lock, they may be emptied and given up
+  size_t mended_count = 0;
+  int64_t filled = 0;    // blocks that the mended ones had given back
+  size_t in_pieces = 0;  // broken pages, without those
+  size_t unbacked = 0;   // bytes that they had given back
+};
+
+size_t gain_of(const HugePage* page) {
+  return (page->backed_blocks() - page->used_blocks) * kBlockSize;
+}
 
 bool is_to_mend(const HugePage* page, bool huge) {
   return huge && page->broken && page->used_blocks >= kFull;
@@ -63,110 +78,109 @@ bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
   return page->used_blocks <= (huge ? kSparse : kBlocksPerHugePage - 1);
 }
 
-void break_page(PageSet& set, Broken* chosen) REQUIRES(set.lock()) {
-  HugePage* page = chosen->page;
-  chosen->rest = set.take_rest(page);
-  if (!page->broken) set.mark_broken(page, true);
-}
-
-// The best ones first; the worst leaves if there is no room.
-void add_candidate(Chosen* chosen, HugePage* page, const BreakRules& rules) {
-  Broken broken{.page = page,
-                .score = 0,
-                .rest = {},
-                .backed = page->backed_blocks(),
-                .gain = 0,
-                .anew = page->broken};
-  broken.gain = (broken.backed - page->used_blocks) * kBlockSize;
-  const int64_t rest = rules.before.n - page->blocks_taken.load(std::memory_order_relaxed);
-  broken.score = static_cast<double>(broken.gain) * (static_cast<double>(rest) + 1);
-  chosen->candidates += broken.gain;
-  size_t at = chosen->broken_count;
-  if (at == kAtOnce && chosen->broken[--at].score >= broken.score) return;
-  for (; at > 0 && chosen->broken[at - 1].score < broken.score; --at)
-    chosen->broken[at] = chosen->broken[at - 1];
-  chosen->broken[at] = broken;
-  if (chosen->broken_count < kAtOnce) ++chosen->broken_count;
-}
-
-// Drops those beyond the limits. in_pieces: broken pages so far, these among them; without huge
-// pages they split no mapping.
-void keep_within(Chosen* chosen, bool huge, size_t* room, size_t* in_pieces) {
-  size_t kept = 0;
-  for (size_t i = 0; i < chosen->broken_count; ++i) {
-    const Broken& broken = chosen->broken[i];
-    if (broken.gain > *room || (huge && !broken.anew && *in_pieces >= kMostBroken)) continue;
-    *room -= broken.gain;
-    *in_pieces += !broken.anew;
-    chosen->candidates -= broken.gain;
-    chosen->broken[kept++] = broken;
-  }
-  chosen->broken_count = kept;
-}
-
-Chosen choose(PageSet& set, const BreakRules& rules, bool huge, bool may_break, size_t* room,
-              size_t* in_pieces) {
-  Chosen chosen;
+Look look_at(PageSet& set, const BreakRules& rules, const BreakCosts& costs, bool huge,
+             bool may_break, Candidates* candidates) {
+  Look look;
   HugePage* to_mend[kAtOnce];
   LockGuard guard(set.lock());
   set.for_each([&](HugePage* page) {
-    *in_pieces += page->broken;
-    if (is_to_mend(page, huge) && chosen.mended_count < kAtOnce)
-      to_mend[chosen.mended_count++] = page;
-    else if (page->broken)
-      chosen.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-    if (may_break && is_to_break(page, huge, rules)) add_candidate(&chosen, page, rules);
+    if (is_to_mend(page, huge) && look.mended_count < kAtOnce) {
+      to_mend[look.mended_count++] = page;
+    } else if (page->broken) {
+      ++look.in_pieces;
+      look.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
+    }
+    if (!may_break || !is_to_break(page, huge, rules)) return;
+    const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
+    const size_t gain = gain_of(page);
+    const Nanos cost = costs.of(huge && !page->broken);
+    candidates->add({page, worth_of_breaking(gain, rules.before - taken, cost)}, gain);
   });
-  keep_within(&chosen, huge, room, in_pieces);
-  for (size_t i = 0; i < chosen.mended_count; ++i) {
-    chosen.mended[i] = to_mend[i]->base;
-    chosen.filled += int64_t{kBlocksPerHugePage} - to_mend[i]->dirty.count();
+  for (size_t i = 0; i < look.mended_count; ++i) {
+    look.mended[i] = to_mend[i]->base;
+    look.filled += int64_t{kBlocksPerHugePage} - to_mend[i]->dirty.count();
     set.mark_broken(to_mend[i], false);
   }
-  for (size_t i = 0; i < chosen.broken_count; ++i) break_page(set, &chosen.broken[i]);
-  return chosen;
+  return look;
 }
 
 }  // namespace
 
+// First a look at all pages, so that the best ones are broken wherever they are.
 Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
   split_watch_.begin_round();
+  const bool may_break = !huge || !split_watch_.is_resting();
   Breaking done;
-  size_t in_pieces = 0, unbacked = 0, room = rules.limit;
+  Candidates candidates;
+  size_t in_pieces = 0, unbacked = 0, tried = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      const bool may_break = !huge || !split_watch_.is_resting();
-      const Chosen chosen = choose(set, rules, huge, may_break, &room, &in_pieces);
-      unbacked += chosen.unbacked;
-      done.left += chosen.candidates;
-      done.mended += chosen.mended_count;
-      in_pieces -= chosen.mended_count;
-      if (chosen.filled != 0) demand_.change(chosen.filled, 0, system_.now_coarse());
-      const Nanos started = system_.now();
-      for (size_t i = 0; i < chosen.mended_count; ++i) pool_.make_huge(chosen.mended[i]);
-      const Nanos mended = chosen.mended_count != 0 ? system_.now() : started;
-      done.mend_time = done.mend_time + (mended - started);
-      for (size_t i = 0; i < chosen.broken_count; ++i) {
-        const Broken& broken = chosen.broken[i];
-        const bool parted = !huge || broken.anew || part(broken.page, broken.rest);
-        const bool whole = parted ? give_rest_back(broken.page, broken.rest, broken.backed) : false;
-        if (!parted) {
-          leave_whole(broken.page, broken.rest);
-          in_pieces -= huge;
-        }
-        if (whole) done.given_back += broken.gain;
-        if (whole)
-          done.pages += !huge || !broken.anew;
-        else
-          ++done.refused;
-      }
-      if (chosen.broken_count != 0) done.break_time = done.break_time + (system_.now() - mended);
+      const Look look = look_at(set, rules, break_costs_, huge, may_break, &candidates);
+      in_pieces += look.in_pieces;
+      unbacked += look.unbacked;
+      if (look.mended_count == 0) continue;
+      done.mended += look.mended_count;
+      if (look.filled != 0) demand_.change(look.filled, 0, system_.now_coarse());
+      for (size_t i = 0; i < look.mended_count; ++i)
+        done.mend_time =
+            done.mend_time + timed(&break_costs_.mending, [&] { pool_.make_huge(look.mended[i]); });
     }
+  for (size_t i = 0; i < candidates.count; ++i)
+    tried += break_one(candidates.of[i].page, rules, huge, &in_pieces, &done);
+  done.left = less(candidates.bytes, tried);
   broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
+}
+
+template <typename F>
+Nanos PageHeap::timed(Nanos* mean, F&& f) {
+  const Nanos started = system_.now();
+  f();
+  const Nanos took = system_.now() - started;
+  BreakCosts::learn(mean, took);
+  return took;
+}
+
+// Returns how many bytes it tried to give back. The page may be another one by now, so all is asked
+// again.
+size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
+                           Breaking* done) {
+  PageSet* set = page->set.load(std::memory_order_acquire);
+  if (set == nullptr) return 0;
+  BlockBits rest;
+  uint32_t backed;
+  size_t gain;
+  bool anew, is_whole;
+  {
+    LockGuard guard(set->lock());
+    if (page->set.load(std::memory_order_relaxed) != set || !is_to_break(page, huge, rules))
+      return 0;
+    backed = page->backed_blocks();
+    gain = gain_of(page);
+    anew = page->broken;  // and has been filled and emptied since
+    is_whole = huge && !anew;
+    if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= kMostBroken))
+      return 0;
+    rest = set->take_rest(page);
+    if (!anew) set->mark_broken(page, true);
+  }
+  bool parted = true, gone = false;
+  done->break_time = done->break_time + timed(&break_costs_.of_breaking(is_whole), [&] {
+                       parted = !is_whole || part(page, rest);
+                       gone = parted && give_rest_back(page, rest, backed);
+                       if (!parted) leave_whole(page, rest);
+                     });
+  *in_pieces += !anew && parted;
+  if (gone) {
+    done->given_back += gain;
+    done->pages += is_whole || !huge;
+  } else {
+    ++done->refused;
+  }
+  return gain;
 }
 
 // No lock is held meanwhile. A huge page would be filled again by the system, had it not been asked

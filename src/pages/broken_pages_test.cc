@@ -77,6 +77,56 @@ TEST_F(BrokenPagesTest, AFullerOneIsLeftLonger) {
   EXPECT_EQ(break_after(2), kHugePageSize - kQuarter.bytes());
 }
 
+// Sets are looked at in order of their groups; what is broken first does not depend on that.
+TEST_F(BrokenPagesTest, TheOneThatIsWorthItMostGoesFirstWhereverItIs) {
+  pages_.share_pages_below(0);
+  const auto of_group = [this](PageGroup group, Blocks kept) {
+    const PageHeap::Place place = pages_.take(group, kept, 1), rest = pages_.take(group, kHalf, 1);
+    memset(rest.start(), 7, kHalf.bytes());
+    give(rest, kHalf);
+    return place.page;
+  };
+  const HugePage* fuller = of_group(PageGroup::transient, {16});
+  const HugePage* younger = of_group(PageGroup::permanent, {2});
+  const HugePage* best = of_group(PageGroup::session, {2});
+  system_.time = system_.time + Nanos::seconds(100);
+  give(pages_.take(PageGroup::permanent, {1}, 1), {1});
+  system_.time = system_.time + Nanos::seconds(90);
+  const auto break_one = [this] {
+    return pages_.break_sparse({.before = system_.time - kDelay, .limit = kHugePageSize}).pages;
+  };
+  EXPECT_EQ(break_one(), 1u);
+  EXPECT_TRUE(best->broken);
+  EXPECT_EQ(break_one(), 1u);
+  EXPECT_TRUE(fuller->broken) << "16 blocks less, at rest for twice as long";
+  EXPECT_EQ(break_one(), 1u);
+  EXPECT_TRUE(younger->broken);
+}
+
+TEST(BreakOrder, ABrokenPageCostsNoSplitAndNoMending) {
+  const BreakCosts costs;
+  const Nanos rest = Nanos::seconds(10);
+  EXPECT_GT(worth_of_breaking(kHugePageSize / 2, rest, costs.of(false)),
+            worth_of_breaking(kHugePageSize, rest, costs.of(true)));
+}
+
+TEST(BreakOrder, TheCostsFollowWhatIsMeasured) {
+  BreakCosts costs;
+  const Nanos rest = Nanos::seconds(10);
+  for (int i = 0; i < 100; ++i) {
+    BreakCosts::learn(&costs.of_breaking(true), Nanos{1'000});
+    BreakCosts::learn(&costs.mending, Nanos{1'000});
+    BreakCosts::learn(&costs.of_breaking(false), Nanos{1'000'000});
+  }
+  EXPECT_LT(worth_of_breaking(kHugePageSize / 2, rest, costs.of(false)),
+            worth_of_breaking(kHugePageSize, rest, costs.of(true)));
+}
+
+TEST(BreakOrder, AClockThatJumpsIsNoRest) {
+  EXPECT_GT(worth_of_breaking(1, Nanos{-5}, Nanos{}), 0);
+  EXPECT_LT(worth_of_breaking(1, Nanos{-5}, Nanos{1}), worth_of_breaking(1, Nanos{5}, Nanos{1}));
+}
+
 // A few slots that a server uses each second.
 TEST_F(BrokenPagesTest, ObjectsThatTakeNoBlocksDoNotKeepAPageWhole) {
   const PageHeap::Place kept = nearly_empty_page();

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "pages/break_order.h"
 #include "pages/page_pool.h"
 #include "pages/page_set.h"
 #include "pages/split_watch.h"
@@ -135,7 +136,7 @@ class PageHeap {
   // such page that is not full, each time. Returns the bytes given back. Holds no lock in a system
   // call.
   size_t break_idle(Nanos before) { return break_sparse({.before = before}).given_back; }
-  // The same within rules; those with the most free bytes x time at rest first.
+  // The same within rules; those that are worth it most first (break_order.h).
   Breaking break_sparse(const BreakRules& rules);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`; and the
   // tables of those that were given back up to `tables`. Returns how many pages. No lock is held in
@@ -262,6 +263,10 @@ class PageHeap {
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
   static bool is_expired(const HugePage* page, Nanos now);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
+  size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
+                   Breaking* done);
+  template <typename F>
+  Nanos timed(Nanos* mean, F&& f);
   bool part(HugePage* page, const BlockBits& rest);
   void leave_whole(HugePage* page, const BlockBits& rest);
   bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
@@ -289,7 +294,9 @@ class PageHeap {
   std::atomic<size_t> retain_{0};    // pages
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_sparse
   std::atomic<size_t> broken_{0};    // the same
-  SplitWatch split_watch_;           // of the caller of break_sparse
+  // Of the caller of break_sparse.
+  SplitWatch split_watch_;
+  BreakCosts break_costs_;
 };
 
 }  // namespace llamalloc
