@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab import redis, redis_clients
-from lab.workloads import alternate, batches, buffers, idle, limited, runner, swing
+from lab.workloads import alternate, batches, buffers, given_back, idle, limited, runner, swing
 from lab.workloads.programs import ALL
 from lab.workloads.programs.images import Images
 from lab.workloads.recipe import built
@@ -105,6 +105,19 @@ def test_a_load_program_is_measured_on_llamalloc_and_a_peer(module, words, tmp_p
             if module is limited:
                 said = run["said"]
                 assert said["malloc_p50"] <= said["malloc_p999"] and said["calls"] > 1000
+
+
+def test_what_goes_back_is_measured_by_the_charge(tmp_path, capsys):
+    file = tmp_path / "figures.json"
+    words = ["--runs", "1", "--live", "24", "--only", "empty,mappings", "--json", str(file)]
+    status = given_back.main([*words, "--lib", str(launch.find_library())])
+    said = capsys.readouterr()
+    if given_back.NO_GROUP in said.err:
+        assert status == 1
+        pytest.skip("no control group can be made here")
+    assert status == 0 and "run 1 of 1: mappings" in said.err and "freed mappings" in said.out
+    for (run,) in json.loads(file.read_text())["kinds"].values():
+        assert run["counted"] > 12 << 20 and run["left"] <= run["counted"]
 
 
 def test_the_swing_names_an_unknown_row(capsys):

@@ -70,15 +70,21 @@ class How:
 
 
 def parser(command: str, about: str | None) -> argparse.ArgumentParser:
-    """With the options that all these commands have."""
+    """With the options that all commands have that compare allocators."""
+    parser = parser_of_ours(command, about)
+    names = ",".join(allocators.NAMES)
+    parser.add_argument(
+        "--allocators", default=DEFAULT, help=f"of {names}; short names, too; default: {DEFAULT}"
+    )
+    return parser
+
+
+def parser_of_ours(command: str, about: str | None) -> argparse.ArgumentParser:
+    """The same without a choice of allocators."""
     parser = argparse.ArgumentParser(
         prog=f"python -m lab.workloads.{command}",
         description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    names = ",".join(allocators.NAMES)
-    parser.add_argument(
-        "--allocators", default=DEFAULT, help=f"of {names}; short names, too; default: {DEFAULT}"
     )
     parser.add_argument("--lib", type=Path, default=LIBRARY, help="our library (this build's)")
     parser.add_argument("--conf", default="", help="options of llamalloc: key:value,...")
