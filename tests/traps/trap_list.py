@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from lab.allocators import debian_libraries  # noqa: E402
+from llamalloc.running.memory_group import MemoryGroup, entered  # noqa: E402
 
 PROGRAMS = ROOT / "build/release/traps"
 OURS = ROOT / "build/release/libllamalloc.so"
@@ -40,6 +41,7 @@ class Trap:
     after: str = ""  # … after it
     ours: str = "ok"  # what llamalloc does; docs/compatibility.md explains all but ok
     slow: bool = False  # only for the table, not in the test run
+    grouped: bool = False  # in a control group of its own where one can be made (charge.h)
 
 
 def _seccomp(call: str, since: str = "the start") -> Trap:
@@ -53,6 +55,7 @@ def _idle(sizes: str, order: str, threads: str) -> Trap:
         f"160 MiB of {sizes} objects freed {order.replace('_', ' ')}; threads then: {threads}",
         f"idle_release {sizes} {order} {threads} 15",
         60,
+        grouped=True,
     )
 
 
@@ -73,13 +76,15 @@ def _static_tls(kib: int, conf: str = "", library: bool = False) -> Trap:
     """48 MiB are freed out of order by threads that then sleep; they come back."""
     program = "idle_release" if library else f"static_tls_{kib}"
     settings = TLS_CONF.get(conf, "") + (str(kib) if conf == "control" else "")
+    tables = " 4" if conf == "profile" else ""  # MiB for 12,288 samples
     return Trap(
         f"static TLS: {kib} KiB{' of a library' * library}{', ' * bool(conf)}{conf}",
         "48 MiB are freed, the threads sleep; the memory comes back",
-        f"{program} small shuffled sleep 15 48",
+        f"{program} small shuffled sleep 15 48{tables}",
         60,
         {"LLAMALLOC_CONF": settings} if settings else {},
         after=f"tls_{kib}_plugin" if library else "",
+        grouped=True,
     )
 
 
@@ -291,10 +296,19 @@ def _end(process: subprocess.Popen, seconds: float) -> tuple[str, str, bool]:
 
 def spring(trap: Trap, library: Path | None) -> Result:
     """Runs the trap under the library (None: glibc's malloc)."""
+    if not trap.grouped:
+        return _sprung(trap, _arguments(trap), _environment(trap, library))
+    with MemoryGroup.made("trap") as group:
+        named = {"MEMORY_GROUP": str(group.folder)} if group else {}
+        words = entered(group, _arguments(trap), _environment(trap, library) | named)
+        return _sprung(trap, *words)
+
+
+def _sprung(trap: Trap, command: list[str], environment: dict[str, str]) -> Result:
     began = time.monotonic()
     process = subprocess.Popen(
-        _arguments(trap),
-        env=_environment(trap, library),
+        command,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
