@@ -41,6 +41,19 @@ class ReleaseTest : public testing::Test {
   void swing(int times, int up, int down) {
     for (int i = 0; i < times; ++i) fill(), run(up), give(0), run(down);
   }
+  void take_half_of_broken_page() {
+    constexpr Blocks kMost{kBlocksPerHugePage - 2}, kHalf{kBlocksPerHugePage / 2};
+    const auto take = [this](Blocks blocks) {
+      const PageHeap::Place place = engine_.heap.pages().take(PageGroup::permanent, blocks, 1);
+      memset(place.start(), 1, blocks.bytes());
+      return place;
+    };
+    const PageHeap::Place stays = take({2}), most = take(kMost);
+    engine_.heap.pages().give(most.page, most.start(), kMost);
+    run(90);
+    ASSERT_EQ(get(Stat::pages_broken), 1u);
+    ASSERT_EQ(take(kHalf).page, stays.page);
+  }
   void set(const char* name, const char* value) {
     const char* error = nullptr;
     ASSERT_TRUE(engine_.options.set(name, strlen(name), value, strlen(value), false, &error));
@@ -151,6 +164,42 @@ TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
   world_.near_limit = {Pressure::Level::at, 0};
   run(60);
   EXPECT_LT(backed(), 20u << 20);
+}
+
+// Mending gives a page memory for what is free in it.
+TEST_F(ReleaseTest, NearALimitAHalfFullPageIsNotMended) {
+  take_half_of_broken_page();
+  const size_t before = backed();
+  for (const auto level : {Pressure::Level::near, Pressure::Level::at}) {
+    world_.near_limit = {level, 0};
+    run(50);
+    EXPECT_EQ(pages_.collapse_calls, 0);
+    EXPECT_EQ(backed(), before);
+  }
+  world_.near_limit = {};
+  run(20);
+  EXPECT_EQ(get(Stat::pages_mended), 1u) << "afterwards it is";
+}
+
+TEST_F(ReleaseTest, WhatTheSystemDoesNotMakeHugeIsCountedAndStaysBroken) {
+  fill(), give(kStays), run(60);
+  const size_t broken = engine_.heap.pages().broken();
+  ASSERT_GT(broken, 30u);
+  pages_.collapse_gives = Collapse::refused;
+  fill(), run(20);
+  EXPECT_GT(get(Stat::pages_unmendable), 0u);
+  EXPECT_EQ(get(Stat::pages_mended), 0u);
+  EXPECT_EQ(engine_.heap.pages().broken(), broken);
+  EXPECT_TRUE(engine_.heap.is_consistent());
+}
+
+// Whoever asks for memory back does not want any to be added.
+TEST_F(ReleaseTest, AReleaseThatIsAskedForMendsNothing) {
+  take_half_of_broken_page();
+  release();
+  EXPECT_EQ(pages_.collapse_calls, 0);
+  run(20);
+  EXPECT_EQ(get(Stat::pages_mended), 1u);
 }
 
 // In bursts, the pages are fetched again in a moment. Their tables are no hundredth of them.

@@ -65,6 +65,7 @@ size_t Engine::count_breaking(const Breaking& done) {
   counters.add(Stat::bytes_broken, done.given_back);
   counters.add(Stat::pages_unbreakable, done.refused);
   counters.add(Stat::pages_mended, done.mended);
+  counters.add(Stat::pages_unmendable, done.unmended);
   counters.add(Stat::break_nanos, static_cast<uint64_t>(done.break_time.n));
   counters.add(Stat::mend_nanos, static_cast<uint64_t>(done.mend_time.n));
   return done.given_back;
@@ -85,11 +86,13 @@ void Engine::break_pages(Nanos now) {
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
-  const Breaking done = pages.break_sparse({.before = now - rest,
-                                            .rest = rest,
-                                            .limit = huge ? most : SIZE_MAX,
-                                            .now = now,
-                                            .spared = forced ? now : now + plan_.awaited()});
+  const Breaking done = pages.break_sparse(
+      {.before = now - rest,
+       .rest = rest,
+       .limit = huge ? most : SIZE_MAX,
+       .now = now,
+       .spared = forced ? now : now + plan_.awaited(),
+       .mend_from = forced ? BreakRules::kMendNearLimit : BreakRules::kMendFrom});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   Released more{};
@@ -192,7 +195,8 @@ Released Engine::release(size_t keep) {
 }
 
 bool Engine::release_sparse(Nanos before, Released* released) {
-  const Breaking done = heap.pages().break_sparse({.before = before});
+  const Breaking done =
+      heap.pages().break_sparse({.before = before, .mend_from = BreakRules::kMendNearLimit});
   released->broken_pages += count_breaking(done);
   return done.pages != 0 && done.left != 0;
 }

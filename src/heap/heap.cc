@@ -357,7 +357,7 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 // gives back so much at once; the worker does the rest.
 constexpr size_t kMostForGrowth = size_t{128} << 20;
 
-void Heap::give_back_for_growth() {
+[[gnu::cold]] void Heap::give_back_for_growth() {
   const size_t backed = backed_bytes(), peak = peak_.value();
   if (backed > peak) {
     const size_t need = std::min(backed - peak, kMostForGrowth);

@@ -21,6 +21,14 @@ struct Splits {
   bool known = false;  // whether the system says it
 };
 
+// What became of small pages that were to be a huge one.
+enum class Collapse : uint8_t {
+  done,
+  refused,  // they are small pages as before
+  later,    // the system knows no such request (Linux before 6.1), but where huge pages are advised
+            // it may do it by itself
+};
+
 class PageSource {
  public:
   // Address space without memory, aligned to `alignment` (a power of two), or null.
@@ -29,8 +37,8 @@ class PageSource {
   virtual bool commit(void* address, size_t bytes) = 0;
   // Asks for huge pages behind the space, or (false) for none.
   virtual void advise_huge(void* address, size_t bytes, bool huge) = 0;
-  // Replaces small pages by a huge page and keeps their contents; the system may decline.
-  virtual void collapse(void*, size_t) {}
+  // Replaces small pages by huge pages and keeps their contents.
+  virtual Collapse collapse(void*, size_t) { return Collapse::done; }
   // Splits the huge page around the small page at `address`, and keeps its contents. Else what is
   // discarded of a huge page stays charged until the system splits it under pressure
   // (docs/release.md). False: the system cannot. It may also decline in silence: see splits().
@@ -67,7 +75,7 @@ class SystemPages final : public PageSource {
   void* reserve(size_t bytes, size_t alignment) override;
   bool commit(void* address, size_t bytes) override;
   void advise_huge(void* address, size_t bytes, bool huge) override;
-  void collapse(void* address, size_t bytes) override;
+  Collapse collapse(void* address, size_t bytes) override;
   bool split(void* address) override;
   Splits splits() override;
   bool discard(void* address, size_t bytes) override;

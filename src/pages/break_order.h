@@ -9,21 +9,32 @@
 // on this machine is measured. Pure: no clock, lock or system call of its own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/units.h"
 
 namespace llamalloc {
 
-// Means of late, for one page.
-struct BreakCosts {
-  Nanos whole{1'000'000};    // to split it, and give back what is free of it
-  Nanos in_pieces{200'000};  // to give back what is free
-  Nanos mending{1'000'000};
+// Means of late, for one page. Two callers at once may lose one measurement.
+class BreakCosts {
+ public:
+  // took: to split it, if it was whole, and to give back what is free of it.
+  void broke(bool was_whole, Nanos took) { learn(was_whole ? whole_ : in_pieces_, took); }
+  void mended(Nanos took) { learn(mending_, took); }
+  Nanos of(bool is_whole) const {
+    if (!is_whole) return Nanos{in_pieces_.load(std::memory_order_relaxed)};
+    return Nanos{whole_.load(std::memory_order_relaxed) + mending_.load(std::memory_order_relaxed)};
+  }
 
-  static void learn(Nanos* mean, Nanos one) { mean->n += (one.n - mean->n) / 8; }
-  Nanos& of_breaking(bool is_whole) { return is_whole ? whole : in_pieces; }
-  Nanos of(bool is_whole) const { return is_whole ? whole + mending : in_pieces; }
+ private:
+  static void learn(std::atomic<int64_t>& mean, Nanos one) {
+    const int64_t before = mean.load(std::memory_order_relaxed);
+    mean.store(before + (one.n - before) / 8, std::memory_order_relaxed);
+  }
+
+  std::atomic<int64_t> whole_{1'000'000}, in_pieces_{200'000}, mending_{1'000'000};  // Nanos
 };
 
 // gain: bytes. rest: since the page was last used.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Huge pages that a few objects keep: what is free of them goes back to the system, and they are
-// made huge again when they fill. In a process without huge pages nothing is lost by that: whatever
-// is free of a page at rest goes back.
+// made huge again when they fill (mended_pages.cc). In a process without huge pages nothing is lost
+// by that: whatever is free of a page at rest goes back.
 #include <algorithm>
 
 #include "pages/page_heap.h"
@@ -11,8 +11,7 @@ namespace {
 
 constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
 constexpr uint32_t kSparse = kBlocksPerHugePage / 4;  // at most
-constexpr uint32_t kFull = kBlocksPerHugePage / 2;    // again worth a huge page
-constexpr size_t kAtOnce = 16;                        // and mended of a set
+constexpr size_t kAtOnce = 16;
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 
@@ -37,21 +36,8 @@ struct Candidates {
   }
 };
 
-// What a look at a set found.
-struct Look {
-  char* mended[kAtOnce];  // where they lie: without the lock, they may be emptied and given up
-  size_t mended_count = 0;
-  int64_t filled = 0;    // blocks that the mended ones had given back
-  size_t in_pieces = 0;  // broken pages, without those
-  size_t unbacked = 0;   // bytes that they had given back
-};
-
 size_t gain_of(const HugePage* page) {
   return (page->backed_blocks() - page->used_blocks) * kBlockSize;
-}
-
-bool is_to_mend(const HugePage* page, bool huge) {
-  return huge && page->broken && page->used_blocks >= kFull;
 }
 
 // All its objects should be dead by then. One into whose spans others are placed meanwhile will not
@@ -72,36 +58,10 @@ bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
 }
 
 bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
-  if (is_to_mend(page, huge) || !is_at_rest(page, huge, rules)) return false;
+  if (!is_at_rest(page, huge, rules)) return false;
   if (huge && is_empty_soon(page, rules)) return false;
   if (page->broken) return page->dirty.count() > page->used_blocks;
   return page->used_blocks <= (huge ? kSparse : kBlocksPerHugePage - 1);
-}
-
-Look look_at(PageSet& set, const BreakRules& rules, const BreakCosts& costs, bool huge,
-             bool may_break, Candidates* candidates) {
-  Look look;
-  HugePage* to_mend[kAtOnce];
-  LockGuard guard(set.lock());
-  set.for_each([&](HugePage* page) {
-    if (is_to_mend(page, huge) && look.mended_count < kAtOnce) {
-      to_mend[look.mended_count++] = page;
-    } else if (page->broken) {
-      ++look.in_pieces;
-      look.unbacked += (kBlocksPerHugePage - page->dirty.count()) * kBlockSize;
-    }
-    if (!may_break || !is_to_break(page, huge, rules)) return;
-    const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
-    const size_t gain = gain_of(page);
-    const Nanos cost = costs.of(huge && !page->broken);
-    candidates->add({page, worth_of_breaking(gain, rules.before - taken, cost)}, gain);
-  });
-  for (size_t i = 0; i < look.mended_count; ++i) {
-    look.mended[i] = to_mend[i]->base;
-    look.filled += int64_t{kBlocksPerHugePage} - to_mend[i]->dirty.count();
-    set.mark_broken(to_mend[i], false);
-  }
-  return look;
 }
 
 }  // namespace
@@ -110,6 +70,7 @@ Look look_at(PageSet& set, const BreakRules& rules, const BreakCosts& costs, boo
 Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
   split_watch_.begin_round();
+  mend_pause_.begin_round();
   const bool may_break = !huge || !split_watch_.is_resting();
   Breaking done;
   Candidates candidates;
@@ -117,15 +78,17 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      const Look look = look_at(set, rules, break_costs_, huge, may_break, &candidates);
-      in_pieces += look.in_pieces;
-      unbacked += look.unbacked;
-      if (look.mended_count == 0) continue;
-      done.mended += look.mended_count;
-      if (look.filled != 0) demand_.change(look.filled, 0, system_.now_coarse());
-      for (size_t i = 0; i < look.mended_count; ++i)
-        done.mend_time =
-            done.mend_time + timed(&break_costs_.mending, [&] { pool_.make_huge(look.mended[i]); });
+      if (huge && !mend_pause_.is_resting()) mend_full(set, rules.mend_from, &done);
+      LockGuard guard(set.lock());
+      set.for_each([&](HugePage* page) {
+        in_pieces += page->broken;
+        unbacked += (kBlocksPerHugePage - page->backed_blocks()) * kBlockSize;
+        if (!may_break || !is_to_break(page, huge, rules)) return;
+        const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
+        const Nanos cost = break_costs_.of(huge && !page->broken);
+        candidates.add({page, worth_of_breaking(gain_of(page), rules.before - taken, cost)},
+                       gain_of(page));
+      });
     }
   for (size_t i = 0; i < candidates.count; ++i)
     tried += break_one(candidates.of[i].page, rules, huge, &in_pieces, &done);
@@ -133,15 +96,6 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
   broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
-}
-
-template <typename F>
-Nanos PageHeap::timed(Nanos* mean, F&& f) {
-  const Nanos started = system_.now();
-  f();
-  const Nanos took = system_.now() - started;
-  BreakCosts::learn(mean, took);
-  return took;
 }
 
 // Returns how many bytes it tried to give back. The page may be another one by now, so all is asked
@@ -167,12 +121,13 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     rest = set->take_rest(page);
     if (!anew) set->mark_broken(page, true);
   }
-  bool parted = true, gone = false;
-  done->break_time = done->break_time + timed(&break_costs_.of_breaking(is_whole), [&] {
-                       parted = !is_whole || part(page, rest);
-                       gone = parted && give_rest_back(page, rest, backed);
-                       if (!parted) leave_whole(page, rest);
-                     });
+  const Nanos started = system_.now();
+  const bool parted = !is_whole || part(page, rest);
+  const bool gone = parted && give_rest_back(page, rest, backed);
+  if (!parted) leave_whole(page, rest);
+  const Nanos took = system_.now() - started;
+  break_costs_.broke(is_whole, took);
+  done->break_time = done->break_time + took;
   *in_pieces += !anew && parted;
   if (gone) {
     done->given_back += gain;
@@ -215,7 +170,7 @@ bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest, uint32_t ba
     set.lock().assert_held();
     const Nanos now = system_.now_coarse();
     const bool is_empty = set.give_rest(page, rest, clean);
-    demand_.change(int64_t{page->backed_blocks()} - backed_before, 0, now);
+    demand_.change_backed(int64_t{page->backed_blocks()} - backed_before, now);
     if (is_empty) pool_.put_empty(page, now);
   });
   return clean;

@@ -114,9 +114,9 @@ TEST(BreakOrder, TheCostsFollowWhatIsMeasured) {
   BreakCosts costs;
   const Nanos rest = Nanos::seconds(10);
   for (int i = 0; i < 100; ++i) {
-    BreakCosts::learn(&costs.of_breaking(true), Nanos{1'000});
-    BreakCosts::learn(&costs.mending, Nanos{1'000});
-    BreakCosts::learn(&costs.of_breaking(false), Nanos{1'000'000});
+    costs.broke(true, Nanos{1'000});
+    costs.mended(Nanos{1'000});
+    costs.broke(false, Nanos{1'000'000});
   }
   EXPECT_LT(worth_of_breaking(kHugePageSize / 2, rest, costs.of(false)),
             worth_of_breaking(kHugePageSize, rest, costs.of(true)));

@@ -3,6 +3,10 @@
 
 namespace llamalloc {
 
+void DemandSeries::change_backed(int64_t blocks, Nanos now) {
+  change(blocks, 0, now);
+}
+
 // One thread at a time: the next one claims a later epoch.
 [[gnu::noinline]] void DemandSeries::open(uint32_t epoch, uint64_t word) {
   uint32_t claimed = claimed_.load(std::memory_order_relaxed);

@@ -57,6 +57,8 @@ class DemandSeries {
     if (epoch > claimed_.load(std::memory_order_relaxed)) open(epoch, before);
     note(entry(head_.load(std::memory_order_acquire)), before + delta);
   }
+  // The same of what is backed alone; code that stands once in the library, for who comes seldom.
+  void change_backed(int64_t blocks, Nanos now);
   Level level() const { return bytes_of(levels_.load(std::memory_order_relaxed)); }
 
   // As PageHeap::publish. In blocks: backed in the upper half, used in the lower one.

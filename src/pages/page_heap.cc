@@ -64,7 +64,7 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
   return place;
 }
 
-PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
   if (!set.has_pages()) return {};
   LockGuard guard(set.lock());
   const Place place = set.search(blocks, alignment);
@@ -73,7 +73,7 @@ PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignm
 }
 
 // A walk over all pages only where no set finds room at once.
-PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageHeap::Place PageHeap::take_anywhere(Blocks blocks, uint32_t alignment) {
   Place place;
   for (int g = 0; g < kPageGroups && place.page == nullptr; ++g)
     for (int kind = 0; kind < kPageKinds && place.page == nullptr; ++kind)

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "pages/back_off.h"
 #include "pages/break_order.h"
 #include "pages/page_pool.h"
 #include "pages/page_set.h"
@@ -60,6 +61,11 @@ struct BreakRules {
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};
+  // Broken pages with so many used blocks are made huge again. That adds the memory of the others:
+  // next to nothing where it must not.
+  uint32_t mend_from = kMendFrom;
+  static constexpr uint32_t kMendFrom = kBlocksPerHugePage / 2;
+  static constexpr uint32_t kMendNearLimit = kBlocksPerHugePage - kBlocksPerHugePage / 32;
 };
 
 // What break_sparse did. Bytes, and pages.
@@ -67,9 +73,9 @@ struct Breaking {
   size_t given_back = 0;
   size_t left = 0;  // of pages that it would have broken, had the limit not been
   size_t pages = 0;
+  size_t refused = 0;  // pages that the system did not split, or of which it left something
   size_t mended = 0;
-  size_t refused =
-      0;  // pages of which the system did not take everything, or that it did not split
+  size_t unmended = 0;  // pages that the system did not make huge, or not yet
   Nanos break_time{};
   Nanos mend_time{};
 };
@@ -265,8 +271,10 @@ class PageHeap {
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
                    Breaking* done);
-  template <typename F>
-  Nanos timed(Nanos* mean, F&& f);
+  struct Full;
+  void mend_full(PageSet& set, uint32_t from, Breaking* done);
+  void mend(PageSet& set, const Full& full, Breaking* done);
+  bool count_as_whole(PageSet& set, const Full& full, bool whole);
   bool part(HugePage* page, const BlockBits& rest);
   void leave_whole(HugePage* page, const BlockBits& rest);
   bool give_rest_back(HugePage* page, const BlockBits& rest, uint32_t backed_before);
@@ -296,6 +304,7 @@ class PageHeap {
   std::atomic<size_t> broken_{0};    // the same
   // Of the caller of break_sparse.
   SplitWatch split_watch_;
+  BackOff mend_pause_;
   BreakCosts break_costs_;
 };
 

@@ -315,15 +315,15 @@ bool PagePool::is_first(const HugePage* page) const {
   return page->base == first_pages_ + (pages_made_ - 1) * kHugePageSize;
 }
 
-void PagePool::make_huge(char* base) {
+Collapse PagePool::make_huge(char* base) {
   system_.advise_huge(base, kHugePageSize, true);
-  system_.collapse(base, kHugePageSize);
+  return system_.collapse(base, kHugePageSize);
 }
 
 void PagePool::collapse_first_pages() {
   if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_acquire)) return;
   system_.advise_huge(first_pages_, kFirstPages * kHugePageSize, true);
-  system_.collapse(first_pages_, kFirstPages * kHugePageSize);
+  system_.collapse(first_pages_, kFirstPages * kHugePageSize);  // it counts as huge already
 }
 
 bool PagePool::commit_more() {

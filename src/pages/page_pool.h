@@ -103,7 +103,7 @@ class PagePool {
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages();
   // The same for a page that was broken, by where it lies.
-  void make_huge(char* base);
+  Collapse make_huge(char* base);
 
   // f(HugePage*) for the record of every page that ever was, in use or not, each once. No lock is
   // held: page->set says whether the page is in use.
@@ -153,7 +153,7 @@ class PagePool {
   };
 
   void note_backed(int64_t blocks) {
-    if (demand_ != nullptr && blocks != 0) demand_->change(blocks, 0, system_.now_coarse());
+    if (demand_ != nullptr && blocks != 0) demand_->change_backed(blocks, system_.now_coarse());
   }
   void add_backed(HugePage* page) REQUIRES(lock_);
   void remove_backed(HugePage* page) REQUIRES(lock_);

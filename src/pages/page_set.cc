@@ -56,7 +56,7 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
 
 // A walk over every page that may fit. Those of the bucket of n may be too short; where alignment
 // is asked for, even a long run may not do.
-HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
+[[gnu::cold]] HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
   HugePage* best = nullptr;
   for (int b = bucket_of(blocks.n); b < kBuckets; ++b)
     buckets_[broken][b].for_each([&](HugePage* page) {
@@ -66,7 +66,7 @@ HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) cons
   return best;
 }
 
-PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};

@@ -61,6 +61,11 @@ class PageSet {
       for (auto& bucket : buckets) bucket.for_each(f);
   }
 
+  template <typename F>
+  void for_each_broken(F&& f) REQUIRES(lock_) {
+    for (auto& bucket : buckets_[true]) bucket.for_each(f);
+  }
+
   // Any page for which f(page) holds, or null.
   template <typename F>
   HugePage* find(F&& f) REQUIRES(lock_) {

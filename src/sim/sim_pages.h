@@ -27,7 +27,6 @@ class SimPages final : public PageSource {
   void* reserve(size_t bytes, size_t alignment) override;
   bool commit(void*, size_t) override { return true; }
   void advise_huge(void* address, size_t bytes, bool huge) override;
-  void collapse(void*, size_t) override {}
   bool discard(void* address, size_t bytes) override;
   // Tables have the alignment of a small page, mappings for objects a larger one.
   void* map(size_t bytes, size_t alignment) override;

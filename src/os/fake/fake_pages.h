@@ -23,7 +23,12 @@ class FakePages final : public PageSource {
     huge ? ++huge_advice : ++small_advice;
     if (!huge) system_pages.advise_huge(address, bytes, false);  // tests count what is resident
   }
-  void collapse(void*, size_t bytes) override { collapsed += bytes; }
+  Collapse collapse(void*, size_t bytes) override {
+    ++collapse_calls;
+    if (on_collapse != nullptr) on_collapse(on_release_argument);
+    if (collapse_gives == Collapse::done) collapsed += bytes;
+    return collapse_gives;
+  }
   // As a system whose pages are huge until they are split: a part that is discarded before stays
   // charged.
   bool split(void* address) override {
@@ -84,12 +89,15 @@ class FakePages final : public PageSource {
   bool moves_far = false;                // what grows moves to where the process has nothing
   void (*on_release)(void*) = nullptr;   // called in each discard and unmap
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
-  void* on_release_argument = nullptr;   // of both
+  void (*on_collapse)(void*) = nullptr;  // called in each collapse
+  void* on_release_argument = nullptr;   // of all three
   int discards = 0;
   int unmaps = 0;
   int huge_advice = 0;
   int small_advice = 0;
+  int collapse_calls = 0;
   size_t collapsed = 0;  // bytes
+  Collapse collapse_gives = Collapse::done;
   int split_calls = 0;
   bool huge_until_split = true;
   bool refuse_split = false;  // in silence, as for a page that another process has, too

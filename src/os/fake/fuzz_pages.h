@@ -39,6 +39,7 @@ class FuzzPages final : public PageSource {
   void* reserve(size_t bytes, size_t alignment) override { return map(bytes, alignment); }
   bool commit(void*, size_t) override { return allow(); }
   void advise_huge(void*, size_t, bool) override {}
+  Collapse collapse(void*, size_t) override { return allow() ? Collapse::done : Collapse::refused; }
   bool discard(void* address, size_t bytes) override {
     return allow() && madvise(address, bytes, MADV_DONTNEED) == 0;
   }

@@ -100,10 +100,14 @@ void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
   madvise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-void SystemPages::collapse(void* address, size_t bytes) {
+// Newer kernels say EINVAL, too, of a range that they never collapse. But they have nothing against
+// no bytes.
+Collapse SystemPages::collapse(void* address, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; older ones say EINVAL
   const ErrnoKeeper keep;
-  madvise(address, bytes, kCollapse);
+  if (madvise(address, bytes, kCollapse) == 0) return Collapse::done;
+  const bool known = errno != EINVAL || madvise(address, 0, kCollapse) == 0;
+  return known ? Collapse::refused : Collapse::later;
 }
 
 bool SystemPages::split(void* address) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Broken pages that have filled up are made huge again.
+//
+//   done      it counts as whole
+//   later     the same: the system may give it the rest of its memory at any time. So does a new
+//             page for which the system has no huge one at hand
+//   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
+#include "pages/page_heap.h"
+
+namespace llamalloc {
+
+// Without the lock, a page may be emptied and its space given up.
+struct PageHeap::Full {
+  HugePage* page;
+  char* base;
+};
+
+void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
+  constexpr size_t kAtOnce = 16;
+  Full full[kAtOnce];
+  size_t count = 0;
+  {
+    LockGuard guard(set.lock());
+    set.for_each_broken([&](HugePage* page) {
+      if (page->used_blocks >= from && count < kAtOnce) full[count++] = {page, page->base};
+    });
+  }
+  if (count == 0) return;
+  const Nanos started = system_.now();
+  size_t tried = 0;
+  while (tried < count && !mend_pause_.is_resting()) mend(set, full[tried++], done);
+  const Nanos took = system_.now() - started;
+  if (tried != 0) break_costs_.mended(Nanos{took.n / static_cast<int64_t>(tried)});
+  done->mend_time = done->mend_time + took;
+}
+
+// What the system refused stays small: it must not fill the page later, unseen. But one that was
+// emptied meanwhile is asked to be huge, as all of those are.
+void PageHeap::mend(PageSet& set, const Full& full, Breaking* done) {
+  const Collapse made = pool_.make_huge(full.base);
+  const bool refused = made == Collapse::refused;
+  ++(made == Collapse::done ? done->mended : done->unmended);
+  mend_pause_.note(refused);
+  if (refused) system_.advise_huge(full.base, kHugePageSize, false);
+  if (!count_as_whole(set, full, !refused) && refused)
+    system_.advise_huge(full.base, kHugePageSize, true);
+}
+
+// False: the page has left the set.
+bool PageHeap::count_as_whole(PageSet& set, const Full& full, bool whole) {
+  HugePage* page = full.page;
+  LockGuard guard(set.lock());
+  if (page->set.load(std::memory_order_relaxed) != &set || page->base != full.base) return false;
+  if (!whole || !page->broken) return page->broken;
+  const int64_t filled = int64_t{kBlocksPerHugePage} - page->dirty.count();
+  set.mark_broken(page, false);
+  demand_.change_backed(filled, system_.now_coarse());
+  return true;
+}
+
+}  // namespace llamalloc
