@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "predict/error_text.h"
+
 namespace llamalloc {
 namespace {
 
@@ -32,6 +34,10 @@ uint32_t mille(double share) {
 
 uint32_t distance(uint32_t a, uint32_t b) {
   return a > b ? a - b : b - a;
+}
+
+uint32_t percent(double share) {
+  return mille(share) / 10;
 }
 
 double ratio_of(size_t held, size_t live) {
@@ -144,7 +150,7 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   if (pins_enough(1)) was_large_ = true;
   const bool was_on = on_;
   fail_ = predictions_fail(figures);
-  if (fail_) wrong_ = figures;
+  if (fail_) wrong_ = {figures.older, figures.late};
   if (fail_ && on_) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
@@ -296,6 +302,8 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
 void Gate::arm() {
   if (round_.low.count != 0) take_in_blind();
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
+  if (kept_.placed.rounds == 0)
+    kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
   armed_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
@@ -398,68 +406,76 @@ void Gate::rest_from(Nanos now) {
 // ----- What it says -----
 
 int64_t Gate::saved() const {
-  if (kept_.placed.rounds == 0 || kept_.blind.rounds == 0) return 0;
-  const int64_t difference = int64_t{kept_.blind.low} - int64_t{kept_.placed.low};
+  const GateWaste& placed = kept_.placed;
+  if ((placed.rounds == 0 && placed.low == 0) || kept_.blind.rounds == 0) return 0;
+  const int64_t difference = int64_t{kept_.blind.low} - int64_t{placed.low};
   const double peak = kept_.peak != 0 ? kept_.peak * kMiB : cycle_.peak();
   return static_cast<int64_t>(peak) / kMille * difference;
 }
 
-void Gate::describe(char* out, size_t room, bool is_kept) const {
-  const auto mib = [](int64_t bytes) { return static_cast<long long>(bytes >> 20); };
-  const unsigned blind = kept_.blind.low / 10, placed = kept_.placed.low / 10;
-  const unsigned times = kept_.reversals;
-  const char* const for_good = times == kMostReversals ? " for good" : "";
-  const unsigned ratio = kept_.blind.ratio / kMille, hundredths = kept_.blind.ratio % kMille / 10;
-  const size_t subject = static_cast<size_t>(snprintf(out, room, "placement by lifetime is "));
-  out += subject;
-  room -= subject;
-  const bool tried = kept_.placed.rounds != 0;
-  const char* what = nullptr;  // and what troughs pin, or pinned, without it
-  const char* then = "";
+// What was decided. False: nothing was, and it says what placement would save.
+bool Gate::describe_state(ErrorText& text, bool is_kept) const {
+  const bool helps = kept_.verdict == GateVerdict::helps;
+  const char* what = "on";
+  const char* then = helps ? "" : " trial";
   if (!on_ && fail_) {
-    snprintf(out, room,
-             "off: predictions do not hold; %u %% of the bytes alive are older than predicted, %u "
-             "%% of those freed lived longer",
-             mille(wrong_.older) / 10, mille(wrong_.late) / 10);
-  } else if (kept_.was_given_up() && (!tried || kept_.verdict == GateVerdict::mistaken)) {
-    snprintf(out, room, "off%s: given up %u times, as %s", for_good, times,
-             kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed");
-  } else if (kept_.was_given_up()) {
-    snprintf(out, room,
-             "off%s: given up %u times; troughs pinned %u %% of the peak with it, %u %% without",
-             for_good, times, placed, blind);
-  } else if (on_ && tried && (!late_ || kept_.verdict == GateVerdict::helps)) {
-    snprintf(out, room, "on%s: troughs pin %u %% of the peak, %u %% without it; it saves %lld MiB",
-             kept_.verdict == GateVerdict::on_trial ? " trial" : "", placed, blind, mib(saved()));
-  } else if (is_late() && kept_.verdict != GateVerdict::helps) {
+    text.add(
+        "off: predictions do not hold; %u %% of the bytes alive are older, %u %% of those "
+        "freed lived longer",
+        percent(wrong_.older), percent(wrong_.late));
+    return true;
+  }
+  if (kept_.was_given_up()) {
+    text.add("off%s: given up %u times, as ", kept_.reversals == kMostReversals ? " for good" : "",
+             kept_.reversals);
+    what = kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed";
+    then = "";
+  } else if (!on_ && kept_.verdict == GateVerdict::untried) {
+    if (trough_.held != 0) return describe_trough(text);
+    what = "off: no trough of the load was seen";
+    then = "";
+  } else if (!on_) {
+    what = is_kept && !helps ? "off until the next start, or until " : "off until ";
+    then = helps ? "the load is higher" : "the load has come back";
+  } else if (late_ && !helps) {
     what = "on for what lives long";
     then = is_kept ? ", and from the next start on for all" : "";
-  } else if (!on_ && kept_.verdict == GateVerdict::on_trial) {
-    what = is_kept ? "off until the next start, or until " : "off until ";
-    then = "the load has come back";
-  } else if (on_) {
-    what = "on trial";
-  } else if (trough_.held == 0) {
-    snprintf(out, room, "off: no trough of the load was seen");
-  } else {
-    const size_t pinned = pinned_of(trough_);
-    const bool much =
-        is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
-    const char* why = !much            ? "troughs pin little"
-                      : !pays(trough_) ? "lifetimes do not separate"
-                                       : "it has just begun to pay";
-    snprintf(out, room,
-             "off: %s (pinned in the last trough %lld MiB, of which it would save %lld MiB; "
-             "held/live %u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes "
-             "alive)",
-             why, mib(static_cast<int64_t>(pinned)), mib(static_cast<int64_t>(savable_of(trough_))),
-             mille(ratio_of(trough_.held, trough_.live)) / kMille,
-             mille(ratio_of(trough_.held, trough_.live)) % kMille / 10,
-             mille(trough_.short_share) / 10, mille(trough_.long_share) / 10);
   }
-  if (what != nullptr)
-    snprintf(out, room, "%s%s: without it troughs pin %u %% of the peak, held/live %u.%02u", what,
-             then, blind, ratio, hundredths);
+  text.add("%s%s", what, then);
+  return true;
+}
+
+// Always false.
+bool Gate::describe_trough(ErrorText& text) const {
+  const size_t pinned = pinned_of(trough_);
+  const bool much = is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
+  const char* why = !much            ? "troughs pin little"
+                    : !pays(trough_) ? "lifetimes do not separate"
+                                     : "it has just begun to pay";
+  const uint32_t ratio = percent(ratio_of(trough_.held, trough_.live));
+  text.add(
+      "off: %s (pinned in the last trough %zu MiB, of which it would save %lld MiB; held/live "
+      "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
+      why, pinned >> 20, static_cast<long long>(savable_of(trough_) / kMiB), ratio / 100,
+      ratio % 100, percent(trough_.short_share), percent(trough_.long_share));
+  return false;
+}
+
+void Gate::describe(char* out, size_t room, bool is_kept) const {
+  ErrorText text(out, room);
+  text.add("placement by lifetime is ");
+  if (!describe_state(text, is_kept)) return;
+  const GateWaste &blind = kept_.blind, &placed = kept_.placed;
+  const bool tried = placed.rounds != 0;
+  if (!tried && (!is_on_trial() || placed.low == 0))
+    return text.add("; what it saves is not known");
+  static constexpr char kPins[] = "; %s %u %% of the peak, %u %% without it";
+  text.add(kPins, tried ? "troughs pin" : "troughs would pin", placed.low / 10, blind.low / 10);
+  if (on_ && !tried && round_.high.count != 0 && blind.high != kNoFigure)
+    text.add(kPins, "high load so far pins", percent(round_.high.mean()), blind.high / 10);
+  const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
+  const char* how = !tried ? "would save" : saves < 0 ? "costs" : "saves";
+  text.add("; it %s %lld MiB", how, saves < 0 ? -saves : saves);
 }
 
 }  // namespace llamalloc

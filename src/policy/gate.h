@@ -45,6 +45,8 @@
 
 namespace llamalloc {
 
+class ErrorText;
+
 // At one instant.
 struct GateFigures {
   size_t held = 0;         // Heap::held_bytes()
@@ -77,8 +79,8 @@ struct GateWaste {
 // What goes with the learned state to the next run.
 struct GateKept {
   GateVerdict verdict = GateVerdict::untried;
-  uint8_t reversals = 0;  // times that it was given up
-  GateWaste blind, placed;
+  uint8_t reversals = 0;    // times that it was given up
+  GateWaste blind, placed;  // placed.low without a round: as the armed gate expects it, or 0
   uint16_t peak = 0;  // MiB: live bytes of the loads that this was measured under; 0: not known
 
   bool is_valid() const;  // a file may say anything
@@ -133,10 +135,10 @@ class Gate {
   // The same with the round that has not ended: what a profile tells.
   GateKept measured() const;
   // Bytes that placement by lifetime saves in troughs of the load that was measured; negative: it
-  // costs them; 0 where it was not tried.
+  // costs them. Where it was not tried: what it would save, 0 if nothing tells.
   int64_t saved() const;
-  // One sentence on the decision and its figures, without newline, in at least kSentence bytes.
-  // is_kept: the next start knows it.
+  // One sentence on the decision, its figures and what placement saves, measured or foretold,
+  // without newline, in at least kSentence bytes. is_kept: the next start knows it.
   void describe(char* out, size_t room, bool is_kept = true) const;
 
  private:
@@ -182,6 +184,8 @@ class Gate {
   void judge(Nanos now, uint32_t points);
   void give_up(Nanos now, GateVerdict why);
   void rest_from(Nanos now);
+  bool describe_state(ErrorText& text, bool is_kept) const;
+  bool describe_trough(ErrorText& text) const;
 
   GateKept kept_;
   LoadCycle cycle_;
@@ -199,7 +203,9 @@ class Gate {
   uint32_t other_rounds_ = 0;  // in a row, not alike
   uint32_t other_costs_ = 0;
   GateFigures trough_;  // the last one
-  GateFigures wrong_;   // when predictions failed last
+  struct {
+    double older = 0, late = 0;
+  } wrong_;  // when predictions failed last
   Nanos last_{};
   Nanos retry_{};  // not before
   Nanos round_start_{};

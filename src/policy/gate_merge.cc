@@ -19,7 +19,8 @@ uint32_t mean(uint32_t a, uint32_t weight_a, uint32_t b, uint32_t weight_b) {
 }
 
 GateWaste merge(const GateWaste& base, const GateWaste& mine, const GateWaste& theirs) {
-  if (mine == base || mine == theirs || mine.rounds == 0) return theirs;
+  // An estimate (GateKept::placed) is not measured, so it yields to what is.
+  if (mine == base || mine == theirs || (mine.rounds == 0 && theirs.rounds != 0)) return theirs;
   if (theirs == base || theirs.rounds == 0) return mine;
   const uint32_t a = since(base, mine), b = since(base, theirs);
   return {.rounds = std::min(theirs.rounds + a, kManyRounds),

@@ -69,6 +69,19 @@ TEST(GateMergeTest, MeansAreWeightedByTheRoundsOfEach) {
   EXPECT_EQ(merged.blind.high, 60u);
 }
 
+// The armed gate's estimate of what placement leaves pinned (learned_state.md, placed).
+TEST(GateMergeTest, AnEstimateIsKeptUntilSomethingIsMeasured) {
+  const GateKept base = kept(GateVerdict::untried);
+  const GateKept armed = kept(GateVerdict::on_trial, kSeen, {.low = 40});
+  EXPECT_EQ(merge_gates(base, armed, base), armed);
+  EXPECT_EQ(merge_gates(base, base, armed), armed);
+  const GateKept helps = kept(GateVerdict::helps, kSeen, kSeen);
+  EXPECT_EQ(merge_gates(armed, helps, armed), helps);
+  EXPECT_EQ(merge_gates(armed, armed, helps), helps);
+  EXPECT_EQ(merge_gates(base, armed, helps), helps);
+  EXPECT_EQ(merge_gates(base, helps, armed), helps);
+}
+
 // One file serves large and small instances: as in one process, small loads are not compared.
 TEST(GateMergeTest, WhatWasMeasuredUnderAMuchLowerLoadIsNotMixedIn) {
   GateKept small = kept(GateVerdict::on_trial), large = kept(GateVerdict::untried);

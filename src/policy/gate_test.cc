@@ -86,7 +86,7 @@ TEST(GateTest, ASteadyLoadNever) {
   Server server;
   server.run(steady(), kDay);
   EXPECT_EQ(server.switches, 0) << "however much is pinned";
-  EXPECT_EQ(server.sentence(), "placement by lifetime is off: no trough of the load was seen");
+  EXPECT_NE(server.sentence().find("off: no trough of the load was seen"), std::string::npos);
 }
 
 TEST(GateTest, ASmallHeapNever) {

@@ -16,7 +16,7 @@ class ErrorText {
   }
 
   // Appends while no message is complete: what all messages begin with.
-  __attribute__((format(printf, 2, 3))) void prefix(const char* format, ...) {
+  __attribute__((format(printf, 2, 3))) void add(const char* format, ...) {
     va_list args;
     va_start(args, format);
     append(format, args);

@@ -38,7 +38,6 @@ struct ModelEvidence {
   NodeTable names;
   const uint8_t* priors = nullptr;  // of node i of names: priors[2 * i], a class
   // Shares that were right when measured; -1: not measured.
-  const float* table_trust = nullptr;    // [2] of exact and name
   const float* prior_trust = nullptr;    // [kNearnesses]
   const float* network_trust = nullptr;  // [kNearnesses]
   const uint64_t* builds = nullptr;      // hash_build_id of the programs that it was learned from

@@ -207,7 +207,6 @@ void take_evidence(const Layout& layout, ModelEvidence* evidence) {
   evidence->names =
       NodeTable(words(layout.names(0)), bytes(layout.names(1)), layout.names(0).shape[0], 2);
   evidence->priors = bytes(layout.names(1)) + 1;
-  evidence->table_trust = floats(layout.table_trust());
   evidence->prior_trust = floats(layout.prior_trust());
   evidence->network_trust = floats(layout.network_trust());
   evidence->builds = words(layout.builds());
@@ -246,7 +245,7 @@ bool read_model(const char* data, size_t size, MetadataArena& arena, Model* mode
 
 bool ModelFile::open(const char* path, MetadataArena& arena, ErrorText& error) {
   using Fault = FileImage::Fault;
-  error.prefix("model %s: ", path);
+  error.add("model %s: ", path);
   switch (image_.open(path, kMaxModelBytes)) {
     case Fault::none:
       break;

@@ -46,7 +46,7 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
                               LearnedState* out, char* message, size_t room) {
   using Fault = FileImage::Fault;
   ErrorText error(message, room);
-  error.prefix("state %s: ", path);
+  error.add("state %s: ", path);
   if (may_be_planted(path))
     return no_learned_state(error, "of another user, in a folder that all may write to");
   FileImage image;
@@ -66,7 +66,7 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
 bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
                          PageSource& scratch, char* message, size_t room) {
   ErrorText error(message, room);
-  error.prefix("state %s: cannot be written: ", path);
+  error.add("state %s: cannot be written: ", path);
   if (nodes.size() > kMaxLearnedNodes || !is_sorted(nodes))
     return error.fail("nodes out of order or too many; an earlier file stays");
   constexpr size_t kFile = align_up(sizeof(FileSink), kSmallPage);
