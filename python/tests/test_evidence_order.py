@@ -316,6 +316,69 @@ def test_thin_evidence_says_how_much_longer():
     assert any("60 seconds more" in reason for reason in judged.reasons)
 
 
+def judged_by(*states):
+    """By state files alone."""
+    return verdict.judge(trial.Trial(), False, [], [], states, Rule())
+
+
+def learned(*samples, runs=2, gate=None):
+    """Call sites of which so many samples died at once."""
+    nodes = tuple(
+        Node(key, 1, deaths=(count, 0, 0, 0, 0, 0, 0)) for key, count in enumerate(samples, 1)
+    )
+    return LearnedState(BUILD, "server", runs, gate or Gate(), nodes)
+
+
+def test_thin_states_say_how_many_more_runs():
+    judged = judged_by(learned(900, 8, 8, 8))  # 2.6 %: one of the three has to be decided
+    assert judged.more_runs == 2 * (32 / 8 - 1)
+    assert any("6 more runs (so far: 2) or longer ones" in reason for reason in judged.reasons)
+    assert judged_by(learned(900, 30, 1)).more_runs == 1
+    enough = judged_by(learned(900, 8))
+    assert enough.more_runs == 0 and not any("more run" in reason for reason in enough.reasons)
+    assert judged_by(learned()).more_runs == 0
+    alike = judged_by(learned(900, 20, 20), learned(900, 20, 20))
+    assert alike.more_runs == 0, "what both saw is added"
+
+
+def test_parts_decide_where_a_site_differs():
+    whole, parts = learned(900), learned(0, 800, 100, 8, 8, 8)
+    site = replace(whole.nodes[0], differs=True)
+    deeper = tuple(replace(node, level=2) for node in parts.nodes[1:])
+    assert judged_by(replace(whole, nodes=(site, *deeper))).more_runs == 6
+
+
+def test_states_alone_are_not_measured_on_another_run():
+    assert "state files do not hold single runs" in judged_by(learned(900)).reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("decided", "use", "said"),
+    [
+        (GateVerdict.ON_TRIAL, "unknown", "on trial: it would save 200 MiB in troughs"),
+        (GateVerdict.MISTAKEN, "unknown", "did not hold when the program placed by them: what it"),
+        (GateVerdict.FAILS, "no", "does not help it: what it saves in troughs was not measured"),
+    ],
+)
+def test_what_the_gate_decided_is_a_reason(decided, use, said):
+    blind = GateWaste(rounds=2, low=250, depth=400, ratio=1500)
+    gate = Gate(decided, 1, blind, GateWaste(low=50), peak=1000)
+    judged = judged_by(learned(900, gate=gate))
+    assert judged.use == use
+    assert any(said in reason for reason in judged.reasons), judged.reasons
+    if use == "unknown":
+        assert any("ne more run" in reason for reason in judged.reasons)
+
+
+def test_of_gates_that_decided_alike_the_largest_load_is_told():
+    blind = GateWaste(rounds=2, low=250, depth=400, ratio=1500)
+    small, large = (
+        learned(900, gate=Gate(GateVerdict.HELPS, 0, blind, replace(blind, low=150), peak))
+        for peak in (100, 2000)
+    )
+    assert any("saves 200 MiB in troughs" in r for r in judged_by(small, large).reasons)
+
+
 def test_an_outlier_can_be_chance():
     lives = Lives({60: 2000}, {135: 1})
     assert trial.is_consistent(lives, CLASS["le_10ms"])

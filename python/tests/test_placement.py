@@ -10,7 +10,7 @@ from support import golden_learned, profile_writer, synthetic
 from llamalloc.formats import learned_state, model_file
 from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste, LearnedState
 from llamalloc.formats.profile import Context, Profile
-from llamalloc.learning import contexts, placement, verdict
+from llamalloc.learning import contexts, placement, saving, verdict
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.train import train
 from llamalloc.reporting import train_report
@@ -86,7 +86,20 @@ def test_a_trial_begins_anew():
     again = replace(PINS, verdict=GateVerdict.ON_TRIAL, reversals=3, placed=PINS.blind)
     profiles = [profile_of(again)]
     made = placement.proof((), profiles, contexts.pool(profiles), Rule())
-    assert (made.verdict, made.reversals, made.placed) == (GateVerdict.ON_TRIAL, 0, GateWaste())
+    assert (made.verdict, made.reversals, made.placed.rounds) == (GateVerdict.ON_TRIAL, 0, 0)
+
+
+def test_a_trial_says_what_it_foretells():
+    made = profile_of()
+    proved = placement.proof((), [made], contexts.pool([made]), Rule())
+    assert proved.placed.low == 26  # 0.9 of 260 would go
+    assert saving.clause(proved) == (
+        "it would save 120 MiB in troughs of a load of 512 MiB, as estimated"
+    )
+    assert learned_state.gate_of_text(learned_state.text_of_gate(proved)) == proved
+    nothing_left = replace(made, contexts=(context("r", 9000, 0), context("s", 0, 1)))
+    proved = placement.proof((), [nothing_left], contexts.pool([nothing_left]), Rule())
+    assert proved.placed.low == 1  # 0 would mean that nothing is foretold
 
 
 def test_of_several_profiles_the_largest_load_counts():
@@ -109,7 +122,8 @@ def test_the_model_file_holds_it_and_the_report_says_so(tmp_path):
     out = tmp_path / "m.model"
     result = train([learned], out, steps=20)
     assert model_file.read(out).gate == golden_learned.STATE.gate
-    assert "from its first allocation on" in train_report.text(result)
+    said = train_report.text(result)
+    assert "from its first allocation on: it saves 91 MiB in troughs of a load of 656 MiB" in said
     assert result.to_json()["places_from_start"] is True
     blind = train([recorded], out, steps=20)
     assert model_file.read(out).gate == Gate()

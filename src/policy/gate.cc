@@ -466,15 +466,20 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   text.add("placement by lifetime is ");
   if (!describe_state(text, is_kept)) return;
   const GateWaste &blind = kept_.blind, &placed = kept_.placed;
-  const bool tried = placed.rounds != 0;
-  if (!tried && (!is_on_trial() || placed.low == 0))
-    return text.add("; what it saves is not known");
-  static constexpr char kPins[] = "; %s %u %% of the peak, %u %% without it";
-  text.add(kPins, tried ? "troughs pin" : "troughs would pin", placed.low / 10, blind.low / 10);
-  if (on_ && !tried && round_.high.count != 0 && blind.high != kNoFigure)
-    text.add(kPins, "high load so far pins", percent(round_.high.mean()), blind.high / 10);
+  const auto pins = [&](const char* when, uint32_t with, uint32_t without) {
+    text.add("; %s %u %% of the peak, %u %% without it", when, with / 10, without / 10);
+  };
   const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
-  const char* how = !tried ? "would save" : saves < 0 ? "costs" : "saves";
+  const char* troughs = "troughs pin";
+  const char* how = saves < 0 ? "costs" : "saves";
+  if (placed.rounds == 0) {
+    if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");
+    if (on_ && round_.high.count != 0 && blind.high != kNoFigure)
+      pins("high load so far pins", mille(round_.high.mean()), blind.high);
+    troughs = "troughs would pin";
+    how = "would save";
+  }
+  pins(troughs, placed.low, blind.low);
   text.add("; it %s %lld MiB", how, saves < 0 ? -saves : saves);
 }
 

@@ -93,7 +93,7 @@ TEST(GateTextTest, OnTrialItSaysWhatWasForetoldAndWhatHighLoadShows) {
   expect_says(server, "on trial; troughs would pin 13 % of the peak, 90 % without it; it would");
   expect_saving(server, "would save", kForetold);
   server.run({.low = 0, .placed = {0.085, 0.1}}, 4);
-  expect_says(server, "; high load so far pins 8 % of the peak, ");
+  expect_says(server, "on trial; high load so far pins 8 % of the peak, ");
   expect_saving(server, "would save", kForetold);
 }
 

@@ -8,7 +8,7 @@ nothing until it has measured that this may pay. The rules and thresholds are th
 
 from collections.abc import Sequence
 
-from llamalloc.formats.learned_state import Gate, GateVerdict, LearnedState
+from llamalloc.formats.learned_state import Gate, GateVerdict, GateWaste, LearnedState
 from llamalloc.formats.profile import Profile
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
@@ -38,9 +38,11 @@ def proof(
     if not measured:
         return Gate()
     largest = max(measured, key=_peak)
-    if not _pays(largest, (short_share(seen, rule) or 0.0) * _long_share(profiles, seen, rule)):
+    separable = (short_share(seen, rule) or 0.0) * _long_share(profiles, seen, rule)
+    if not _pays(largest, separable):
         return Gate()
-    return Gate(GateVerdict.ON_TRIAL, blind=largest.blind, peak=largest.peak)
+    foretold = GateWaste(low=max(1, round(largest.blind.low * (1 - separable))))
+    return Gate(GateVerdict.ON_TRIAL, blind=largest.blind, placed=foretold, peak=largest.peak)
 
 
 def short_share(seen: Sequence[Seen], rule: Rule) -> float | None:

@@ -11,12 +11,14 @@ so it counts by bytes: in Redis, small replies that outlive a class at times are
 allocations and a thousandth of the bytes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llamalloc.formats import histogram
-from llamalloc.formats.learned_state import GateVerdict, LearnedState
+from llamalloc.formats.learned_state import Gate, GateVerdict, LearnedState
 from llamalloc.formats.profile import Profile
+from llamalloc.learning import contexts, saving
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Seen
 from llamalloc.learning.evidence import ENOUGH_SHORT
@@ -27,9 +29,13 @@ from llamalloc.learning.trial import Trial
 GOOD = 0.9
 MOST_PINS = 0.02
 SHORT_SHARE = 0.5  # of the bytes allocated: below, lives do not separate
-WANTED = 0.98  # of the allocations should belong to contexts with enough samples
+WANTED = 0.98  # of the allocations, or of a state file's samples, should belong to contexts with enough samples
 _MIB = 1 << 20
 _ONE_RUN = "It was not measured on another run: add a profile or a state file of a second one."
+_STATES_ONLY = (
+    "Nothing was measured on another run, since state files do not hold single runs: add a profile "
+    "(llamalloc record)."
+)
 _LITTLE = "Objects that die within some seconds take so much on average."
 
 
@@ -45,6 +51,7 @@ class Verdict:
     saves_bytes: float | None
     saves_share: float | None
     more_seconds: float
+    more_runs: int  # by state files alone, which do not say how long their runs took
 
     def to_json(self) -> dict:
         """For --json."""
@@ -63,10 +70,11 @@ def judge(
     short, share = short_share(seen, rule), _saves_share(states)
     saves = _saves_bytes(seen, profiles, rule)
     more = _more_seconds(seen, profiles)
+    runs = 0 if profiles else _more_runs(states, rule)
     steps = (
-        _by_measurement(trial, measured_on_run),
+        _by_measurement(trial, measured_on_run, _ONE_RUN if profiles else _STATES_ONLY),
         _by_separation(short),
-        _by_gate(states, share),
+        _by_gate(states),
     )
     uses = [use for use, _ in steps if use]
     use = "no" if "no" in uses else uses[-1]
@@ -80,6 +88,13 @@ def judge(
             f"The evidence is thin: record about {_span(more)} more, so that contexts of {wanted} "
             f"have {ENOUGH_SHORT} samples."
         )
+    if runs > 0:
+        so_far = sum(state.runs for state in states)
+        reasons.append(
+            f"The evidence is thin: {_count(runs, 'more run')} (so far: {so_far}) or longer ones "
+            f"are needed, so that contexts of {_percent(WANTED)} of the samples are decided, most "
+            f"of which takes {ENOUGH_SHORT} samples."
+        )
     total = trial.total
     return Verdict(
         use=use,
@@ -90,14 +105,15 @@ def judge(
         saves_bytes=saves,
         saves_share=share,
         more_seconds=more,
+        more_runs=runs,
     )
 
 
-def _by_measurement(trial: Trial, measured_on_run: bool) -> tuple[str, str]:
-    """By what it was worth on another run."""
+def _by_measurement(trial: Trial, measured_on_run: bool, otherwise: str) -> tuple[str, str]:
+    """By what it was worth on another run. `otherwise`: why that is not known."""
     total = trial.total
     if total is None or not measured_on_run:
-        return "unknown", _ONE_RUN
+        return "unknown", otherwise
     right = _percent(total.right_allocations)
     said = (
         f"On another run it gave {right} of the allocations ({_percent(total.right_bytes)} of the "
@@ -120,15 +136,42 @@ def _by_separation(short: float | None) -> tuple[str, str]:
     )
 
 
-def _by_gate(states: Sequence[LearnedState], share: float | None) -> tuple[str, str]:
-    """By what programs measured themselves."""
-    verdicts = {state.gate.verdict for state in states}
-    saved = "" if share is None else f": it saves {_percent(share)} of the peak in troughs"
-    if GateVerdict.FAILS in verdicts:
-        return "no", "The program measured itself that placement by lifetime does not help it."
-    if GateVerdict.HELPS in verdicts:
-        return "yes", f"The program measured itself that placement by lifetime helps{saved}."
+def _by_gate(states: Sequence[LearnedState]) -> tuple[str, str]:
+    """By what programs measured themselves; of several that decided alike, the largest load."""
+    for verdict, use, said in _DECIDED:
+        if found := [state.gate for state in states if state.gate.verdict == verdict]:
+            return use, said.format(saving=saving.clause(max(found, key=_peak)))
     return "", ""
+
+
+_DECIDED = (
+    (
+        GateVerdict.FAILS,
+        "no",
+        "The program measured itself that placement by lifetime does not help it: {saving}.",
+    ),
+    (
+        GateVerdict.HELPS,
+        "yes",
+        "The program measured itself that placement by lifetime helps: {saving}.",
+    ),
+    (
+        GateVerdict.ON_TRIAL,
+        "",
+        "Placement by lifetime is on trial: {saving}. One more run decides, if its load rises as "
+        "high and falls again.",
+    ),
+    (
+        GateVerdict.MISTAKEN,
+        "",
+        "Predictions did not hold when the program placed by them: {saving}. One more run shows it "
+        "how objects live now.",
+    ),
+)
+
+
+def _peak(gate: Gate) -> int:
+    return gate.peak
 
 
 def _saves_bytes(seen: Sequence[Seen], profiles: Sequence[Profile], rule: Rule) -> float | None:
@@ -147,8 +190,7 @@ def _mean_ns(one: Seen) -> float:
 
 def _saves_share(states: Sequence[LearnedState]) -> float | None:
     """Of the peak of live bytes, in troughs, as the gates measured it."""
-    both = [s.gate for s in states if s.gate.blind.rounds and s.gate.placed.rounds]
-    saved = [(gate.blind.low - gate.placed.low) / 1000 for gate in both]
+    saved = [saving.saved_permille(s.gate) / 1000 for s in states if saving.is_measured(s.gate)]
     return sum(saved) / len(saved) if saved else None
 
 
@@ -163,6 +205,31 @@ def _more_seconds(seen: Sequence[Seen], profiles: Sequence[Profile]) -> float:
         seconds = sum(profile.duration_ns for profile in profiles) / 1e9
         return max(0.0, seconds * (ENOUGH_SHORT / max(one.lives.total, 1) - 1))
     return 0.0
+
+
+def _more_runs(states: Sequence[LearnedState], rule: Rule) -> int:
+    """Until contexts of WANTED of the samples are decided, if each run brings as many as so far.
+
+    What decides is the first node on the way down whose parts do not differ; nodes below it are
+    hardly ever kept.
+    """
+    kept = contexts.gather(states)
+    runs = max(sum(state.runs for state in states), 1)
+    everything = sum(lives.total for key, lives in kept.lives.items() if kept.levels[key] == 1)
+    deciding = [lives for key, lives in kept.lives.items() if key not in kept.differs]
+    open_ones = [lives.total for lives in deciding if rule.verdict(lives, kept=True) is None]
+    missing = sum(open_ones)
+    more = 0
+    for samples in sorted(open_ones, reverse=True):
+        if missing <= (1 - WANTED) * everything:
+            break
+        missing -= samples
+        more = max(1, math.ceil(runs * (ENOUGH_SHORT / max(samples, 1) - 1)))
+    return more
+
+
+def _count(number: int, what: str) -> str:
+    return f"about {number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _percent(share: float) -> str:

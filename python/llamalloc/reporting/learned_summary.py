@@ -14,6 +14,7 @@ from llamalloc.formats.learned_state import (
     GateWaste,
     LearnedState,
 )
+from llamalloc.learning import saving
 from llamalloc.learning.evidence import verdict
 
 
@@ -60,17 +61,18 @@ def summarise(state: LearnedState, file: str) -> LearnedSummary:
 
 
 def gate_text(gate: Gate) -> str:
-    """What the gate decided, and what it measured, in one or two sentences."""
+    """What the gate decided, what placement saves, and what was measured, in a few sentences."""
+    trial = "The next start places objects" if not gate.placed.rounds else "Objects are placed"
     decided = {
-        GateVerdict.UNTRIED: "It is not known yet whether placing objects by lifetime pays.",
-        GateVerdict.ON_TRIAL: "Objects are placed by lifetime on trial.",
-        GateVerdict.HELPS: "Objects are placed by lifetime, since that saves memory.",
-        GateVerdict.FAILS: f"Objects are not placed by lifetime{_for_good(gate)}, since that does "
-        f"not save memory.",
+        GateVerdict.UNTRIED: "It is not known yet whether placing objects by lifetime pays",
+        GateVerdict.ON_TRIAL: f"{trial} by lifetime, on trial",
+        GateVerdict.HELPS: "Objects are placed by lifetime, since that saves memory",
+        GateVerdict.FAILS: f"Objects are not placed by lifetime{_for_good(gate)}, since that did "
+        f"not pay",
         GateVerdict.MISTAKEN: f"Objects are not placed by lifetime{_for_good(gate)}, since "
-        f"predictions did not hold.",
+        f"predictions did not hold",
     }
-    return " ".join([decided[gate.verdict], *_figures(gate)])
+    return " ".join([f"{decided[gate.verdict]}: {saving.clause(gate)}.", *_figures(gate)])
 
 
 def _for_good(gate: Gate) -> str:

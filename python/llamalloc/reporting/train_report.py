@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from llamalloc.formats.learned_state import GateVerdict
+from llamalloc.learning import saving
 from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
 from llamalloc.reporting import train_charts
 from llamalloc.reporting.frames import demangled
@@ -90,8 +91,8 @@ def _start(result: TrainResult) -> str:
             "memory. It places by it once it has measured that itself."
         )
     return (
-        "A process places by it from its first allocation on: at low load, free memory that stayed "
-        f"held was {gate.blind.low / 1000:.0%} of the peak without it (held / live "
+        f"A process places by it from its first allocation on: {saving.clause(gate)}. At low load, "
+        f"free memory that stayed held was {gate.blind.low / 1000:.0%} of the peak without it (held / live "
         f"{gate.blind.ratio / 1000:.2f})."
     )
 
