@@ -37,7 +37,8 @@ struct ModelEvidence {
   NodeTable exact;
   NodeTable names;
   const uint8_t* priors = nullptr;  // of node i of names: priors[2 * i], a class
-  // Shares that were right when measured; -1: not measured.
+  // Shares that were right of contexts that no table knows; -1: not measured. That of the tables
+  // does not compare with them, and decides nothing.
   const float* prior_trust = nullptr;    // [kNearnesses]
   const float* network_trust = nullptr;  // [kNearnesses]
   const uint64_t* builds = nullptr;      // hash_build_id of the programs that it was learned from
