@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One error message in a buffer of the caller, always on one line whatever a hostile file put into
 // it. The first message stays: it is the cause.
+// Gate::describe makes its sentence of parts with it, too.
 #pragma once
 
 #include <cstdarg>

@@ -29,9 +29,10 @@ from llamalloc.learning.trial import Trial
 GOOD = 0.9
 MOST_PINS = 0.02
 SHORT_SHARE = 0.5  # of the bytes allocated: below, lives do not separate
-WANTED = 0.98  # of the allocations, or of a state file's samples, should belong to contexts with enough samples
+WANTED = 0.98  # of the allocations should belong to contexts with enough samples; of state files:
+# of the samples to decided ones
 _MIB = 1 << 20
-_ONE_RUN = "It was not measured on another run: add a profile or a state file of a second one."
+_ONE_RUN = "It was not measured on another run: add a profile of a second one."
 _STATES_ONLY = (
     "Nothing was measured on another run, since state files do not hold single runs: add a profile "
     "(llamalloc record)."

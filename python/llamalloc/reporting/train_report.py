@@ -92,8 +92,8 @@ def _start(result: TrainResult) -> str:
         )
     return (
         f"A process places by it from its first allocation on: {saving.clause(gate)}. At low load, "
-        f"free memory that stayed held was {gate.blind.low / 1000:.0%} of the peak without it (held / live "
-        f"{gate.blind.ratio / 1000:.2f})."
+        f"free memory that stayed held was {gate.blind.low / 1000:.0%} of the peak without it "
+        f"(held / live {gate.blind.ratio / 1000:.2f})."
     )
 
 
