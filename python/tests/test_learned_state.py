@@ -175,8 +175,8 @@ def test_given_up_it_says_what_was_measured() -> None:
     for low, said in ((250, "saves 0 MiB"), (300, "costs 50 MiB")):
         gate = Gate(GateVerdict.FAILS, 1, BLIND, replace(PLACED, low=low), 1000)
         assert f"did not pay: it {said} in troughs of a load of 1,000 MiB, as" in gate_text(gate)
-    for verdict in (GateVerdict.FAILS, GateVerdict.MISTAKEN):
-        text = gate_text(Gate(verdict, 1, BLIND, FORETOLD, 1000))
+    for given_up in (GateVerdict.FAILS, GateVerdict.MISTAKEN):
+        text = gate_text(Gate(given_up, 1, BLIND, FORETOLD, 1000))
         assert ": what it saves in troughs was not measured." in text
 
 
