@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/skip_tracker.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 
 void SkipTracker::skip(uint32_t epoch, size_t low, size_t high, uint32_t window) {
@@ -29,21 +31,22 @@ void SkipTracker::drop_oldest() {
   --count_;
 }
 
-// A skip is judged by later seconds only: the peak that led to it may be in its own.
+// A skip is judged by the later seconds of its window only: the peak that led to it may be in its
+// own, and who was not asked for long must not count what came after.
 void SkipTracker::judge(const DemandSeries& series, uint32_t last, uint32_t window) {
   if (last <= judged_) return;
   const double passed = static_cast<double>(last - judged_) / (10.0 * window);
   longest_wait_ *= passed < 1 ? 1 - passed : 0;
-  const size_t peak = count_ > 0 ? series.range_of(judged_ + 1, last).most_used : 0;
   for (uint32_t i = 0; i < count_; ++i) {
     Record& record = at(i);
-    if (record.epoch >= last) continue;
-    const bool is_new = record.epoch > judged_;
-    const size_t used = is_new ? series.range_of(record.epoch + 1, last).most_used : peak;
+    const uint32_t seen = std::max(judged_, record.epoch);
+    const uint32_t end = std::min(last, record.epoch + window);
+    if (seen >= end) continue;
+    const size_t used = series.range_of(seen + 1, end).most_used;
     const size_t reached = used < record.high ? used : record.high;
     if (reached <= record.mark) continue;
     right_ += reached - record.mark;
-    const double wait = last - record.epoch;
+    const double wait = end - record.epoch;
     if (wait > longest_wait_) longest_wait_ = wait;
     record.mark = reached;
   }
