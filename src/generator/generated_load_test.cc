@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -120,6 +121,34 @@ TEST(GeneratedLoad, FollowsTheWave) {
     if (event.kind == EventKind::allocate) ++(phase < 0.5 ? high : low);
   }
   EXPECT_GT(high, 3 * low);
+}
+
+// Arrivals in each 48th of a period, beside what the shape says of it.
+TEST(GeneratedLoad, FollowsEveryShape) {
+  constexpr int kParts = 48;
+  for (const WaveShape shape :
+       {WaveShape::none, WaveShape::sine, WaveShape::steps, WaveShape::bursts, WaveShape::days}) {
+    LoadOptions options = options_of(400'000);
+    options.wave = {shape, 2, 0.9};
+    options.warm_up = false;
+    double rate = 0;
+    for (const SizeRate& row : kRows) rate += row.rate;
+    std::vector<double> arrivals(kParts);
+    MixOptions mix = plain_mix();
+    mix.batches = 0;
+    for (const Event& event : generate(mix, options, 4096)) {
+      const double part = static_cast<double>(event.time) * 1e-9 / options.wave.period * kParts;
+      if (part < kParts && event.kind == EventKind::allocate) ++arrivals[static_cast<size_t>(part)];
+    }
+    for (int part = 0; part < kParts; ++part) {
+      double asked = 0;
+      for (int i = 0; i < 100; ++i)
+        asked += options.wave.at((part + (i + 0.5) / 100) / kParts * options.wave.period) / 100;
+      asked *= rate * options.wave.period / kParts;
+      EXPECT_NEAR(arrivals[part], asked, 0.05 * asked + 5 * std::sqrt(asked))
+          << "shape " << static_cast<int>(shape) << ", part " << part;
+    }
+  }
 }
 
 TEST(GeneratedLoad, EndsSessionsWithTheWave) {
