@@ -101,9 +101,10 @@ class ProductPolicy final : public Policy {
   PageLedger& ledger() override { return pages_.ledger; }
   const DirectSpace& direct() const override { return pages_.direct; }
 
-  uint64_t demotions() const { return engine_.counters.get(Stat::demotions); }
-  uint64_t promotions() const { return engine_.counters.get(Stat::promotions); }
-  uint64_t emptied_caches() const { return engine_.counters.get(Stat::sleepers_emptied); }
+  uint64_t count(Stat stat) const { return engine_.counters.get(stat); }
+  uint64_t demotions() const { return count(Stat::demotions); }
+  uint64_t promotions() const { return count(Stat::promotions); }
+  uint64_t emptied_caches() const { return count(Stat::sleepers_emptied); }
 
  private:
   ProductPolicy() = default;

@@ -18,6 +18,14 @@ The C++ tool `llamalloc-simulate`, installed with the library, does the work. It
         coverage                        share of what is resident that is on huge pages
         peak_footprint                  bytes in 2 MiB pages, without metadata
         huge_pages_acquired             from the system, counting every time
+    releases                what the policy llamalloc gave back; bytes where nothing else is said:
+        realized_fragmentation, average_fragmentation   least and mean free memory of huge pages
+                             over 5 minutes; means over the samples
+        pages_broken, bytes_broken, pages_mended, huge_pages_refetched
+        skipped, skipped_right, skipped_wrong           not broken since demand was expected; of it
+                             what the window proved right and wrong
+        broken_by_rate       what the release rate alone would have broken
+        hold_empty_ns, hold_mappings_ns                 how long empty memory is held, at the end
     classes                 a row a lifetime class: name, placements, outlived, bytes
     gate                    of a process that learns, when its gate changed: time_ns, placing, late,
                             verdict, says (a sentence)
