@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heat maps and the tables of docs/release.md: hours of virtual time, one command.
 
-    .venv/bin/python scripts/release_maps.py [--out out/release] [--jobs 2] [--hours 1]
+    .venv/bin/python scripts/release_maps.py [--hours 1] [--jobs 2] [--out out/release]
+                                             [--docs docs]
 
 It generates loads that swing (llamalloc-generate), simulates each with several release policies
 (llamalloc-simulate --conf), draws the maps of figure 11 of "Adaptive Huge-Page Subrelease for
 Non-moving Memory Allocators" (ISMM 2021) and the distribution of figure 10, and replaces the part
-of docs/release.md between its marks.
+of release.md between its marks; both in the folder of `--docs`. `--hours 0.01` shows within seconds
+that all of it runs; its figures say nothing.
 """
 
 import argparse
@@ -174,15 +176,16 @@ def replace_part(document: Path, text: str) -> None:
     document.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=TREE / "out/release")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--hours", type=float, default=1)
-    arguments = parser.parse_args()
-    out, hours = arguments.out, arguments.hours
+    parser.add_argument("--docs", type=Path, default=TREE / "docs")
+    arguments = parser.parse_args(words)
+    out, hours, docs = arguments.out, arguments.hours, arguments.docs
     out.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         keys = [(load, seed) for load in LOADS for seed in (SEEDS if load.name != "days" else (1,))]
@@ -194,18 +197,18 @@ def main() -> None:
         tasks = [(key, variant) for key in keys for variant in VARIANTS]
         found = pool.map(lambda t: simulate(traces[t[0]], t[1][1]), tasks)
         results = dict(zip(tasks, found, strict=True))
-    draw_maps(maps, TREE / "docs/img/release_maps.png")
+    draw_maps(maps, docs / "img/release_maps.png")
     followed = [variant for variant in VARIANTS if "none" not in variant[1]]
     accuracies = {
         name: [a for key in keys if (a := accuracy(results[key, (name, text)])) is not None]
         for name, text in followed
     }
-    draw_accuracy(accuracies, TREE / "docs/img/release_accuracy.png")
+    draw_accuracy(accuracies, docs / "img/release_accuracy.png")
     tables = [
         table_of(load, {name: results[(load, 1), (name, text)] for name, text in VARIANTS})
         for load in LOADS
     ]
-    replace_part(TREE / "docs/release.md", "\n\n".join(tables))
+    replace_part(docs / "release.md", "\n\n".join(tables))
 
 
 if __name__ == "__main__":
