@@ -2,20 +2,18 @@
 #include "os/pages.h"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
+
+#include "base/check.h"
+#include "os/fake/answered_calls.h"
 
 namespace llamalloc {
 namespace {
@@ -38,19 +36,6 @@ TEST(SystemPages, ReadsHowManyHugePagesWereSplit) {
   EXPECT_LE(splits.pages, after["thp_split_page"]);
   EXPECT_GE(splits.mappings, before.at("thp_split_pmd"));
   EXPECT_LE(splits.mappings, after["thp_split_pmd"]);
-}
-
-// From now on each such call of the thread gets that answer.
-bool answer_calls(unsigned call, unsigned answer) {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, answer),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {std::size(code), code};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // Else the worker would try for ever, and each fork would wait for it.
@@ -81,6 +66,72 @@ TEST(SystemPages, TakesNoPlaceForWhatCannotMove) {
   };
   EXPECT_EXIT(ask(), testing::ExitedWithCode(0), "");
   system_pages.unmap(mapping, kBytes);
+}
+
+constexpr int kCold = 20, kCollapse = 25;  // MADV_; older headers have no names for them
+
+struct Memory {
+  char* start = static_cast<char*>(system_pages.map(kHugePageSize, kHugePageSize));
+  Memory() {
+    CHECK(start != nullptr);
+    memset(start, 7, kHugePageSize);
+  }
+  ~Memory() { system_pages.unmap(start, kHugePageSize); }
+  bool holds(char mark, size_t from, size_t to) const {
+    for (size_t i = from; i < to; ++i)
+      if (start[i] != mark) return false;
+    return true;
+  }
+};
+
+// Each call says what became of it, whatever the system answers, and destroys nothing.
+void call_all(int refused, int error) {
+  const Memory memory;
+  constexpr size_t kFree = kHugePageSize / 2;
+  alarm(30);
+  CHECK(refuse_advice(refused, error));
+  errno = E2BIG;
+  system_pages.advise_huge(memory.start, kHugePageSize, false);
+  // A kernel before 5.4 knows no MADV_COLD: MADV_FREE does the same.
+  const bool splits = refused != kCold || error == EINVAL;
+  CHECK_EQ(system_pages.split(memory.start + kFree), splits);
+  CHECK_EQ(system_pages.discard(memory.start + kFree, kFree), refused != MADV_DONTNEED);
+  CHECK(memory.holds(refused == MADV_DONTNEED ? 7 : 0, kFree + kSmallPage, kHugePageSize));
+  system_pages.advise_huge(memory.start, kHugePageSize, true);
+  const Collapse made = system_pages.collapse(memory.start, kHugePageSize);
+  if (refused == kCollapse) CHECK(made == (error == EINVAL ? Collapse::later : Collapse::refused));
+  CHECK(memory.holds(7, 0, kFree));
+  CHECK_EQ(errno, E2BIG);
+  _exit(0);
+}
+
+TEST(SystemPages, SaysTheTruthWhateverTheSystemRefuses) {
+  const int advice[] = {kCold, MADV_FREE, MADV_DONTNEED, kCollapse, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
+  for (const int refused : advice)
+    for (const int error : {EINVAL, ENOMEM, EAGAIN, EBUSY, EPERM, EIO, ENOSYS})
+      EXPECT_EXIT(call_all(refused, error), testing::ExitedWithCode(0), "")
+          << "madvise " << refused << ": " << strerror(error);
+}
+
+// Neither the one nor the other is done: a kernel that knows no MADV_COLD, in a sandbox.
+TEST(SystemPages, SaysThatItCannotSplit) {
+  const Memory memory;
+  const auto ask = [&memory] {
+    if (!refuse_advice(MADV_FREE, EPERM) || !refuse_advice(kCold, EINVAL)) _exit(2);
+    _exit(system_pages.split(memory.start) || !memory.holds(7, 0, kHugePageSize) ? 1 : 0);
+  };
+  EXPECT_EXIT(ask(), testing::ExitedWithCode(0), "");
+}
+
+// It is not to be made huge, and a kernel that knows the request says EINVAL, as one does that
+// knows none. No page of it will become huge later.
+TEST(SystemPages, TellsAKernelThatDoesNotFromOneThatCannotCollapse) {
+  const Memory memory;
+  const bool known = madvise(memory.start, 0, kCollapse) == 0;
+  system_pages.advise_huge(memory.start, kHugePageSize, false);
+  EXPECT_EQ(system_pages.collapse(memory.start, kHugePageSize),
+            known ? Collapse::refused : Collapse::later);
+  EXPECT_TRUE(memory.holds(7, 0, kHugePageSize));
 }
 
 // The small page behind each is taken, so that it has to move.
