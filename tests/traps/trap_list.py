@@ -213,6 +213,14 @@ TRAPS = (
     _seccomp("rseq"),
     _seccomp("mremap"),
     _seccomp("mprotect", "main on"),
+    *(
+        Trap(
+            f"seccomp: {error}",
+            "for files of /proc and /sys, from the start",
+            f"seccomp_files {error}",
+        )
+        for error in ("EPERM", "EACCES")
+    ),
     Trap("address space of 1 GiB", "RLIMIT_AS from the start", "address_limit as", 60),
     Trap("real time", "on a processor of its own", "real_time"),
     Trap("a buffer grows", "in 1 GiB of address space", "grow_limit as"),

@@ -99,6 +99,20 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
     assert (stats["stats"]["sleepers_emptied"] > 0) == (state == "on")
 
 
+def test_pages_are_broken_where_nobody_says_how_many_were_split():
+    """The worker asks, and is refused. The process that refuses has nothing to break."""
+    conf = {"LLAMALLOC_CONF": "stats_print:on"}
+    result = spring(Trap("files", "", "seccomp_files EACCES", 30, conf), library())
+    assert_ends_as(result, "ok")
+    assert int(result.text.split()[0]) > 0, result.text
+    counts = {
+        name: max(map(int, re.findall(rf"{name} +(\d+)", result.stderr)))
+        for name in ("bytes_broken", "pages_unbreakable")
+    }
+    assert counts["bytes_broken"] > 32 << 20
+    assert counts["pages_unbreakable"] == 0
+
+
 def test_idle_threads_keep_what_they_have_if_asked_to():
     conf = {"LLAMALLOC_CONF": "release_sleepers:off,sleeper_delay:1us,stats_print:on"}
     result = spring(Trap("sleepers", "", "sleepers 1", 30, conf), library())
