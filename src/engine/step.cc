@@ -16,6 +16,7 @@ constexpr int kFetchesTimed = 4;                    // some cost 20 times as muc
 constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
+constexpr int kMoreAtLimit = 4;                     // rounds of breaking: a fork waits for them
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 constexpr Nanos kLoadWindow = Nanos::seconds(300);  // holds a peak and a trough of the load
 
@@ -96,8 +97,7 @@ void Engine::break_pages(Nanos now) {
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   Released more{};
-  while (at_limit && release_sparse(now, &more)) {
-  }
+  for (int i = 0; at_limit && i < kMoreAtLimit && release_sparse(now, &more);) ++i;
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
   count_plan();
 }
