@@ -144,7 +144,7 @@ def table(rates: Rates) -> str:
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """A plain call takes some ten minutes."""
+    """A plain call takes four to ten minutes."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.learning.rate", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
