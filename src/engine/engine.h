@@ -310,6 +310,7 @@ class Engine {
   size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};
   Nanos last_break_{};
+  bool more_to_break_ = false;  // at a limit
   Nanos last_sleep_ = kShortSleep;
   CacheBypass bypass_;
   std::atomic<uint32_t> bypasses_{0};  // of a thread, until the next housekeeping

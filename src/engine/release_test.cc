@@ -166,6 +166,30 @@ TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
   EXPECT_LT(backed(), 20u << 20);
 }
 
+// 16 pages a round, one round a step.
+TEST_F(ReleaseTest, AtALimitAllAreBrokenWithinTwoSeconds) {
+  set("release_delay", "1h");
+  objects_.resize(4 * kObjects);
+  fill(), run(20), give(kStays);
+  world_.near_limit = {Pressure::Level::at, 0};
+  run(18);
+  EXPECT_LT(backed(), 40u << 20);
+}
+
+// Those in pieces cost less, so they come first; whoever asks has the others, too.
+TEST_F(ReleaseTest, AReleaseThatIsAskedForGoesOnToWholePages) {
+  objects_.resize(2 * kObjects);
+  fill(), give(kStays);
+  ASSERT_GT(release().broken_pages, 60u << 20);
+  for (size_t i = 0; i < kObjects; ++i)
+    if (objects_[i] == nullptr && i % 3 == 0)
+      objects_[i] = engine_.allocate(nullptr, {.size = kSize});
+  objects_.resize(6 * kObjects);
+  fill(), give(kStays);
+  EXPECT_GT(release().broken_pages, 60u << 20);
+  EXPECT_LT(backed(), 60u << 20);
+}
+
 // Mending gives a page memory for what is free in it.
 TEST_F(ReleaseTest, NearALimitAHalfFullPageIsNotMended) {
   take_half_of_broken_page();

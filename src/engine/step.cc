@@ -16,7 +16,6 @@ constexpr int kFetchesTimed = 4;                    // some cost 20 times as muc
 constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
-constexpr int kMoreAtLimit = 4;                     // rounds of breaking: a fork waits for them
 constexpr Nanos kStayAwake = Nanos::seconds(5);
 constexpr Nanos kLoadWindow = Nanos::seconds(300);  // holds a peak and a trough of the load
 
@@ -61,7 +60,7 @@ void Engine::count_plan() {
 }
 
 size_t Engine::count_breaking(const Breaking& done) {
-  if (done.pages != 0) last_break_ = system.now();  // there may be more
+  if (done.given_back != 0) last_break_ = system.now();  // there may be more
   counters.add(Stat::pages_broken, done.pages);
   counters.add(Stat::bytes_broken, done.given_back);
   counters.add(Stat::pages_unbreakable, done.refused);
@@ -87,17 +86,17 @@ void Engine::break_pages(Nanos now) {
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
-  const Breaking done = pages.break_sparse(
-      {.before = now - rest,
-       .rest = rest,
-       .limit = huge ? most : SIZE_MAX,
-       .now = now,
-       .spared = forced ? now : now + plan_.awaited(),
-       .mend_from = forced ? BreakRules::kMendNearLimit : BreakRules::kMendFrom});
+  const Breaking done = pages.break_sparse({.before = now - rest,
+                                            .rest = rest,
+                                            .limit = huge ? most : SIZE_MAX,
+                                            .now = now,
+                                            .spared = forced ? now : now + plan_.awaited(),
+                                            .mend_from = at_limit ? BreakRules::kMendNone
+                                                         : forced ? BreakRules::kMendNearLimit
+                                                                  : BreakRules::kMendFrom});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
-  Released more{};
-  for (int i = 0; at_limit && i < kMoreAtLimit && release_sparse(now, &more);) ++i;
+  more_to_break_ = at_limit && done.given_back != 0 && done.left != 0;
   counters.set(Stat::demand_peak, pages.demand().range(now, window).most_used);
   count_plan();
 }
@@ -183,6 +182,10 @@ void Engine::give_memory_back(Nanos now) {
   const Nanos tables = at_limit ? now : now - std::min(release_delay(), kTablesDelay);
   given_back_ += heap.release(now - hold, retain, tables) * kHugePageSize;
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
+  if (!more_to_break_) return;
+  Released more{};  // one round a step: who forks waits for it
+  more_to_break_ = release_sparse(now, &more);
+  plan_.note(more.broken_pages, 0);
 }
 
 Released Engine::release(size_t keep) {
@@ -198,7 +201,7 @@ bool Engine::release_sparse(Nanos before, Released* released) {
   const Breaking done =
       heap.pages().break_sparse({.before = before, .mend_from = BreakRules::kMendNearLimit});
   released->broken_pages += count_breaking(done);
-  return done.pages != 0 && done.left != 0;
+  return done.given_back != 0 && done.left != 0;
 }
 
 // Threads that were asked after a long sleep are idle if they did not answer after another, which

@@ -9,32 +9,24 @@
 // on this machine is measured. Pure: no clock, lock or system call of its own.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "base/units.h"
 
 namespace llamalloc {
 
-// Means of late, for one page. Two callers at once may lose one measurement.
+// Means of late, for one page.
 class BreakCosts {
  public:
   // took: to split it, if it was whole, and to give back what is free of it.
   void broke(bool was_whole, Nanos took) { learn(was_whole ? whole_ : in_pieces_, took); }
   void mended(Nanos took) { learn(mending_, took); }
-  Nanos of(bool is_whole) const {
-    if (!is_whole) return Nanos{in_pieces_.load(std::memory_order_relaxed)};
-    return Nanos{whole_.load(std::memory_order_relaxed) + mending_.load(std::memory_order_relaxed)};
-  }
+  Nanos of(bool is_whole) const { return is_whole ? whole_ + mending_ : in_pieces_; }
 
  private:
-  static void learn(std::atomic<int64_t>& mean, Nanos one) {
-    const int64_t before = mean.load(std::memory_order_relaxed);
-    mean.store(before + (one.n - before) / 8, std::memory_order_relaxed);
-  }
+  static void learn(Nanos& mean, Nanos one) { mean.n += (one.n - mean.n) / 8; }
 
-  std::atomic<int64_t> whole_{1'000'000}, in_pieces_{200'000}, mending_{1'000'000};  // Nanos
+  Nanos whole_{1'000'000}, in_pieces_{200'000}, mending_{1'000'000};
 };
 
 // gain: bytes. rest: since the page was last used.

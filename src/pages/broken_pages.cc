@@ -72,6 +72,7 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
   split_watch_.begin_round();
   mend_pause_.begin_round();
   const bool may_break = !huge || !split_watch_.is_resting();
+  const Nanos now = system_.now_coarse();
   Breaking done;
   Candidates candidates;
   size_t in_pieces = 0, unbacked = 0, tried = 0;
@@ -86,8 +87,8 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
         if (!may_break || !is_to_break(page, huge, rules)) return;
         const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
         const Nanos cost = break_costs_.of(huge && !page->broken);
-        candidates.add({page, worth_of_breaking(gain_of(page), rules.before - taken, cost)},
-                       gain_of(page));
+        const size_t gain = gain_of(page);
+        candidates.add({page, worth_of_breaking(gain, now - taken, cost)}, gain);
       });
     }
   for (size_t i = 0; i < candidates.count; ++i)
@@ -116,6 +117,7 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     gain = gain_of(page);
     anew = page->broken;  // and has been filled and emptied since
     is_whole = huge && !anew;
+    if (is_whole && split_watch_.is_resting()) return 0;
     if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= kMostBroken))
       return 0;
     rest = set->take_rest(page);
@@ -126,7 +128,7 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
   const bool gone = parted && give_rest_back(page, rest, backed);
   if (!parted) leave_whole(page, rest);
   const Nanos took = system_.now() - started;
-  break_costs_.broke(is_whole, took);
+  if (parted) break_costs_.broke(is_whole, took);
   done->break_time = done->break_time + took;
   *in_pieces += !anew && parted;
   if (gone) {
@@ -141,20 +143,21 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
 // No lock is held meanwhile. A huge page would be filled again by the system, had it not been asked
 // for small ones before.
 bool PageHeap::part(HugePage* page, const BlockBits& rest) {
-  if (split_watch_.is_resting()) return false;
   const uint32_t first = rest.next(0, true);
   const size_t bytes = (rest.next(first, false) - first) * kBlockSize;
   system_.advise_huge(page->base, kHugePageSize, false);
   return split_watch_.part(system_, page->base + first * kBlockSize, bytes);
 }
 
-// The page could not be split: it is what it was.
+// The page could not be split: it is what it was. After the others it is tried again.
 void PageHeap::leave_whole(HugePage* page, const BlockBits& rest) {
   system_.advise_huge(page->base, kHugePageSize, true);
   with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
+    const Nanos now = system_.now_coarse();
     set.mark_broken(page, false);
-    if (set.give_rest(page, rest, false)) pool_.put_empty(page, system_.now_coarse());
+    page->blocks_taken.store(now.n, std::memory_order_relaxed);
+    if (set.give_rest(page, rest, false)) pool_.put_empty(page, now);
   });
 }
 
@@ -169,6 +172,7 @@ bool PageHeap::give_rest_back(HugePage* page, const BlockBits& rest, uint32_t ba
   with_set_of(page, [&](PageSet& set) {
     set.lock().assert_held();
     const Nanos now = system_.now_coarse();
+    if (!clean) page->blocks_taken.store(now.n, std::memory_order_relaxed);  // after the others
     const bool is_empty = set.give_rest(page, rest, clean);
     demand_.change_backed(int64_t{page->backed_blocks()} - backed_before, now);
     if (is_empty) pool_.put_empty(page, now);

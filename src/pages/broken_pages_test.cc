@@ -34,6 +34,10 @@ class BrokenPagesTest : public testing::Test {
     return kept;
   }
   size_t break_pages() { return pages_.break_idle(system_.time - kDelay); }
+  size_t break_later() {
+    system_.time = system_.time + kDelay;
+    return break_pages();
+  }
   size_t resident(const HugePage* page) { return system_.resident(page->base, kHugePageSize); }
 
   FakePages system_;
@@ -313,7 +317,7 @@ TEST_F(BrokenPagesTest, AfterRefusalsItTriesEverMoreRarely) {
   int tries[3];
   for (int& n : tries) {
     const int before = system_.split_calls;
-    for (int round = 0; round < 100; ++round) break_pages();
+    for (int round = 0; round < 100; ++round) break_later();
     n = system_.split_calls - before;
   }
   EXPECT_LT(tries[0], 15);
@@ -321,8 +325,24 @@ TEST_F(BrokenPagesTest, AfterRefusalsItTriesEverMoreRarely) {
   EXPECT_LE(tries[2], 2);
   system_.refuse_split = false;
   size_t given_back = 0;
-  for (int round = 0; round < 300; ++round) given_back += break_pages();
+  for (int round = 0; round < 300; ++round) given_back += break_later();
   EXPECT_GT(given_back, 0u) << "a child that had the page may have ended";
+}
+
+// Those at rest for longest are tried first, but not again and again.
+TEST_F(BrokenPagesTest, PagesThatTheSystemRefusesComeAfterTheOthers) {
+  PageHeap::Place whole[6];
+  for (PageHeap::Place& place : whole) {
+    place = take(Blocks{kBlocksPerHugePage});
+    system_.time = system_.time + Nanos::seconds(1);
+  }
+  for (const PageHeap::Place& place : whole)
+    pages_.give(place.page, place.start() + kKept.bytes(), {kBlocksPerHugePage - kKept.n});
+  system_.refuse_split_below = whole[4].page->base;
+  for (int round = 0; round < 10; ++round) break_later();
+  EXPECT_FALSE(whole[0].page->broken);
+  EXPECT_TRUE(whole[4].page->broken);
+  EXPECT_TRUE(whole[5].page->broken);
 }
 
 TEST_F(BrokenPagesTest, ABrokenPageIsFilledLast) {

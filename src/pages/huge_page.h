@@ -4,7 +4,7 @@
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //              |   ^
 //              +---+ broken: sparse for a while, so its free blocks were returned to the system.
-//                    Made huge again when half full (broken_pages.cc). In a process without huge
+//                    Made huge again when half full (mended_pages.cc). In a process without huge
 //                    pages, every page counts as broken from the start
 //
 // The user of blocks (the heap) keeps a record of them in a metadata area beside the page, indexed

@@ -5,6 +5,8 @@
 //   later     the same: the system may give it the rest of its memory at any time. So does a new
 //             page for which the system has no huge one at hand
 //   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
+#include <algorithm>
+
 #include "pages/page_heap.h"
 
 namespace llamalloc {
@@ -19,18 +21,28 @@ void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
   constexpr size_t kAtOnce = 16;
   Full full[kAtOnce];
   size_t count = 0;
+  bool left_out = false;
   {
     LockGuard guard(set.lock());
     set.for_each_broken([&](HugePage* page) {
-      if (page->used_blocks >= from && count < kAtOnce) full[count++] = {page, page->base};
+      if (page->used_blocks < from) return;
+      if (page->base <= refused_up_to_)
+        left_out = true;
+      else if (count < kAtOnce)
+        full[count++] = {page, page->base};
     });
   }
-  if (count == 0) return;
+  if (count == 0 && !left_out) return;
+  if (count == 0) {
+    refused_up_to_ = nullptr;
+    return mend_full(set, from, done);
+  }
   const Nanos started = system_.now();
-  size_t tried = 0;
-  while (tried < count && !mend_pause_.is_resting()) mend(set, full[tried++], done);
+  const size_t before = done->mended + done->unmended, unmended = done->unmended;
+  for (size_t i = 0; i < count && !mend_pause_.is_resting(); ++i) mend(set, full[i], done);
   const Nanos took = system_.now() - started;
-  if (tried != 0) break_costs_.mended(Nanos{took.n / static_cast<int64_t>(tried)});
+  const auto tried = static_cast<int64_t>(done->mended + done->unmended - before);
+  if (tried != 0 && done->unmended == unmended) break_costs_.mended(Nanos{took.n / tried});
   done->mend_time = done->mend_time + took;
 }
 
@@ -41,6 +53,7 @@ void PageHeap::mend(PageSet& set, const Full& full, Breaking* done) {
   const bool refused = made == Collapse::refused;
   ++(made == Collapse::done ? done->mended : done->unmended);
   mend_pause_.note(refused);
+  if (refused) refused_up_to_ = std::max(refused_up_to_, full.base);
   if (refused) system_.advise_huge(full.base, kHugePageSize, false);
   if (!count_as_whole(set, full, !refused) && refused)
     system_.advise_huge(full.base, kHugePageSize, true);

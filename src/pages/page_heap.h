@@ -66,6 +66,7 @@ struct BreakRules {
   uint32_t mend_from = kMendFrom;
   static constexpr uint32_t kMendFrom = kBlocksPerHugePage / 2;
   static constexpr uint32_t kMendNearLimit = kBlocksPerHugePage - kBlocksPerHugePage / 32;
+  static constexpr uint32_t kMendNone = kBlocksPerHugePage + 1;
 };
 
 // What break_sparse did. Bytes, and pages.
@@ -138,9 +139,9 @@ class PageHeap {
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
   // Returns to the system the free blocks of sparse pages that took no object since `before`; makes
-  // broken pages huge that filled up again. In a process without huge pages it does so for every
-  // such page that is not full, each time. Returns the bytes given back. Holds no lock in a system
-  // call.
+  // broken pages huge that filled up again (mended_pages.cc). In a process without huge pages each
+  // page is sparse that is not full. At most 16 pages are broken. Returns the bytes given back.
+  // Holds no lock in a system call. One caller at a time.
   size_t break_idle(Nanos before) { return break_sparse({.before = before}).given_back; }
   // The same within rules; those that are worth it most first (break_order.h).
   Breaking break_sparse(const BreakRules& rules);
@@ -302,10 +303,11 @@ class PageHeap {
   std::atomic<size_t> retain_{0};    // pages
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_sparse
   std::atomic<size_t> broken_{0};    // the same
-  // Of the caller of break_sparse.
+  // Of the caller of break_sparse, of whom there is one at a time.
   SplitWatch split_watch_;
   BackOff mend_pause_;
   BreakCosts break_costs_;
+  char* refused_up_to_ = nullptr;  // pages to mend up to here come after the others
 };
 
 }  // namespace llamalloc

@@ -407,7 +407,8 @@ void Gate::rest_from(Nanos now) {
 
 int64_t Gate::saved() const {
   const GateWaste& placed = kept_.placed;
-  if ((placed.rounds == 0 && placed.low == 0) || kept_.blind.rounds == 0) return 0;
+  const bool is_known = placed.rounds != 0 || (placed.low != 0 && is_on_trial());
+  if (!is_known || kept_.blind.rounds == 0) return 0;
   const int64_t difference = int64_t{kept_.blind.low} - int64_t{placed.low};
   const double peak = kept_.peak != 0 ? kept_.peak * kMiB : cycle_.peak();
   return static_cast<int64_t>(peak) / kMille * difference;

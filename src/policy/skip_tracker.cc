@@ -32,7 +32,7 @@ void SkipTracker::drop_oldest() {
 }
 
 // A skip is judged by the later seconds of its window only: the peak that led to it may be in its
-// own, and who was not asked for long must not count what came after.
+// own, and after a long sleep what came after the window must not count.
 void SkipTracker::judge(const DemandSeries& series, uint32_t last, uint32_t window) {
   if (last <= judged_) return;
   const double passed = static_cast<double>(last - judged_) / (10.0 * window);

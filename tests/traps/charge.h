@@ -7,16 +7,13 @@
 
 /* Of the group's file; the first line that begins with `name`, or the first line. */
 static inline long group_number(const char* folder, const char* file, const char* name) {
-  char path[400], line[200];
+  char path[400], text[8192];
   snprintf(path, sizeof(path), "%s/%s", folder, file);
-  FILE* lines = fopen(path, "r");
-  if (lines == NULL) return -1;
-  long number = -1;
+  if (read_file(path, text, sizeof(text)) < 0) return -1;
   const size_t length = strlen(name);
-  while (number < 0 && fgets(line, sizeof(line), lines) != NULL)
-    if (strncmp(line, name, length) == 0) number = atol(line + length);
-  fclose(lines);
-  return number;
+  for (const char* line = text; *line != '\0'; line += strcspn(line, "\n"), line += *line != '\0')
+    if (strncmp(line, name, length) == 0) return atol(line + length);
+  return -1;
 }
 
 /* -1: there is no group. */

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 enum { kObjects = 64 << 10, kSize = 1000, kStays = 1000 };
@@ -63,34 +64,60 @@ static int answer(int listener, int error) {
   return refused;
 }
 
-/* The child's listener is a descriptor of the child. */
-static int listener_of(pid_t child, int number) {
-  int process = (int)syscall(SYS_pidfd_open, child, 0);
-  int listener = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number, 0);
-  if (listener < 0) die("pidfd_getfd: %s", strerror(errno));
-  close(process);
+/* A socket carries the descriptor from the child to the parent; without one the other end closes.
+ */
+union control {
+  struct cmsghdr header;
+  char room[CMSG_SPACE(sizeof(int))];
+};
+
+static void send_listener(int socket, int listener) {
+  char word = 'l';
+  struct iovec data = {&word, 1};
+  union control control;
+  memset(&control, 0, sizeof(control));
+  control.header.cmsg_level = SOL_SOCKET;
+  control.header.cmsg_type = SCM_RIGHTS;
+  control.header.cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(&control.header), &listener, sizeof(int));
+  struct msghdr message = {.msg_iov = &data,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+  if (sendmsg(socket, &message, 0) != 1) _exit(3);
+}
+
+static int received_listener(int socket) {
+  char word;
+  struct iovec data = {&word, 1};
+  union control control;
+  struct msghdr message = {.msg_iov = &data,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+  int listener;
+  if (recvmsg(socket, &message, 0) != 1) die("no listener: Linux before 5.5, or another sandbox");
+  memcpy(&listener, CMSG_DATA(&control.header), sizeof(int));
   return listener;
 }
 
 int main(int argc, char** argv) {
   if (argc == 3) return work();
   int error = argc == 2 && strcmp(argv[1], "EPERM") == 0 ? EPERM : EACCES;
-  int told[2], go[2], number = -1;
-  if (pipe(told) != 0 || pipe(go) != 0) die("pipe: %s", strerror(errno));
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) die("%s", strerror(errno));
   pid_t child = fork();
   if (child == 0) {
-    close(go[1]);
-    number = ask_about_openat();
+    close(ends[0]);
+    int own = ask_about_openat();
+    if (own < 0) _exit(3);
+    send_listener(ends[1], own);
     char* again[] = {argv[0], argv[1], "work", NULL};
-    if (write(told[1], &number, sizeof(number)) == sizeof(number) && number >= 0 &&
-        read(go[0], &number, 1) == 0)
-      execv(argv[0], again);
+    execv(argv[0], again);
     _exit(3);
   }
-  if (read(told[0], &number, sizeof(number)) != sizeof(number) || number < 0)
-    die("no listener: Linux before 5.5, or another sandbox");
-  int listener = listener_of(child, number), refused = 0, status = 0;
-  close(go[1]);
+  close(ends[1]);
+  int listener = received_listener(ends[0]), refused = 0, status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
     struct pollfd events = {listener, POLLIN, 0};
     if (poll(&events, 1, 100) == 1 && (events.revents & POLLIN)) refused += answer(listener, error);

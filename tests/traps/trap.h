@@ -5,6 +5,7 @@
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -73,11 +74,21 @@ static inline void churn(uint64_t seed, long rounds, const volatile int* stop) {
     if (p[i] != NULL) check_and_free(p[i], size[i], (unsigned char)i);
 }
 
+/* The beginning of a file as text; -1: it cannot be read. It allocates nothing. */
+static inline ssize_t read_file(const char* path, char* text, size_t room) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  ssize_t length = 0, n = 0;
+  while ((size_t)length + 1 < room && (n = read(file, text + length, room - 1 - length)) > 0)
+    length += n;
+  close(file);
+  text[length] = '\0';
+  return n < 0 ? -1 : length;
+}
+
 static inline long rss_kib(void) {
-  char text[200] = "";
-  FILE* file = fopen("/proc/self/statm", "r");
-  if (file == NULL || fgets(text, sizeof(text), file) == NULL) die("no /proc/self/statm");
-  fclose(file);
+  char text[200];
+  if (read_file("/proc/self/statm", text, sizeof(text)) <= 0) die("no /proc/self/statm");
   long pages = 0;
   sscanf(text, "%*d %ld", &pages);
   return pages * (sysconf(_SC_PAGESIZE) / 1024);

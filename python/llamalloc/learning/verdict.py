@@ -92,9 +92,9 @@ def judge(
     if runs > 0:
         so_far = sum(state.runs for state in states)
         reasons.append(
-            f"The evidence is thin: {_count(runs, 'more run')} (so far: {so_far}) or longer ones "
-            f"are needed, so that contexts of {_percent(WANTED)} of the samples are decided, most "
-            f"of which takes {ENOUGH_SHORT} samples."
+            f"The evidence is thin: {_count(runs, 'more run')} (so far: {so_far}) or longer runs "
+            f"are needed, so that contexts of {_percent(WANTED)} of the samples are decided. Most "
+            f"contexts need {ENOUGH_SHORT} samples."
         )
     total = trial.total
     return Verdict(

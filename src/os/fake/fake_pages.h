@@ -34,7 +34,7 @@ class FakePages final : public PageSource {
   bool split(void* address) override {
     ++split_calls;
     if (huge_until_split) ++counted.mappings;
-    if (huge_until_split && !refuse_split) ++counted.pages;
+    if (huge_until_split && !refuse_split && address >= refuse_split_below) ++counted.pages;
     last_split = address;
     return !no_split;
   }
@@ -100,6 +100,7 @@ class FakePages final : public PageSource {
   Collapse collapse_gives = Collapse::done;
   int split_calls = 0;
   bool huge_until_split = true;
+  const void* refuse_split_below = nullptr;  // as the next one
   bool refuse_split = false;  // in silence, as for a page that another process has, too
   bool no_split = false;      // with an error, as an old kernel
   Splits counted{.known = true};
