@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the allocator through functions that callgrind can tell apart: count_calls PATTERN N, or
-// count_calls PATTERN N SECONDS, to wait so long first.
+// Calls the allocator through functions that callgrind can tell apart: count_calls PATTERN N. With
+// SECONDS it waits so long first, with MIB it holds so much from before that on.
 // What a call costs is what callgrind sums below them; their own instructions are not part of it.
 #include <pthread.h>
 #include <sched.h>
@@ -134,6 +134,15 @@ void churn(long n) {
   }
 }
 
+// For good, by calls that are not counted.
+void hold(long mib) {
+  for (long i = 0; i < mib * 16; ++i) {
+    void* p = malloc(size_t{64} << 10);
+    if (p == nullptr) abort();
+    asm volatile("" : : "r"(p) : "memory");
+  }
+}
+
 struct Pattern {
   const char* name;
   void (*run)(long);
@@ -147,13 +156,14 @@ const Pattern patterns[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const long n = argc == 3 || argc == 4 ? atol(argv[2]) : 0;
+  const long n = argc >= 3 && argc <= 5 ? atol(argv[2]) : 0;
   for (const Pattern& pattern : patterns) {
     if (n <= 0 || strcmp(argv[1], pattern.name) != 0) continue;
-    if (argc == 4) sleep(static_cast<unsigned>(atoi(argv[3])));
+    if (argc == 5) hold(atol(argv[4]));
+    if (argc >= 4) sleep(static_cast<unsigned>(atoi(argv[3])));
     return pattern.run(n), 0;
   }
-  fprintf(stderr, "usage: count_calls PATTERN N [SECONDS], with N > 0 and a PATTERN of");
+  fprintf(stderr, "usage: count_calls PATTERN N [SECONDS [MIB]], with N > 0 and a PATTERN of");
   for (const Pattern& pattern : patterns) fprintf(stderr, " %s", pattern.name);
   fputc('\n', stderr);
   return 2;

@@ -9,6 +9,7 @@ same counts beside the peers and says what the patterns are.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from preload import build_targets
@@ -38,6 +39,10 @@ PLACED_AT_MOST = {
     instructions.MODEL: {"malloc": 44.0, "free": 34.0, "new": 44.0, "delete": 34.0},
     instructions.UNKNOWN: {"malloc": 87.0, "free": 34.0, "new": 87.0, "delete": 34.0},
 }
+# What learning adds to a call while the gate is off, in a heap of so many MiB. Samples are counted
+# apart. A small heap takes none: once a MiB, in 16,384 calls of 64 bytes, it takes some 300
+# instructions to look whether it has become large.
+LEARNING_ADDS = {instructions.SMALL: 0.03, instructions.LARGE: 0.001}
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +72,18 @@ def test_nor_does_one_that_is_placed_by_lifetime(ours: Allocator):
         if n > PLACED_AT_MOST[name][call]
     ]
     assert not over, f"more than the table says: {over}"
+
+
+@pytest.mark.parametrize("held", LEARNING_ADDS)
+def test_learning_adds_nothing_while_the_gate_is_off(ours: Allocator, held: int):
+    without, learns = instructions.count_gate_off(ours, held)
+    print(f"{held} MiB held: without {without}, learns {learns}")
+    added = {call: learns[call] - n for call, n in without.items()}
+    over = {call: round(n, 3) for call, n in added.items() if n > LEARNING_ADDS[held]}
+    assert not over, f"learning adds to a call: {over}"
+
+
+def test_placing_would_show_in_that_count(ours: Allocator):
+    _, learns = instructions.gate_off(ours, instructions.LARGE)
+    places = replace(learns, options=f"{learns.options},segregate:always")
+    assert instructions.count(places, "pair")["malloc"] > AT_MOST["pair"]["malloc"] + 10

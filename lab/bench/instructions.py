@@ -4,12 +4,14 @@
 Patterns: `pair`, 64 bytes allocated and freed at once; `churn`, 2,000 objects of 16..1000 bytes
 replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`, pairs of 64 zeroed
 bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
-part of it); `remote`, 64 bytes that another thread frees. The pairs are counted three times more
-for ours, where it places objects by lifetime: by what the call site decides, as learned in process
-and as a model says, and where the stack has to be looked at. A figure is the mean of a steady
-state: the difference of a long and a short run, so that starting up and growing fall out. Counts
-are deterministic, but for those with two threads; the harness' own instructions are not part of
-them. Not the same as time, yet no neighbour disturbs them.
+part of it); `remote`, 64 bytes that another thread frees. The pairs are counted more often for
+ours. Where it places objects by lifetime: by what the call site decides, as learned in process and
+as a model says, and where the stack has to be looked at. And where it learns, but the gate is off,
+in a small heap and in a large one, samples apart, each beside the same without learning. A figure
+is the mean of a steady state: the difference of a long and a short run, so that starting up and
+growing fall out. Counts are deterministic, but for those with two threads, and where the worker
+takes a turn; the harness' own instructions are not part of them. Not the same as time, yet no
+neighbour disturbs them.
 """
 
 from __future__ import annotations
@@ -58,6 +60,11 @@ MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as valgrind calls them
 CALLGRIND = f"callgrind-{MACHINES.get(platform.machine(), platform.machine())}-linux"
 # Ours, with where it has its predictions from.
 LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "nothing known"))
+# MiB held. Samples begin above 64 (LearningRun::kLeastHeap).
+SMALL, LARGE = 16, 96
+# Seconds after which the worker has had its turns, where there is one; and runs, as in some it
+# takes another one.
+SETTLES, TRIES = 2, 4
 
 _NAME = re.compile(r"(c?fn)=\((\d+)\)(?: (.*))?$")
 _CALLS = re.compile(r"calls=(\d+)")
@@ -104,36 +111,52 @@ def steady(
     return figures
 
 
-def count(allocator: Allocator, pattern: str) -> dict[str, float]:
-    """Instructions a call, by call, in the steady state of a pattern."""
+def least(runs: list[dict[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """The least of each cost: a turn of the worker only adds."""
+    return {name: min(run[name] for run in runs) for name in runs[0]}
+
+
+def count(allocator: Allocator, pattern: str, tries: int = 1) -> dict[str, float]:
+    """Instructions a call, by call, in the steady state of a pattern; the least of so many runs."""
+
+    def run(operations: int) -> dict[str, tuple[int, int]]:
+        texts = (_callgrind(allocator, pattern, operations) for _ in range(tries))
+        return least([inclusive(text) for text in texts])
+
     with ThreadPoolExecutor() as pool:
-        runs = pool.map(lambda n: inclusive(_callgrind(allocator, pattern, n)), (SHORT, LONG))
+        runs = pool.map(run, (SHORT, LONG))
     return steady(*runs, PATTERNS[pattern])
 
 
 @dataclass(frozen=True)
-class Placing(Allocator):
-    """Ours, placing objects by lifetime from the first one on.
+class Configured(Allocator):
+    """Ours with options. The program holds `held` MiB and waits `seconds` before it is counted."""
 
-    For the first `seconds` it may look at the stack of each allocation in search of unknown ones.
-    """
-
-    predictions: str = ""
+    options: str = ""
     seconds: int = 0
+    held: int = 0
 
     def environment(self) -> dict[str, str]:
-        conf = f"segregate:always,{self.predictions}"
-        return super().environment() | {"LLAMALLOC_CONF": conf}
+        return super().environment() | {"LLAMALLOC_CONF": self.options}
 
 
-def placing(ours: Allocator, folder: Path) -> list[Placing]:
+def configured(
+    ours: Allocator, name: str, options: str, seconds: int = 0, held: int = 0
+) -> Configured:
+    """Ours by another name, with options."""
+    return Configured(name, ours.preload, ours.version, ours.form, "", options, seconds, held)
+
+
+def placing(ours: Allocator, folder: Path) -> list[Configured]:
     """Ours with each kind of prediction, learned from pairs. `folder` keeps what was learned.
 
-    Raises CountError if it cannot be counted or trained.
+    Objects are placed by lifetime from the first one on. For the first EXPLORES seconds it may look
+    at the stack of each allocation in search of unknown ones. Raises CountError if it cannot be
+    counted or trained.
     """
 
-    def by(name: str, predictions: str, seconds: int = 0) -> Placing:
-        return Placing(name, ours.preload, ours.version, ours.form, "", predictions, seconds)
+    def by(name: str, predictions: str, seconds: int = 0) -> Configured:
+        return configured(ours, name, f"segregate:always,{predictions}", seconds)
 
     learned = folder / "pair.learned"
     # Not under callgrind: at its speed, on a busy machine, many a pair would live long. Yet under
@@ -170,8 +193,8 @@ def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
         command = ["valgrind", "--tool=callgrind", "-q", "--separate-threads=no", "--branch-sim=no",
                    "--compress-strings=yes", "--compress-pos=no", f"--callgrind-out-file={out}",
                    str(_harness()), pattern, str(operations)]  # fmt: skip
-        if isinstance(allocator, Placing):
-            command.append(str(allocator.seconds))
+        if isinstance(allocator, Configured):
+            command += [str(allocator.seconds), str(allocator.held)]
         environment = allocator.environment()
         try:
             done = subprocess.run(
@@ -189,6 +212,25 @@ def count_placing(ours: Allocator) -> dict[str, dict[str, float]]:
     """{ours with predictions: {call: instructions}} of pairs. Raises CountError."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
         return {one.name: count(one, "pair") for one in placing(ours, Path(folder))}
+
+
+def gate_off(ours: Allocator, held: int) -> tuple[Configured, Configured]:
+    """Ours without learning, and with it while the gate is off, in a heap of `held` MiB.
+
+    A large heap takes samples. Here they are too rare to fall into the count: what one costs is
+    another figure. A small heap has none; once a MiB it looks whether it has become large.
+    """
+    samples = ",sample_interval:1TiB" if held > SMALL else ""
+    name = f"{OURS}, {held} MiB held"
+    return (
+        configured(ours, name, "", SETTLES, held),
+        configured(ours, f"{name}, learns", f"learn:on{samples}", SETTLES, held),
+    )
+
+
+def count_gate_off(ours: Allocator, held: int) -> list[dict[str, float]]:
+    """[without learning, with it]: {call: instructions} of pairs, as gate_off says."""
+    return [count(one, "pair", TRIES) for one in gate_off(ours, held)]
 
 
 def table(figures: dict[str, dict[str, dict[str, float]]]) -> Table:
@@ -242,6 +284,9 @@ def main(argv: list[str] | None = None) -> int:
     if ours := next((one for one in found if one.ours), None):
         try:
             figures["pair"] |= count_placing(ours)
+            for held in (SMALL, LARGE):
+                names = (one.name for one in gate_off(ours, held))
+                figures["pair"] |= dict(zip(names, count_gate_off(ours, held), strict=True))
         except CountError as error:
             faults.append(str(error))
     Console(width=None if sys.stdout.isatty() else 160).print(table(figures))

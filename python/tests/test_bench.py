@@ -242,6 +242,7 @@ def test_steady_state_is_the_difference_of_two_runs():
     short = {f"bench_{call}": (10, 1250) for call in calls}
     long = {f"bench_{call}": (30, 1750) for call in calls}
     assert instructions.steady(short, long, calls) == dict.fromkeys(calls, 25.0)
+    assert instructions.least([long, long | {"bench_free": (1, 9)}])["bench_free"] == (1, 9)
     with pytest.raises(instructions.CountError, match="no calls from bench_malloc"):
         instructions.steady({}, {}, calls)
 

@@ -144,6 +144,12 @@ void ProductPolicy::advance(Nanos now) {
   next_step_ = now + engine_.step(now, busy);
 }
 
+ContextResolver::Answer ProductPolicy::known(uint32_t stack, uint64_t bytes) {
+  TraceStacks& stacks = learning_->stacks();
+  return engine_.known_contexts.resolve(stacks.code(stack), bytes, predictions_->sites,
+                                        [&](StackTrace* trace) { stacks.unwind(stack, trace); });
+}
+
 std::vector<GateNote> ProductPolicy::gate_notes() const {
   return learning_ ? learning_->notes() : gate_.notes();
 }

@@ -91,6 +91,8 @@ class ProductPolicy final : public Policy {
   bool learns() const override { return learning_ != nullptr; }
   void take_evidence(const GateKept& evidence) override { gate_.take_evidence(evidence); }
   LifetimeClass chosen() const override { return world_.chosen; }
+  // What an allocation there would be told, where the policy learns; nothing is placed by it.
+  ContextResolver::Answer known(uint32_t stack, uint64_t bytes);
   std::vector<GateNote> gate_notes() const override;
   bool finish(Nanos now, std::string* error) override;
   ReleaseReport releases() override;
