@@ -39,10 +39,12 @@ PLACED_AT_MOST = {
     instructions.MODEL: {"malloc": 44.0, "free": 34.0, "new": 44.0, "delete": 34.0},
     instructions.UNKNOWN: {"malloc": 87.0, "free": 34.0, "new": 87.0, "delete": 34.0},
 }
-# What learning adds to a call while the gate is off, in a heap of so many MiB. Samples are counted
-# apart. A small heap takes none: once a MiB, in 16,384 calls of 64 bytes, it takes some 300
-# instructions to look whether it has become large.
-LEARNING_ADDS = {instructions.SMALL: 0.03, instructions.LARGE: 0.001}
+# Learning adds no instruction to a call while the gate is off: 24.00 and 33.00 are counted in a
+# heap of 96 MiB, without samples. In one of 16 MiB it is 0.02 more: once a MiB, in 16,384 calls,
+# some 300 instructions look whether the heap has become large. With learning there is a worker,
+# too. Once a second it may empty the thread's cache, and filling that takes 14,000 instructions:
+# 0.35 a call, if it falls into each of the runs. Whatever is on the path adds a whole one.
+LEARNING_ADDS = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +76,12 @@ def test_nor_does_one_that_is_placed_by_lifetime(ours: Allocator):
     assert not over, f"more than the table says: {over}"
 
 
-@pytest.mark.parametrize("held", LEARNING_ADDS)
+@pytest.mark.parametrize("held", [instructions.SMALL, instructions.LARGE])
 def test_learning_adds_nothing_while_the_gate_is_off(ours: Allocator, held: int):
     without, learns = instructions.count_gate_off(ours, held)
     print(f"{held} MiB held: without {without}, learns {learns}")
     added = {call: learns[call] - n for call, n in without.items()}
-    over = {call: round(n, 3) for call, n in added.items() if n > LEARNING_ADDS[held]}
+    over = {call: round(n, 3) for call, n in added.items() if n > LEARNING_ADDS}
     assert not over, f"learning adds to a call: {over}"
 
 

@@ -64,7 +64,7 @@ LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "not
 SMALL, LARGE = 16, 96
 # Seconds after which the worker has had its turns, where there is one; and runs, as in some it
 # takes another one.
-SETTLES, TRIES = 2, 4
+SETTLES, TRIES = 2, 3
 
 _NAME = re.compile(r"(c?fn)=\((\d+)\)(?: (.*))?$")
 _CALLS = re.compile(r"calls=(\d+)")
