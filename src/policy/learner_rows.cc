@@ -9,6 +9,8 @@ namespace {
 
 constexpr Nanos kElder = Nanos::seconds(3);
 constexpr int64_t kElderShare = 5;  // of the run: one over this
+// At most, however long the run: a page of `session` that holds such an object is promoted.
+constexpr Nanos kElderMost = Nanos::seconds(200);
 constexpr uint32_t kRowsALock = 256;
 
 uint16_t clamp(uint32_t count) {
@@ -30,7 +32,7 @@ bool LearnerRows::gather(Profiler& profiler, uint32_t most, MetadataArena& scrat
   if (row == nullptr) return false;
   count_deaths(profiler.contexts());
   const int64_t share = (now - began).n / kElderShare;
-  count_ages(profiler, now, Nanos{std::max(share, kElder.n)});
+  count_ages(profiler, now, Nanos{std::clamp(share, kElder.n, kElderMost.n)});
   for (uint32_t i = 0; i < count; ++i) row[i].take_in_ages();
   return true;
 }

@@ -158,6 +158,18 @@ TEST_F(LearnerTest, WhatEarlierRunsSawOfNoPartCounts) {
 }
 
 // A program that ends frees all: the deaths of its last seconds are not kept.
+// After hours, what begins anew and stays is known within minutes.
+TEST_F(LearnerTest, InALongRunWhatStaysIsKnownAfterMinutes) {
+  pass(Nanos::seconds(20 * 3600));
+  stay({1, 2}, 50);
+  pass(Nanos::seconds(150));
+  round();
+  EXPECT_FALSE(ask({1, 2}).known);
+  pass(Nanos::seconds(60));
+  round();
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::never);
+}
+
 // A first fill on a busy machine: none has died yet, and most are older than those of earlier runs
 // became.
 TEST_F(LearnerTest, WhatIsInFlightDoesNotUndoWhatIsKnown) {
