@@ -332,7 +332,7 @@ def learned(*samples, runs=2, gate=None):
 def test_thin_states_say_how_many_more_runs():
     judged = judged_by(learned(900, 8, 8, 8))  # 2.6 %: one of the three has to be decided
     assert judged.more_runs == 2 * (32 / 8 - 1)
-    assert any("6 more runs (so far: 2) or longer ones" in reason for reason in judged.reasons)
+    assert any("6 more runs (so far: 2) or longer runs" in reason for reason in judged.reasons)
     assert judged_by(learned(900, 30, 1)).more_runs == 1
     enough = judged_by(learned(900, 8))
     assert enough.more_runs == 0 and not any("more run" in reason for reason in enough.reasons)
