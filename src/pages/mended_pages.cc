@@ -5,11 +5,15 @@
 //   later     the same: the system may give it the rest of its memory at any time. So does a new
 //             page for which the system has no huge one at hand
 //   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
-#include <algorithm>
-
 #include "pages/page_heap.h"
 
 namespace llamalloc {
+
+namespace {
+
+constexpr size_t kAtOnce = 16;  // of a set
+
+}  // namespace
 
 // Without the lock, a page may be emptied and its space given up.
 struct PageHeap::Full {
@@ -17,19 +21,27 @@ struct PageHeap::Full {
   char* base;
 };
 
+// Lowest addresses first, beginning behind the page that was refused last: those that always are
+// keep no others from their turn.
 void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
-  constexpr size_t kAtOnce = 16;
   Full full[kAtOnce];
   size_t count = 0;
   bool left_out = false;
+  const auto add = [&](const Full& one) {
+    size_t at = count;
+    if (at == kAtOnce && full[--at].base < one.base) return;
+    for (; at > 0 && full[at - 1].base > one.base; --at) full[at] = full[at - 1];
+    full[at] = one;
+    if (count < kAtOnce) ++count;
+  };
   {
     LockGuard guard(set.lock());
     set.for_each_broken([&](HugePage* page) {
       if (page->used_blocks < from) return;
       if (page->base <= refused_up_to_)
         left_out = true;
-      else if (count < kAtOnce)
-        full[count++] = {page, page->base};
+      else
+        add({page, page->base});
     });
   }
   if (count == 0 && !left_out) return;
@@ -53,7 +65,7 @@ void PageHeap::mend(PageSet& set, const Full& full, Breaking* done) {
   const bool refused = made == Collapse::refused;
   ++(made == Collapse::done ? done->mended : done->unmended);
   mend_pause_.note(refused);
-  if (refused) refused_up_to_ = std::max(refused_up_to_, full.base);
+  if (refused) refused_up_to_ = full.base;
   if (refused) system_.advise_huge(full.base, kHugePageSize, false);
   if (!count_as_whole(set, full, !refused) && refused)
     system_.advise_huge(full.base, kHugePageSize, true);

@@ -97,6 +97,17 @@ TEST_F(MendedPagesTest, APageThatTheSystemDoesNotMakeHugeStaysBroken) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+TEST_F(MendedPagesTest, PagesThatAreAlwaysRefusedKeepNoOthersFromTheirTurn) {
+  const std::vector<PageHeap::Place> kept = broken_pages(6);
+  for (size_t i = 0; i < kept.size(); ++i) take(kHalf);
+  system_.refuse_collapse_below = kept[4].page->base;
+  for (int round = 0; round < 10; ++round) look();
+  EXPECT_TRUE(kept[0].page->broken);
+  EXPECT_FALSE(kept[4].page->broken);
+  EXPECT_FALSE(kept[5].page->broken);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 TEST_F(MendedPagesTest, WhatIsTakenAfterARefusalIsCountedAndReadsAsZero) {
   const PageHeap::Place half = half_full_page();
   system_.collapse_gives = Collapse::refused;

@@ -26,7 +26,12 @@ constexpr uint32_t kContexts = 20;
 constexpr Nanos kTurn{static_cast<int64_t>(kObject * kContexts) * 1'000'000'000 / 100'000'000};
 constexpr Nanos kLife = Nanos::millis(200);
 constexpr uint32_t kWatched = 0, kBase = kContexts;  // stacks
+// A sanitizer makes a run ten times as long, and looks at the code, not at the times.
+#ifdef __SANITIZE_ADDRESS__
+constexpr uint32_t kSeeds = 2;
+#else
 constexpr uint32_t kSeeds = 10;
+#endif
 constexpr double kGoal = 10;  // seconds
 
 // One of so many objects stays, the others die soon.

@@ -23,9 +23,10 @@ class FakePages final : public PageSource {
     huge ? ++huge_advice : ++small_advice;
     if (!huge) system_pages.advise_huge(address, bytes, false);  // tests count what is resident
   }
-  Collapse collapse(void*, size_t bytes) override {
+  Collapse collapse(void* address, size_t bytes) override {
     ++collapse_calls;
     if (on_collapse != nullptr) on_collapse(on_release_argument);
+    if (address < refuse_collapse_below) return Collapse::refused;
     if (collapse_gives == Collapse::done) collapsed += bytes;
     return collapse_gives;
   }
@@ -98,6 +99,7 @@ class FakePages final : public PageSource {
   int collapse_calls = 0;
   size_t collapsed = 0;  // bytes
   Collapse collapse_gives = Collapse::done;
+  const void* refuse_collapse_below = nullptr;
   int split_calls = 0;
   bool huge_until_split = true;
   const void* refuse_split_below = nullptr;  // as the next one
