@@ -185,7 +185,7 @@ void Engine::give_memory_back(Nanos now) {
   if (!more_to_break_) return;
   Released more{};  // one round a step: who forks waits for it
   more_to_break_ = release_sparse(now, &more);
-  plan_.note(more.broken_pages, 0);
+  if (heap.pages().gets_huge_pages()) plan_.note(more.broken_pages, 0);
 }
 
 Released Engine::release(size_t keep) {
@@ -199,7 +199,7 @@ Released Engine::release(size_t keep) {
 
 bool Engine::release_sparse(Nanos before, Released* released) {
   const Breaking done =
-      heap.pages().break_sparse({.before = before, .mend_from = BreakRules::kMendNearLimit});
+      heap.pages().break_sparse({.before = before, .mend_from = BreakRules::kMendNone});
   released->broken_pages += count_breaking(done);
   return done.given_back != 0 && done.left != 0;
 }

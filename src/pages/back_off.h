@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long to leave alone what the system refuses: after several refusals in a row for two rounds,
-// and for twice as many each time. Two callers at once may lose one refusal.
+// and for twice as many each time. For one thread at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 namespace llamalloc {
@@ -11,15 +10,13 @@ namespace llamalloc {
 class BackOff {
  public:
   void begin_round() {
-    const uint32_t rest = rest_.load(std::memory_order_relaxed);
-    if (rest != 0) rest_.store(rest - 1, std::memory_order_relaxed);
+    if (rest_ != 0) --rest_;
   }
   // Nothing is worth trying in this round.
-  bool is_resting() const { return rest_.load(std::memory_order_relaxed) != 0; }
+  bool is_resting() const { return rest_ != 0; }
   [[gnu::noinline]] void note(bool refused) {
-    const uint32_t refusals = refused ? refusals_.load(std::memory_order_relaxed) + 1 : 0;
-    refusals_.store(refusals, std::memory_order_relaxed);
-    rest_.store(rest_after(refusals), std::memory_order_relaxed);
+    refusals_ = refused ? refusals_ + 1 : 0;
+    rest_ = rest_after(refusals_);
   }
 
  private:
@@ -32,8 +29,8 @@ class BackOff {
     return doublings < 8 ? 1u << doublings : kLongestRest;
   }
 
-  std::atomic<uint32_t> refusals_{0};  // in a row
-  std::atomic<uint32_t> rest_{0};      // rounds until the next try
+  uint32_t refusals_ = 0;  // in a row
+  uint32_t rest_ = 0;      // rounds until the next try
 };
 
 }  // namespace llamalloc

@@ -4,6 +4,7 @@
 // by that: whatever is free of a page at rest goes back.
 #include <algorithm>
 
+#include "pages/best_few.h"
 #include "pages/page_heap.h"
 
 namespace llamalloc {
@@ -18,22 +19,7 @@ constexpr size_t kMostBroken = 4096;
 struct Candidate {
   HugePage* page;
   double worth;
-};
-
-// What may be broken, the best first, of all sets. The stack may be small (malloc_trim).
-struct Candidates {
-  Candidate of[kAtOnce];
-  size_t count = 0;
-  size_t bytes = 0;  // of all, those that had no place among them, too
-
-  void add(const Candidate& one, size_t gain) {
-    bytes += gain;
-    size_t at = count;
-    if (at == kAtOnce && of[--at].worth >= one.worth) return;
-    for (; at > 0 && of[at - 1].worth < one.worth; --at) of[at] = of[at - 1];
-    of[at] = one;
-    if (count < kAtOnce) ++count;
-  }
+  bool operator<(const Candidate& other) const { return worth > other.worth; }
 };
 
 size_t gain_of(const HugePage* page) {
@@ -74,8 +60,8 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
   const bool may_break = !huge || !split_watch_.is_resting();
   const Nanos now = system_.now_coarse();
   Breaking done;
-  Candidates candidates;
-  size_t in_pieces = 0, unbacked = 0, tried = 0;
+  BestFew<Candidate, kAtOnce> best;
+  size_t in_pieces = 0, unbacked = 0, possible = 0, tried = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
@@ -88,12 +74,12 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
         const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
         const Nanos cost = break_costs_.of(huge && !page->broken);
         const size_t gain = gain_of(page);
-        candidates.add({page, worth_of_breaking(gain, now - taken, cost)}, gain);
+        possible += gain;
+        best.add({page, worth_of_breaking(gain, now - taken, cost)});
       });
     }
-  for (size_t i = 0; i < candidates.count; ++i)
-    tried += break_one(candidates.of[i].page, rules, huge, &in_pieces, &done);
-  done.left = less(candidates.bytes, tried);
+  for (const Candidate& one : best) tried += break_one(one.page, rules, huge, &in_pieces, &done);
+  done.left = less(possible, tried);
   broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;

@@ -5,6 +5,7 @@
 //   later     the same: the system may give it the rest of its memory at any time. So does a new
 //             page for which the system has no huge one at hand
 //   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
+#include "pages/best_few.h"
 #include "pages/page_heap.h"
 
 namespace llamalloc {
@@ -19,21 +20,14 @@ constexpr size_t kAtOnce = 16;  // of a set
 struct PageHeap::Full {
   HugePage* page;
   char* base;
+  bool operator<(const Full& other) const { return base < other.base; }
 };
 
 // Lowest addresses first, beginning behind the page that was refused last: those that always are
 // keep no others from their turn.
 void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
-  Full full[kAtOnce];
-  size_t count = 0;
+  BestFew<Full, kAtOnce> full;
   bool left_out = false;
-  const auto add = [&](const Full& one) {
-    size_t at = count;
-    if (at == kAtOnce && full[--at].base < one.base) return;
-    for (; at > 0 && full[at - 1].base > one.base; --at) full[at] = full[at - 1];
-    full[at] = one;
-    if (count < kAtOnce) ++count;
-  };
   {
     LockGuard guard(set.lock());
     set.for_each_broken([&](HugePage* page) {
@@ -41,17 +35,18 @@ void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
       if (page->base <= refused_up_to_)
         left_out = true;
       else
-        add({page, page->base});
+        full.add({page, page->base});
     });
   }
-  if (count == 0 && !left_out) return;
-  if (count == 0) {
+  if (full.empty() && !left_out) return;
+  if (full.empty()) {
     refused_up_to_ = nullptr;
     return mend_full(set, from, done);
   }
   const Nanos started = system_.now();
   const size_t before = done->mended + done->unmended, unmended = done->unmended;
-  for (size_t i = 0; i < count && !mend_pause_.is_resting(); ++i) mend(set, full[i], done);
+  for (const Full& one : full)
+    if (!mend_pause_.is_resting()) mend(set, one, done);
   const Nanos took = system_.now() - started;
   const auto tried = static_cast<int64_t>(done->mended + done->unmended - before);
   if (tried != 0 && done->unmended == unmended) break_costs_.mended(Nanos{took.n / tried});
@@ -65,8 +60,10 @@ void PageHeap::mend(PageSet& set, const Full& full, Breaking* done) {
   const bool refused = made == Collapse::refused;
   ++(made == Collapse::done ? done->mended : done->unmended);
   mend_pause_.note(refused);
-  if (refused) refused_up_to_ = full.base;
-  if (refused) system_.advise_huge(full.base, kHugePageSize, false);
+  if (refused) {
+    refused_up_to_ = full.base;
+    system_.advise_huge(full.base, kHugePageSize, false);
+  }
   if (!count_as_whole(set, full, !refused) && refused)
     system_.advise_huge(full.base, kHugePageSize, true);
 }

@@ -16,7 +16,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr int kCold = 20, kCollapse = 25;  // MADV_; older headers have no names for them
 constexpr Blocks kHalf{kBlocksPerHugePage / 2};
 constexpr Blocks kKept{2};
 constexpr Blocks kMost{kBlocksPerHugePage - kKept.n};

@@ -13,6 +13,9 @@
 
 namespace llamalloc {
 
+// MADV_; older headers have no names for them.
+inline constexpr int kCold = 20, kCollapse = 25;
+
 template <size_t kCount>
 bool install_filter(sock_filter (&code)[kCount]) {
   const sock_fprog program = {kCount, code};

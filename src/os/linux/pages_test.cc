@@ -68,8 +68,6 @@ TEST(SystemPages, TakesNoPlaceForWhatCannotMove) {
   system_pages.unmap(mapping, kBytes);
 }
 
-constexpr int kCold = 20, kCollapse = 25;  // MADV_; older headers have no names for them
-
 struct Memory {
   char* start = static_cast<char*>(system_pages.map(kHugePageSize, kHugePageSize));
   Memory() {
