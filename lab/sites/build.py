@@ -27,13 +27,15 @@ class LackError(BuildError):
     """This system has no means for the way; the row is left out."""
 
 
-def built(way: Way, variant: Variant) -> Path:
-    """The program of a way, compiled and checked if it is not up to date."""
-    program = OUT / variant.name / way.name
+def built(way: Way, variant: Variant, is_next: bool = False) -> Path:
+    """The program of a way, compiled and checked if it is not up to date. `is_next`: its next
+    build, of the same name."""
+    program = OUT / variant.name / ("next" if is_next else "") / way.name
     linker = folding_linker() if way.folds else ()
     sources = [SOURCES / "load.cc", SOURCES / "ways" / way.file]
     if not _is_newer(program, [*sources, SOURCES / "load.h", WORKLOADS / "load_program.h"]):
-        _compile([*_FLAGS, *variant.flags, *way.defines, *linker, *map(str, sources)], program)
+        defines = [*way.defines, *(["-DNEXT_BUILD"] if is_next else [])]
+        _compile([*_FLAGS, *variant.flags, *defines, *linker, *map(str, sources)], program)
         if variant.stripped:
             _run(["strip", str(program)])
     if (told := seen(program)) != way.told:

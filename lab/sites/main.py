@@ -53,6 +53,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3, help="of each row (3)")
     parser.add_argument("--again", type=int, default=1,
                         help="second runs after each first one, from its state (1)")  # fmt: skip
+    parser.add_argument("--next-build", action="store_true",
+                        help="second runs are of another build of each program")  # fmt: skip
     parser.add_argument("--peers", default="", help="other allocators too, by comma, or all")
     parser.add_argument("--guards", choices=("all", "none"), default="all",
                         help="loads that learning must not make worse")  # fmt: skip
@@ -133,7 +135,7 @@ def _one(
         try:
             for row in results.rows:
                 for _ in range(options.again if row == rows.SECOND else 1):
-                    step.case.add(row, runner.run(row, step.command, step.environment))
+                    step.case.add(row, runner.run(row, step.command_of(row), step.environment))
                     done()
         except (RunError, OSError) as error:
             step.case.failed = str(error)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from lab.sites import build
 from lab.sites.guards import GUARDS, Guard
 from lab.sites.results import Case, Results
+from lab.sites.rows import SECOND
 from lab.sites.ways import VARIANTS, WAYS, Variant, Way, chosen
 
 T = TypeVar("T")
@@ -19,11 +20,18 @@ T = TypeVar("T")
 
 @dataclass
 class Step:
-    """A case, the command that runs it, and what its environment adds."""
+    """A case, the command that runs it, and what its environment adds. `program_of_second`: of
+    second runs, where that is another one."""
 
     case: Case
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
+    program_of_second: str = ""
+
+    def command_of(self, row: str) -> list[str]:
+        """Of a row."""
+        other = self.program_of_second if row == SECOND else ""
+        return [other or self.command[0], *self.command[1:]]
 
 
 def steps(options: argparse.Namespace, results: Results) -> list[Step]:
@@ -44,7 +52,12 @@ def _ways(options: argparse.Namespace, results: Results) -> Iterator[Step]:
     for program, way, variant in _programs(options, results):
         for fill in fills:
             results.cases.append(Case(way.name, variant.name, fill))
-            yield Step(results.cases[-1], [str(program), *load, *paces[fill]])
+            second = str(build.built(way, variant, True)) if options.next_build else ""
+            yield Step(
+                results.cases[-1],
+                [str(program), *load, *paces[fill]],
+                program_of_second=second,
+            )
 
 
 def _programs(options: argparse.Namespace, results: Results) -> Iterator[tuple[Path, Way, Variant]]:

@@ -24,8 +24,9 @@ from llamalloc.learning.evidence import verdict
 from llamalloc.reporting.learned_summary import gate_text, summarise
 
 # src/policy/learned_state_write_test.cc proves that C++ writes exactly these bytes.
-GOLDEN = Path(str(contracts.folder())) / "golden" / "learned_v1.learned"
+GOLDEN = Path(str(contracts.folder())) / "golden" / "learned_v2.learned"
 STATE = golden_learned.STATE
+NODES_END = 104 + 3 * 56
 
 
 def sealed(data: bytes) -> bytes:
@@ -46,13 +47,20 @@ def test_the_golden_file_both_ways(tmp_path: Path) -> None:
 
 
 def test_round_trip_of_the_largest(tmp_path: Path) -> None:
-    nodes = tuple(Node(n, 65, True, 255, (65535,) * 7, (1,) * 7, 3) for n in range(26_211))
+    nodes = tuple(Node(n, 65, True, 255, (65535,) * 7, (1,) * 7, 3) for n in range(18_722))
     state = replace(STATE, nodes=nodes, name="x" * 31, gate=Gate())
+    state = replace(state, frames=())
     learned_state.write(state, tmp_path / "s.learned")
     assert learned_state.read(tmp_path / "s.learned") == state
     assert (tmp_path / "s.learned").stat().st_size <= 1 << 20
-    with pytest.raises(StateError, match="do not hold 26212 nodes"):
-        learned_state.pack(replace(state, nodes=(*nodes, Node(26_211, 1, elders=1))))
+    with pytest.raises(StateError, match="larger than 1 MiB"):
+        learned_state.pack(replace(state, nodes=(*nodes, Node(18_722, 1, elders=1))))
+
+
+def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
+    old = learned_state.read(GOLDEN.with_name("learned_v1.learned"))
+    nodes = tuple(replace(node, parent=0, word=0) for node in STATE.nodes)
+    assert old == replace(STATE, nodes=nodes, frames=(), modules=0)
 
 
 def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
@@ -73,7 +81,8 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     [
         (b"", "not a state file"),
         (b"llmlearn", "damaged, truncated"),
-        (with_bytes(8, b"\x02"), "version 2, not 1"),
+        (with_bytes(8, b"\x03"), "version 3, not 2"),
+        (with_bytes(8, b"\x01"), "do not hold 3 nodes"),
         (with_bytes(12, b"\xff\xff\xff\xff"), "do not hold 4294967295 nodes"),
         (with_bytes(24, b"a/b"), "header is not sane"),
         (with_bytes(24, b"\0"), "header is not sane"),
@@ -90,6 +99,11 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         (with_bytes(112, b"\xff"), "nodes are not sane"),
         (with_bytes(114, bytes(30)), "nodes are not sane"),
         (with_bytes(104, b"\xff" * 8), "nodes are not sane"),
+        (with_bytes(104 + 40, b"\x01"), "nodes are not sane"),
+        (with_bytes(104 + 48, b"\x01"), "nodes are not sane"),
+        (with_bytes(104 + 40, bytes(8)), "nodes are not sane"),
+        (with_bytes(NODES_END + 7, b"\xff"), "nodes are not sane"),
+        (with_bytes(NODES_END + 2 * 44 + 8, b"\x03"), "do not hold 3 nodes and 3 frames"),
     ],
 )
 def test_refusals(tmp_path: Path, data: bytes, cause: str) -> None:
@@ -204,5 +218,5 @@ def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_report_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.learned").write_bytes(GOLDEN.read_bytes()[:-1])
     assert call(["report", str(tmp_path / "s.learned")]) == 1
-    said = "s.learned: damaged, 227 bytes do not hold 3 nodes; the next run of its program replaces"
+    said = "s.learned: damaged, 375 bytes do not hold 3 nodes and "
     assert said in capsys.readouterr().err

@@ -250,7 +250,8 @@ TEST_F(ModelStepsTest, WhatTheProcessMeasuredItselfComesFirst) {
   state.header.gate.verdict = GateVerdict::fails;
   state.header.runs = 1;
   ASSERT_TRUE(steps_->open());
-  steps_->run.take_in(state, true, engine_.known_contexts.tree(), engine_.system);
+  steps_->run.take_in(state, LearningRun::GateFrom::this_build, engine_.known_contexts.tree(),
+                      engine_.system);
   steps_->run.take_evidence(kProof);
   EXPECT_FALSE(steps_->places());
 }

@@ -35,17 +35,20 @@ LearnedHeader header_for(const LearnedProgram& program) {
   return header;
 }
 
-size_t encoded_bytes(LearnedNodes nodes) {
-  return learned_bytes(count_filled(nodes));
+size_t encoded_bytes(LearnedNodes nodes, LearnedFrames frames) {
+  return learned_bytes(count_filled(nodes), frames.size());
 }
 
-void encode_learned_state(const LearnedHeader& header, LearnedNodes nodes, uint8_t* to) {
+void encode_learned_state(const LearnedHeader& header, LearnedNodes nodes, LearnedFrames frames,
+                          uint8_t* to) {
   LearnedStart start{{}, kLearnedVersion, count_filled(nodes)};
   memcpy(start.magic, kLearnedMagic, sizeof(start.magic));
   LittleEndianOut out(to);
   lay_out_header(out, start, header);
   for (const LearnedNode& node : nodes)
-    if (!is_empty(node.evidence)) lay_out_node(out, node);
+    if (!is_empty(node.evidence)) lay_out_node(out, node, kLearnedVersion);
+  for (const LearnedFrame& frame : frames) lay_out_frame(out, frame);
+  lay_out_tail(out, header.modules, static_cast<uint32_t>(frames.size()));
   out.number(crc32(0, to, static_cast<size_t>(out.end() - to)));
 }
 

@@ -92,13 +92,38 @@ void lay_out_header(Io& io, Start& start, Header& header) {
 }
 
 template <typename Io, typename Node>
-void lay_out_node(Io& io, Node& node) {
+void lay_out_node(Io& io, Node& node, uint32_t version) {
   io.number(node.key);
   io.level(node);
   io.number(node.unseen);
   for (auto& count : node.evidence.deaths) io.number(count);
   for (auto& count : node.evidence.young) io.number(count);
   io.number(node.evidence.elders);
+  if (version == 1) return;
+  io.number(node.parent);
+  io.number(node.word);
+}
+
+template <typename Io, typename Frame>
+void lay_out_frame(Io& io, Frame& frame) {
+  io.number(frame.code);
+  io.number(frame.function.self);
+  io.number(frame.function.before);
+  io.number(frame.function.after);
+  io.number(frame.call.callee);
+  io.number(frame.call.ordinal);
+  io.number(frame.call.count);
+  io.number(frame.offset);
+  io.number(frame.build);
+  io.number(frame.rank.ordinal);
+  io.number(frame.rank.count);
+}
+
+// Behind nodes and frames; the checksum follows.
+template <typename Io, typename Modules, typename Count>
+void lay_out_tail(Io& io, Modules& modules, Count&& frames) {
+  io.number(modules);
+  io.number(frames);
 }
 
 }  // namespace llamalloc

@@ -27,6 +27,10 @@ const LearnedNode* find(LearnedNodes nodes, uint64_t key, size_t* at) {
 LearnedNode sum_of(const LearnedNode* in_base, const LearnedNode* taken, const LearnedNode* added) {
   LearnedNode sum = in_base != nullptr ? *in_base : *added;
   if (in_base == nullptr) return sum;
+  if (added != nullptr && !sum.path_is_known()) {
+    sum.parent = added->parent;
+    sum.word = added->word;
+  }
   if (taken != nullptr) sum.evidence.take_away(taken->evidence);
   if (added == nullptr) return sum;
   sum.evidence.add(added->evidence);
@@ -53,24 +57,6 @@ bool is_sorted(LearnedNodes nodes) {
 
 bool is_empty(const Evidence& evidence) {
   return evidence.samples() == 0 && evidence.elders == 0;
-}
-
-bool NodeArray::make_room(size_t nodes, PageSource& pages) {
-  give_back();
-  if (nodes == 0) return true;
-  const size_t bytes = align_up(nodes * sizeof(LearnedNode), kSmallPage);
-  data_ = static_cast<LearnedNode*>(pages.map(bytes, kSmallPage));
-  if (data_ == nullptr) return false;
-  pages.advise_huge(data_, bytes, false);
-  pages_ = &pages;
-  room_ = nodes;
-  return true;
-}
-
-void NodeArray::give_back() {
-  if (data_ != nullptr) pages_->unmap(data_, align_up(room_ * sizeof(LearnedNode), kSmallPage));
-  data_ = nullptr;
-  count_ = room_ = 0;
 }
 
 bool merge_nodes(LearnedNodes base, LearnedNodes take_away, LearnedNodes add, size_t bound,

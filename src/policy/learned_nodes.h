@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <span>
 
-#include "os/pages.h"
 #include "policy/evidence.h"
+#include "policy/mapped_rows.h"
 
 namespace llamalloc {
 
@@ -28,8 +28,14 @@ struct LearnedNode {
   bool differs : 1 = false;  // lifetimes depend on what the next level tells apart
   uint8_t unseen = 0;        // runs since the run that last saw it
   Evidence evidence;
+  // ContextPath::extend(parent, word) is the key. parent 0: not known, in a file of version 1.
+  uint64_t parent = 0;
+  uint64_t word = 0;  // the code of a frame, or the size bucket
+
+  bool path_is_known() const { return parent != 0; }
+  bool names_a_frame() const { return level != 2 && word != 0; }  // 0: the stack ends
 };
-static_assert(sizeof(LearnedNode) == 40);
+static_assert(sizeof(LearnedNode) == 56);
 
 using LearnedNodes = std::span<const LearnedNode>;
 
@@ -37,27 +43,7 @@ bool is_sorted(LearnedNodes nodes);
 // A sample, or what is left of many after halving.
 bool is_empty(const Evidence& evidence);
 
-// Nodes in a mapping of their own. To be given back by hand: nothing here has a destructor.
-class NodeArray {
- public:
-  // Empty, with room for so many; false: no memory, and then there is no room.
-  bool make_room(size_t nodes, PageSource& pages);
-  void give_back();
-
-  void append(const LearnedNode& node) { data_[count_++] = node; }
-  // Keeps the first so many.
-  void cut(size_t count) { count_ = count; }
-  LearnedNode* data() { return data_; }
-  size_t size() const { return count_; }
-  size_t room() const { return room_; }
-  LearnedNodes view() const { return {data_, count_}; }
-
- private:
-  PageSource* pages_ = nullptr;
-  LearnedNode* data_ = nullptr;
-  size_t count_ = 0;
-  size_t room_ = 0;
-};
+using NodeArray = MappedRows<LearnedNode>;
 
 // base - take_away + add, without nodes that have no samples left, at most `bound`. A node was
 // unseen for the fewer runs of both. False: no memory; *out, which must hold none, then has none.

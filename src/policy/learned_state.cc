@@ -7,6 +7,7 @@
 
 #include "base/crc32.h"
 #include "policy/learned_layout.h"
+#include "predict/context_tree.h"
 
 namespace llamalloc {
 namespace {
@@ -32,21 +33,44 @@ ReadStatus check_start(const char* data, size_t size, LearnedStart* start, Learn
   if (size < kLearnedHeaderBytes) return damaged(error, "truncated");
   LittleEndianIn in(data);
   lay_out_header(in, *start, *header);
-  if (start->version == kLearnedVersion) return ReadStatus::ok;
+  if (start->version == kLearnedVersion || start->version == 1) return ReadStatus::ok;
   error.fail("version %u, this library reads %u; it is left alone: remove it, or name another file",
              start->version, kLearnedVersion);
   return ReadStatus::other_version;
 }
 
-ReadStatus check_whole(const char* data, size_t size, uint32_t nodes, ErrorText& error) {
-  if (nodes > kMaxLearnedNodes) return damaged(error, "too many nodes");
-  if (size != learned_bytes(nodes)) {
-    error.fail("header says %zu bytes, file has %zu; %s", learned_bytes(nodes), size, kReplaced);
+// How the file is divided, as its numbers say.
+struct Parts {
+  uint32_t version = 0;
+  size_t nodes = 0;
+  uint32_t frames = 0;
+  uint64_t modules = 0;
+
+  size_t node_bytes() const { return version == 1 ? kOldNodeBytes : kLearnedNodeBytes; }
+  size_t all_bytes() const {
+    return version == 1 ? kLearnedHeaderBytes + nodes * kOldNodeBytes + kOldTailBytes
+                        : learned_bytes(nodes, frames);
+  }
+};
+
+// The checksum is the last number of both versions.
+constexpr size_t kChecksumBytes = sizeof(uint32_t);
+
+ReadStatus check_whole(const char* data, size_t size, const LearnedStart& start, Parts* parts,
+                       ErrorText& error) {
+  if (start.nodes > kMaxOldNodes) return damaged(error, "too many nodes");
+  *parts = {start.version, start.nodes};
+  if (start.version != 1 && size >= learned_bytes(start.nodes, 0)) {
+    LittleEndianIn in(data + size - kLearnedTailBytes);
+    lay_out_tail(in, parts->modules, parts->frames);
+  }
+  if (size != parts->all_bytes()) {
+    error.fail("its numbers say %zu bytes, it has %zu; %s", parts->all_bytes(), size, kReplaced);
     return ReadStatus::damaged;
   }
   uint32_t written;
-  LittleEndianIn(data + size - kLearnedTailBytes).number(written);
-  return crc32(0, data, size - kLearnedTailBytes) == written
+  LittleEndianIn(data + size - kChecksumBytes).number(written);
+  return crc32(0, data, size - kChecksumBytes) == written
              ? ReadStatus::ok
              : damaged(error, "the checksum does not match");
 }
@@ -69,15 +93,34 @@ ReadStatus check_program(const LearnedHeader& header, const LearnedProgram& prog
   return ReadStatus::other_program;
 }
 
-bool read_nodes(const char* data, size_t count, NodeArray* nodes) {
+// By the key: what it extends, and by what. A file of version 1 does not say that.
+bool has_sane_path(const LearnedNode& node) {
+  if (!node.path_is_known()) return node.word == 0;
+  return (node.level == 1) == (node.parent == ContextPath::kRoot) &&
+         ContextPath::extend(node.parent, node.word) == node.key;
+}
+
+bool read_nodes(const char* data, const Parts& parts, NodeArray* nodes) {
   LittleEndianIn in(data);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < parts.nodes; ++i) {
     LearnedNode node;
-    lay_out_node(in, node);
-    if (node.level == 0 || node.level > kMostLearnedLevels || is_empty(node.evidence)) return false;
+    lay_out_node(in, node, parts.version);
+    if (node.level == 0 || node.level > kMostLearnedLevels || is_empty(node.evidence) ||
+        !has_sane_path(node))
+      return false;
     nodes->append(node);
   }
   return is_sorted(nodes->view());
+}
+
+bool read_frames(const char* data, const Parts& parts, FrameArray* frames) {
+  LittleEndianIn in(data);
+  for (size_t i = 0; i < parts.frames; ++i) {
+    LearnedFrame frame;
+    lay_out_frame(in, frame);
+    frames->append(frame);
+  }
+  return is_sorted(frames->view());
 }
 
 }  // namespace
@@ -96,22 +139,29 @@ ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgr
                                PageSource& scratch, LearnedState* out, ErrorText& error) {
   LearnedStart start;
   LearnedHeader header;
+  Parts parts;
   ReadStatus status = check_start(data, size, &start, &header, error);
-  if (status == ReadStatus::ok) status = check_whole(data, size, start.nodes, error);
+  if (status == ReadStatus::ok) status = check_whole(data, size, start, &parts, error);
   if (status != ReadStatus::ok) return status;
   if (!is_sane(header)) return damaged(error, "its header is not sane");
   const bool any = program.name[0] == 0;
   if (!any) status = check_program(header, program, error);
   if (status != ReadStatus::ok) return status;
-  if (!out->nodes.make_room(start.nodes, scratch)) return cannot_be_read(error, "out of memory");
-  if (!read_nodes(data + kLearnedHeaderBytes, start.nodes, &out->nodes)) {
-    out->nodes.give_back();
+  if (!out->nodes.make_room(parts.nodes, scratch) ||
+      !out->frames.make_room(parts.frames, scratch)) {
+    out->give_back();
+    return cannot_be_read(error, "out of memory");
+  }
+  const char* const nodes = data + kLearnedHeaderBytes;
+  const char* const frames = nodes + parts.nodes * parts.node_bytes();
+  if (!read_nodes(nodes, parts, &out->nodes) || !read_frames(frames, parts, &out->frames)) {
+    out->give_back();
     return damaged(error, "its nodes are not sane");
   }
   out->header = header;
+  out->header.modules = parts.modules;
   if (any || header.program == program.build) return ReadStatus::ok;
-  error.fail("of another build of %s; what both share is used, the rest is learned again",
-             header.name);
+  error.fail("of another build of %s", header.name);
   return ReadStatus::other_build;
 }
 

@@ -11,21 +11,27 @@
 
 #include "os/pages.h"
 #include "policy/gate.h"
+#include "policy/learned_frames.h"
 #include "policy/learned_nodes.h"
 #include "predict/error_text.h"
 
 namespace llamalloc {
 
-inline constexpr uint32_t kLearnedVersion = 1;
+inline constexpr uint32_t kLearnedVersion = 2;
 inline constexpr size_t kLearnedHeaderBytes = 104;
-inline constexpr size_t kLearnedNodeBytes = 40;
-inline constexpr size_t kLearnedTailBytes = 4;
+inline constexpr size_t kLearnedNodeBytes = 56;
+inline constexpr size_t kLearnedFrameBytes = 44;
+inline constexpr size_t kLearnedTailBytes = 16;
 inline constexpr size_t kMaxLearnedBytes = size_t{1} << 20;
-inline constexpr size_t kMaxLearnedNodes =
-    (kMaxLearnedBytes - kLearnedHeaderBytes - kLearnedTailBytes) / kLearnedNodeBytes;
-static_assert(kMaxLearnedNodes == 26211);
-constexpr size_t learned_bytes(size_t nodes) {
-  return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + kLearnedTailBytes;
+// Files of version 1 are read, too: their nodes end before `parent`, and there are no frames.
+inline constexpr size_t kOldNodeBytes = 40;
+inline constexpr size_t kOldTailBytes = 4;
+inline constexpr size_t kMaxOldNodes =
+    (kMaxLearnedBytes - kLearnedHeaderBytes - kOldTailBytes) / kOldNodeBytes;
+static_assert(kMaxOldNodes == 26211);
+constexpr size_t learned_bytes(size_t nodes, size_t frames) {
+  return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + frames * kLearnedFrameBytes +
+         kLearnedTailBytes;
 }
 inline constexpr size_t kLearnedNameBytes = 32;  // with the 0 behind it
 
@@ -40,6 +46,7 @@ struct LearnedHeader {
   char name[kLearnedNameBytes] = {};
   uint32_t runs = 0;  // that the nodes come from
   GateKept gate;
+  uint64_t modules = 0;  // loaded_builds() (os/code_shape.h) of who wrote last; 0: not known
 };
 // As a program's first file has it.
 LearnedHeader header_for(const LearnedProgram& program);
@@ -50,12 +57,17 @@ size_t copy_program_name(const char* from, char* to, size_t room);
 struct LearnedState {
   LearnedHeader header;
   NodeArray nodes;
+  FrameArray frames;
+  void give_back() {
+    nodes.give_back();
+    frames.give_back();
+  }
 };
 
 enum class ReadStatus {
   absent,
   ok,
-  other_build,    // of the same name: nodes are good, since keys name builds; the gate is not
+  other_build,    // of the same name: nodes are good, since keys name builds (carry_over.h)
   other_version,  // the rest: nothing in it is used
   other_program,
   damaged,
@@ -71,15 +83,16 @@ constexpr bool may_replace(ReadStatus status) {
 }
 
 // `error`: empty if ok, else one line with cause and cure. Unless the status is usable, *out is as
-// it was made; its nodes must hold none before.
+// it was made; its arrays must hold none before.
 ReadStatus parse_learned_state(const char* data, size_t size, const LearnedProgram& program,
                                PageSource& scratch, LearnedState* out, ErrorText& error);
 // Of what cannot be parsed because it cannot be read, or is no state file; always `unreadable`.
 ReadStatus cannot_be_read(ErrorText& error, const char* why);
 ReadStatus no_learned_state(ErrorText& error, const char* why);
 
-// Nodes without samples are left out. `to` has encoded_bytes(nodes) of room.
-size_t encoded_bytes(LearnedNodes nodes);
-void encode_learned_state(const LearnedHeader& header, LearnedNodes nodes, uint8_t* to);
+// Nodes without samples are left out. `to` has encoded_bytes(nodes, frames) of room.
+size_t encoded_bytes(LearnedNodes nodes, LearnedFrames frames);
+void encode_learned_state(const LearnedHeader& header, LearnedNodes nodes, LearnedFrames frames,
+                          uint8_t* to);
 
 }  // namespace llamalloc

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kVersionAt = 8, kCountAt = 12, kNameAt = 24, kVerdictAt = 60, kReversalsAt = 61,
                  kBlindAt = 64, kPlacedAt = 84;
 constexpr size_t kLevelAt = kLearnedHeaderBytes + 8;
+constexpr size_t kParentAt = 40, kWordAt = 48;  // in a node
 constexpr char kReplaced[] = "; it is not used, and replaced at the next write";
 
 std::string content(const char* path) {
@@ -47,19 +49,19 @@ std::string sealed(std::string bytes) {
 class LearnedStateTest : public testing::Test {
  protected:
   ~LearnedStateTest() override {
-    state_.nodes.give_back();
+    state_.give_back();
     EXPECT_EQ(pages_.mapped, 0u);
   }
 
   ReadStatus parse(const std::string& bytes, const LearnedProgram& program = golden_program()) {
     ErrorText error(message_, sizeof(message_));
-    state_.nodes.give_back();
+    state_.give_back();
     // Exactly as long, so that the sanitizers see a read behind it.
     const std::vector<char> exact(bytes.begin(), bytes.end());
     const ReadStatus status =
         parse_learned_state(exact.data(), exact.size(), program, pages_, &state_, error);
     EXPECT_EQ(message_[0] == 0, status == ReadStatus::ok) << message_;
-    EXPECT_TRUE(is_usable(status) || state_.nodes.size() == 0);
+    EXPECT_TRUE(is_usable(status) || state_.nodes.size() + state_.frames.size() == 0);
     return status;
   }
   // Damaged, and why.
@@ -73,7 +75,7 @@ class LearnedStateTest : public testing::Test {
     return sealed(std::string(golden_).replace(at, part.size(), part));
   }
 
-  const std::string golden_ = content(kGoldenState);
+  std::string golden_ = content(kGoldenState);
   FakePages pages_;
   LearnedState state_;
   char message_[512];
@@ -85,13 +87,29 @@ TEST_F(LearnedStateTest, ReadsTheGoldenFile) {
   const auto nodes = golden_nodes();
   ASSERT_EQ(state_.nodes.size(), nodes.size());
   EXPECT_EQ(memcmp(state_.nodes.data(), nodes.data(), nodes.size() * sizeof(LearnedNode)), 0);
+  const auto frames = golden_frames();
+  ASSERT_EQ(state_.frames.size(), frames.size());
+  EXPECT_TRUE(std::ranges::equal(state_.frames.view(), frames));
+  EXPECT_EQ(state_.header.modules, golden_header().modules);
+}
+
+TEST_F(LearnedStateTest, ReadsAFileOfVersion1) {
+  ASSERT_EQ(parse(content(kGoldenOldState)), ReadStatus::ok);
+  EXPECT_EQ(laid_out(state_.header), laid_out(golden_header()));
+  EXPECT_EQ(state_.header.modules, 0u);
+  EXPECT_EQ(state_.frames.size(), 0u);
+  auto nodes = golden_nodes();
+  for (LearnedNode& node : nodes) node.parent = node.word = 0;
+  ASSERT_EQ(state_.nodes.size(), nodes.size());
+  EXPECT_EQ(memcmp(state_.nodes.data(), nodes.data(), nodes.size() * sizeof(LearnedNode)), 0);
 }
 
 TEST_F(LearnedStateTest, RefusesEveryTruncationAndWhatIsBehind) {
   for (size_t length = 0; length < golden_.size(); ++length)
     ASSERT_EQ(parse(golden_.substr(0, length)), ReadStatus::damaged) << length;
-  EXPECT_EQ(damage(golden_.substr(0, 227)), "header says 228 bytes, file has 227");
-  EXPECT_EQ(damage(golden_ + "x"), "header says 228 bytes, file has 229");
+  const std::string old = content(kGoldenOldState);
+  EXPECT_EQ(damage(old.substr(0, 227)), "its numbers say 228 bytes, it has 227");
+  EXPECT_EQ(damage(old + "x"), "its numbers say 228 bytes, it has 229");
   EXPECT_EQ(damage(golden_.substr(0, 20)), "truncated");
 }
 
@@ -114,9 +132,9 @@ TEST_F(LearnedStateTest, TellsWhatACrashLeftFromWhatIsNoStateFile) {
 }
 
 TEST_F(LearnedStateTest, AnotherVersionIsLeftAlone) {
-  EXPECT_EQ(parse(with(kVersionAt, "\2")), ReadStatus::other_version);
+  EXPECT_EQ(parse(with(kVersionAt, "\3")), ReadStatus::other_version);
   EXPECT_STREQ(message_,
-               "version 2, this library reads 1; it is left alone: remove it, or name another "
+               "version 3, this library reads 2; it is left alone: remove it, or name another "
                "file");
   EXPECT_FALSE(may_replace(ReadStatus::other_version));
 }
@@ -128,9 +146,7 @@ TEST_F(LearnedStateTest, TellsAnotherProgramFromAnotherBuild) {
                "a folder");
   EXPECT_EQ(parse(golden_, {golden_build() + 2, "redis-server"}), ReadStatus::other_build);
   EXPECT_EQ(state_.nodes.size(), 3u);
-  EXPECT_STREQ(message_,
-               "of another build of redis-server; what both share is used, the rest is learned "
-               "again");
+  EXPECT_STREQ(message_, "of another build of redis-server");
   EXPECT_EQ(parse(golden_, {}), ReadStatus::ok);
 }
 
@@ -161,6 +177,8 @@ TEST_F(LearnedStateTest, RefusesAGateThatIsNotSane) {
 }
 
 TEST_F(LearnedStateTest, ReadsLevels) {
+  const std::string no_path(16, '\0');  // which would say level 2
+  golden_.replace(kLearnedHeaderBytes + kParentAt, no_path.size(), no_path);
   ASSERT_EQ(parse(with(kLevelAt, "\x41")), ReadStatus::ok);
   EXPECT_EQ(state_.nodes.data()[0].level, 65);
   EXPECT_FALSE(state_.nodes.data()[0].differs);
@@ -171,7 +189,8 @@ TEST_F(LearnedStateTest, ReadsLevels) {
 
 TEST_F(LearnedStateTest, RefusesNodesThatAreNotSane) {
   const std::string first = golden_.substr(kLearnedHeaderBytes, kLearnedNodeBytes);
-  const std::string second = golden_.substr(kLearnedHeaderBytes + kLearnedNodeBytes, 40);
+  const std::string second =
+      golden_.substr(kLearnedHeaderBytes + kLearnedNodeBytes, kLearnedNodeBytes);
   const char* fault = "its nodes are not sane";
   EXPECT_EQ(damage(with(kLearnedHeaderBytes, second + first)), fault);
   EXPECT_EQ(damage(with(kLearnedHeaderBytes, first + first)), fault);
@@ -179,6 +198,27 @@ TEST_F(LearnedStateTest, RefusesNodesThatAreNotSane) {
     EXPECT_EQ(damage(with(kLevelAt, level)), fault) << +*level;
   EXPECT_EQ(damage(with(kLevelAt, std::string(1, '\0'))), fault);
   EXPECT_EQ(damage(with(kLearnedHeaderBytes + 10, std::string(30, '\0'))), fault);
+}
+
+// Else a damaged path would carry a node over to a key that it never had.
+TEST_F(LearnedStateTest, RefusesPathsThatDoNotLeadToTheKey) {
+  const char* fault = "its nodes are not sane";
+  const size_t of_second = kLearnedHeaderBytes + kLearnedNodeBytes;
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + kParentAt, "x")), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + kWordAt, "x")), fault);
+  EXPECT_EQ(damage(with(kLearnedHeaderBytes + kParentAt, std::string(8, '\0'))), fault);
+  EXPECT_EQ(damage(with(of_second + 8, "\3")), fault) << "only level 1 extends the root";
+  EXPECT_EQ(parse(with(kLearnedHeaderBytes + kParentAt, std::string(16, '\0'))), ReadStatus::ok);
+  EXPECT_FALSE(state_.nodes.data()[0].path_is_known());
+}
+
+TEST_F(LearnedStateTest, RefusesFramesThatAreNotSane) {
+  const size_t frames = kLearnedHeaderBytes + 3 * kLearnedNodeBytes;
+  const std::string first = golden_.substr(frames, kLearnedFrameBytes);
+  EXPECT_EQ(damage(with(frames + kLearnedFrameBytes, first)), "its nodes are not sane");
+  const size_t count = golden_.size() - 8;
+  for (const char* wrong : {"\1", "\3", "\xff\xff\xff\xff"})
+    EXPECT_TRUE(damage(with(count, wrong)).starts_with("its numbers say")) << wrong;
 }
 
 TEST_F(LearnedStateTest, SurvivesRandomDamageUnderARightChecksum) {
@@ -199,16 +239,18 @@ TEST_F(LearnedStateTest, SurvivesRandomDamageUnderARightChecksum) {
 
 TEST_F(LearnedStateTest, EncodesTheGoldenFile) {
   auto nodes = golden_nodes();
-  std::string bytes(encoded_bytes(nodes), '\0');
-  encode_learned_state(golden_header(), nodes, reinterpret_cast<uint8_t*>(bytes.data()));
+  std::string bytes(encoded_bytes(nodes, golden_frames()), '\0');
+  encode_learned_state(golden_header(), nodes, golden_frames(),
+                       reinterpret_cast<uint8_t*>(bytes.data()));
   EXPECT_EQ(bytes, golden_);
 }
 
 TEST_F(LearnedStateTest, EncodesNoNodesWithoutSamples) {
   auto nodes = golden_nodes();
   nodes[1].evidence = {};
-  std::string bytes(encoded_bytes(nodes), '\0');
-  encode_learned_state(golden_header(), nodes, reinterpret_cast<uint8_t*>(bytes.data()));
+  std::string bytes(encoded_bytes(nodes, golden_frames()), '\0');
+  encode_learned_state(golden_header(), nodes, golden_frames(),
+                       reinterpret_cast<uint8_t*>(bytes.data()));
   ASSERT_EQ(parse(bytes), ReadStatus::ok) << message_;
   EXPECT_EQ(state_.nodes.size(), 2u);
 }

@@ -128,12 +128,13 @@ void Learner::forget_counts() {
 }
 
 // A node is not split where there is no room for all of its parts.
-bool Learner::enter(Row& row, uint64_t key, int level) {
-  const uint32_t i = intern(key, level);
+bool Learner::enter(Row& row, uint64_t word, int level) {
+  const uint32_t i = intern(row.path.key(), level);
   if (i == kNone && level > 1) nodes_[row.node].split = false;
   if (i == kNone) return false;
   Node& node = nodes_[i];
   if (level > 1) node.parent = row.node;
+  node.word = word;
   node.met = true;
   add(node, row.evidence, row.shift, row.chance);
   ++node.contexts;
@@ -171,8 +172,9 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
     row.node = kNone;
     row.done = row.evidence.samples() == 0 || stacks.depth(row.stack) == 0;
     if (row.done) continue;
-    row.path = ContextPath(stacks.code(stacks.frame(row.stack, 0)), row.bucket);
-    row.done = !enter(row, row.path.key(), 1);
+    const uint64_t site = stacks.code(stacks.frame(row.stack, 0));
+    row.path = ContextPath(site, row.bucket);
+    row.done = !enter(row, site, 1);
   }
   for (int level = 1; level < kMostLevels; ++level) {
     for (uint32_t i = 0; i < count_; ++i)
@@ -185,8 +187,9 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
       row.done = !nodes_[row.node].split;
       if (row.done) continue;
       const bool ends = frame >= stacks.depth(row.stack);
-      row.path.descend(ends ? kNoFrame : stacks.code(stacks.frame(row.stack, frame)));
-      row.done = !enter(row, row.path.key(), level + 1) || ends;
+      const uint64_t caller = ends ? kNoFrame : stacks.code(stacks.frame(row.stack, frame));
+      row.path.descend(caller);
+      row.done = !enter(row, level == 1 ? row.bucket : caller, level + 1) || ends;
       any = any || !row.done;
     }
     if (!any) return;

@@ -47,6 +47,7 @@ class Learner {
 
   struct Node {
     uint64_t key;
+    uint64_t word;    // by which it extends its parent's key; valid if met
     Evidence prior;   // of earlier runs and other processes
     Evidence now;     // of this run, up to the last round
     Evidence steady;  // the same before live memory fell, as it does when a program ends
@@ -57,19 +58,19 @@ class Learner {
     uint8_t past_halved;           // as `halved` was then
     uint8_t halved;                // `now` is divided by two to this
     uint8_t level;
-    uint8_t shown;         // in the tree: kNothing, or the class and kDeeper
-    uint8_t shorter;       // rounds that agreed on a shorter class
-    uint8_t agreed;        // windows of time that agreed that the prior is out of date
-    uint8_t fades;         // so often it was halved since the file was written
-    LifetimeClass heard;   // of its parts; valid if parts_decided
-    bool met;              // in this run
-    bool split;            // its parts are told apart
-    bool deeper;           // and differ
-    bool differed;         // as this run sees it
-    bool known_to_differ;  // by earlier runs: kept, as not all parts are met in each run
-    bool parts_decided, parts_open;
-    bool parts_seem_short;  // of those that are open
-    bool window_begins;     // with the next round, as deaths of this run were halved
+    uint8_t shown;             // in the tree: kNothing, or the class and kDeeper
+    uint8_t shorter;           // rounds that agreed on a shorter class
+    uint8_t agreed;            // windows of time that agreed that the prior is out of date
+    uint8_t fades;             // so often it was halved since the file was written
+    LifetimeClass heard;       // of its parts; valid if parts_decided
+    bool met : 1;              // in this run
+    bool split : 1;            // its parts are told apart
+    bool deeper : 1;           // and differ
+    bool differed : 1;         // as this run sees it
+    bool known_to_differ : 1;  // by earlier runs: kept, as not all parts are met in each run
+    bool parts_decided : 1, parts_open : 1;
+    bool parts_seem_short : 1;  // of those that are open
+    bool window_begins : 1;     // with the next round, as deaths of this run were halved
   };
   static_assert(kMostNodes * sizeof(Node) <= size_t{4} << 20);
   static constexpr uint8_t kNothing = 0xff;
@@ -106,6 +107,10 @@ class Learner {
   uint32_t size() const { return count_; }
   Node& node(uint32_t i) { return nodes_[i]; }
   const Node& node(uint32_t i) const { return nodes_[i]; }
+  // Of a node that this run has met: what its key extends (ContextPath::extend).
+  uint64_t parent_key(const Node& node) const {
+    return node.level == 1 ? ContextPath::kRoot : nodes_[node.parent].key;
+  }
   Shares shares() const { return shares_; }
   static constexpr uint32_t kMostContexts = uint32_t{1} << 16;  // later ones are not looked at
   static constexpr uint32_t kContextsFreely = 4096;  // later ones only when they come again
@@ -124,7 +129,7 @@ class Learner {
   };
   void forget_counts();
   void descend(const StackTable& stacks, Rows& rows);
-  bool enter(Row& row, uint64_t key, int level);
+  bool enter(Row& row, uint64_t word, int level);
   bool is_split(const Node& node) const;
   void count_staying(Rows& rows) const;
   void decide_parts();

@@ -7,16 +7,26 @@
 
 #include <vector>
 
+#include "base/size_bucket.h"
 #include "os/fake/fake_pages.h"
 #include "policy/learning_run.h"
 
 namespace llamalloc {
 namespace {
 
+using GateFrom = LearningRun::GateFrom;
+
 long faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt;
+}
+
+LearnedState file_of(uint32_t runs, GateVerdict verdict = GateVerdict::on_trial) {
+  LearnedState state;
+  state.header.runs = runs;
+  state.header.gate = {verdict, 1, {3, 50, 400, 5, 2000}, {3, 60, 100, 5, 1100}, 500};
+  return state;
 }
 
 class LearningNewsTest : public testing::Test {
@@ -43,9 +53,8 @@ class LearningNewsTest : public testing::Test {
   void save() { save_into(LearnedState()); }
   // The runs that the file then counts.
   uint32_t save_into(LearnedState file) {
-    NodeArray merged;
-    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
-    merged.give_back();
+    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_));
+    file.give_back();
     run_.note_saved();
     return file.header.runs;
   }
@@ -130,12 +139,12 @@ TEST_F(LearningNewsTest, SamplesAreFinerWherePlacementPays) {
   state.header.gate.blind = {3, 50, 900, 5, 100000};
   for (const GateVerdict verdict : {GateVerdict::on_trial, GateVerdict::helps}) {
     state.header.gate.verdict = verdict;
-    run_.take_in(state, true, tree_, pages_);
+    run_.take_in(state, GateFrom::this_build, tree_, pages_);
     EXPECT_EQ(run_.interval({}), Options::kSampleInterval);
     EXPECT_TRUE(run_.wants_samples({}, 0)) << "from the first allocation on";
   }
   state.header.gate.verdict = GateVerdict::fails;
-  run_.take_in(state, true, tree_, pages_);
+  run_.take_in(state, GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(run_.interval({}), LearningRun::kInterval);
 }
 
@@ -205,12 +214,52 @@ TEST_F(LearningNewsTest, WhatIsOpenIsAskedForInTheNextRun) {
   round();
   ASSERT_TRUE(run_.learner().node(0).deeper);
   LearnedState file;
-  NodeArray merged;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
   int differ = 0;
-  for (const LearnedNode& node : merged.view()) differ += node.differs;
+  for (const LearnedNode& node : file.nodes.view()) differ += node.differs;
   EXPECT_EQ(differ, 2) << "the site and its size";
-  merged.give_back();
+  file.give_back();
+}
+
+// Else nothing could be carried over to another build.
+TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
+  for (int i = 0; i < 40; ++i) profiler_.on_free(born(10), now_, 1, 0);
+  born(11);
+  now_ = Nanos::seconds(4);
+  round();
+  LearnedState file;
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  int levels[4] = {};
+  for (const LearnedNode& node : file.nodes.view()) {
+    ASSERT_LE(node.level, 3);
+    ++levels[node.level];
+    EXPECT_TRUE(node.path_is_known());
+    EXPECT_EQ(ContextPath::extend(node.parent, node.word), node.key);
+    EXPECT_EQ(node.parent == ContextPath::kRoot, node.level == 1);
+    EXPECT_EQ(node.word == size_bucket(100), node.level == 2);
+  }
+  EXPECT_EQ(levels[1], 1);
+  EXPECT_EQ(levels[2], 1);
+  EXPECT_EQ(levels[3], 2);
+  file.give_back();
+}
+
+// What helped another build helps this one, too, if most of what it knew holds here; but that is to
+// be shown.
+TEST_F(LearningNewsTest, AnotherBuildsVerdictIsOnTrialWhereMostIsKnown) {
+  using Run = LearningRun;
+  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 0), GateFrom::this_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.51), GateFrom::like_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.49), GateFrom::none);
+  run_.take_in(file_of(7, GateVerdict::helps), GateFrom::none, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::untried);
+  run_.take_in(file_of(7, GateVerdict::helps), GateFrom::like_build, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
+  EXPECT_EQ(run_.gate().kept().blind.rounds, 3u);
+  run_.take_in(file_of(7, GateVerdict::fails), GateFrom::like_build, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::fails);
+  run_.take_in(file_of(7, GateVerdict::helps), GateFrom::this_build, tree_, pages_);
+  EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::helps);
 }
 
 // Where objects live shorter now, what the file says counts half with each window that agrees.
@@ -225,31 +274,22 @@ TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
   LearnedState file;
   ASSERT_TRUE(file.nodes.make_room(1, pages_));
   file.nodes.append(old);
-  run_.take_in(file, false, tree_, pages_);
+  run_.take_in(file, GateFrom::none, tree_, pages_);
   for (int i = 0; i < 400; ++i) {
     for (int n = 0; n < 15; ++n) profiler_.on_free(born(), now_, 1, 0);
     now_ = now_ + Nanos::seconds(1);
     round();
   }
-  NodeArray merged;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_, &merged));
-  ASSERT_EQ(merged.size(), 1u);
-  EXPECT_EQ(merged.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
-  EXPECT_GT(merged.data()[0].evidence.deaths[0], 5000);
-  merged.give_back();
-  file.nodes.give_back();
-}
-
-LearnedState file_of(uint32_t runs, GateVerdict verdict = GateVerdict::on_trial) {
-  LearnedState state;
-  state.header.runs = runs;
-  state.header.gate = {verdict, 1, {3, 50, 400, 5, 2000}, {3, 60, 100, 5, 1100}, 500};
-  return state;
+  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_EQ(file.nodes.size(), 1u);
+  EXPECT_EQ(file.nodes.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
+  EXPECT_GT(file.nodes.data()[0].evidence.deaths[0], 5000);
+  file.give_back();
 }
 
 // Else many short runs would age what few large ones measured.
 TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
-  run_.take_in(file_of(7), true, tree_, pages_);
+  run_.take_in(file_of(7), GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(save_into(file_of(7)), 7u);
   run_.note_size({}, LearningRun::kLeastHeap - 1);
   EXPECT_EQ(save_into(file_of(7)), 7u);
@@ -258,14 +298,13 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
   EXPECT_EQ(save_into(file_of(7)), 8u);
   EXPECT_EQ(save_into(file_of(8)), 8u);
   LearningRun asked;
-  asked.take_in(file_of(7), true, tree_, pages_);
+  asked.take_in(file_of(7), GateFrom::this_build, tree_, pages_);
   Options options;
   options.sample_interval = 4096;
   asked.note_size(options, 0);
   LearnedState file = file_of(7);
-  NodeArray merged;
-  ASSERT_TRUE(asked.add_to(&file, true, 1, pages_, &merged));
-  merged.give_back();
+  ASSERT_TRUE(asked.add_to(&file, true, 1, pages_));
+  file.give_back();
   EXPECT_EQ(file.header.runs, 8u);
 }
 
@@ -273,22 +312,21 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
 TEST_F(LearningNewsTest, ProcessesThatBeginTogetherOrForkAreOneRun) {
   LearningRun child, other;
   for (LearningRun* run : {&run_, &child, &other}) {
-    run->take_in(file_of(7), true, tree_, pages_);
+    run->take_in(file_of(7), GateFrom::this_build, tree_, pages_);
     run->note_size({}, LearningRun::kLeastHeap);
   }
   child.fork_at(now_);
   LearnedState file = file_of(7);
   for (LearningRun* run : {&child, &run_, &other, &child}) {
-    NodeArray merged;
-    ASSERT_TRUE(run->add_to(&file, false, 1, pages_, &merged));
-    merged.give_back();
+    ASSERT_TRUE(run->add_to(&file, false, 1, pages_));
+    file.give_back();
     run->note_saved();
     EXPECT_EQ(file.header.runs, 8u);
   }
 }
 
 TEST_F(LearningNewsTest, AFileThatWasRemovedMeanwhileCountsTheRun) {
-  run_.take_in(file_of(7), true, tree_, pages_);
+  run_.take_in(file_of(7), GateFrom::this_build, tree_, pages_);
   run_.note_size({}, LearningRun::kLeastHeap);
   EXPECT_EQ(save_into(file_of(0)), 1u);
 }
@@ -296,21 +334,20 @@ TEST_F(LearningNewsTest, AFileThatWasRemovedMeanwhileCountsTheRun) {
 TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
   const uint32_t runs = LearningRun::kRunsUntilRetrial;
   for (const GateVerdict old : {GateVerdict::fails, GateVerdict::helps}) {
-    run_.take_in(file_of(runs, old), true, tree_, pages_);
+    run_.take_in(file_of(runs, old), GateFrom::this_build, tree_, pages_);
     run_.note_size({}, LearningRun::kLeastHeap);
     const GateKept aged = run_.gate().kept();
     EXPECT_NE(aged.verdict, old);
     run_.fork_at(now_);
     LearnedState file = file_of(runs, old);
-    NodeArray merged;
-    ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
-    merged.give_back();
+    ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+    file.give_back();
     EXPECT_EQ(file.header.gate.verdict, aged.verdict);
   }
 }
 
 TEST_F(LearningNewsTest, AFileWithoutRunsIsNotOld) {
-  run_.take_in(file_of(0), true, tree_, pages_);
+  run_.take_in(file_of(0), GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
 }
 
@@ -338,8 +375,8 @@ TEST_F(LearningNewsTest, AForkedChildCopiesOnlyTheContextsThatItMeets) {
   ASSERT_TRUE(file.nodes.make_room(LearningRun::kMostKept, pages_));
   for (node.key = 1 << 16; file.nodes.size() < file.nodes.room(); node.key += 1 << 16)
     file.nodes.append(node);
-  run_.take_in(file, false, tree_, pages_);
-  file.nodes.give_back();
+  run_.take_in(file, GateFrom::none, tree_, pages_);
+  file.give_back();
   born();
   round();
   const pid_t child = fork();
@@ -370,7 +407,7 @@ TEST_F(LearningNewsTest, AForkedChildDoesNotFadeWhatItsParentFaded) {
   LearnedState file;
   ASSERT_TRUE(file.nodes.make_room(1, pages_));
   file.nodes.append(old);
-  run_.take_in(file, false, tree_, pages_);
+  run_.take_in(file, GateFrom::none, tree_, pages_);
   for (int i = 0; i < 400; ++i) {
     for (int n = 0; n < 15; ++n) profiler_.on_free(born(), now_, 1, 0);
     now_ = now_ + Nanos::seconds(1);
@@ -384,26 +421,25 @@ TEST_F(LearningNewsTest, AForkedChildDoesNotFadeWhatItsParentFaded) {
   born();
   round();
   EXPECT_EQ(run_.learner().node(0).fades, 0);
-  file.nodes.give_back();
+  file.give_back();
 }
 
 // A run before its users come, that the file does not count, must not age it again and again.
 TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
   const LearnedState before = file_of(LearningRun::kRunsUntilRetrial, GateVerdict::helps);
-  run_.take_in(before, true, tree_, pages_);
+  run_.take_in(before, GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
   EXPECT_FALSE(run_.has_news());
   LearnedState file = before;
-  NodeArray merged;
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
-  merged.give_back();
+  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate, before.header.gate);
   EXPECT_FALSE(run_.has_news());
   run_.note_size({}, LearningRun::kLeastHeap);  // the users come
   EXPECT_TRUE(run_.has_news());
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_, &merged));
-  merged.give_back();
+  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);
   EXPECT_EQ(file.header.runs, LearningRun::kRunsUntilRetrial + 1);
@@ -412,8 +448,8 @@ TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
 
 // What blind placement left is measured anew now and then, or one odd load would decide for ever.
 TEST_F(LearningNewsTest, EverySecondAgingForgetsWhatHelped) {
-  run_.take_in(file_of(2 * LearningRun::kRunsUntilRetrial, GateVerdict::helps), true, tree_,
-               pages_);
+  run_.take_in(file_of(2 * LearningRun::kRunsUntilRetrial, GateVerdict::helps),
+               GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::untried);
   EXPECT_EQ(run_.gate().kept().blind.rounds, 0u);
 }

@@ -8,13 +8,23 @@
 
 namespace llamalloc {
 
-void LearningRun::take_in(const LearnedState& state, bool with_gate, ContextTree& tree,
+namespace {
+
+// What helped elsewhere: here it is on trial.
+GateKept on_trial(GateKept proof) {
+  if (proof.verdict == GateVerdict::helps) proof.verdict = GateVerdict::on_trial;
+  return proof;
+}
+
+}  // namespace
+
+void LearningRun::take_in(const LearnedState& state, GateFrom gate, ContextTree& tree,
                           PageSource& scratch) {
-  if (with_gate) {
+  if (gate != GateFrom::none) {
     GateKept kept = state.header.gate;
     is_aged_ = state.header.runs != 0 && state.header.runs % kRunsUntilRetrial == 0;
     if (is_aged_) kept.age(state.header.runs % (2 * kRunsUntilRetrial) == 0);
-    gate_ = Gate(kept);
+    gate_ = Gate(gate == GateFrom::this_build ? kept : on_trial(kept));
     gate_in_file_ = state.header.gate;
   }
   has_file_ = true;
@@ -68,10 +78,7 @@ bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Fi
 
 void LearningRun::take_evidence(const GateKept& of_model) {
   if (gate_.kept() != GateKept{}) return;
-  GateKept proof = of_model;
-  // Another machine found that it helps: here it is on trial.
-  if (proof.verdict == GateVerdict::helps) proof.verdict = GateVerdict::on_trial;
-  gate_ = Gate(proof);
+  gate_ = Gate(on_trial(of_model));
 }
 
 // A round is due at once: until it, the nodes hold what is the parent's to save.
@@ -107,7 +114,7 @@ bool LearningRun::wants_firsts(const Profiler& profiler, Nanos now) {
 // ----- Keeping -----
 
 // This run's evidence, as the file has it or as it will have it.
-bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
+bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) const {
   if (!out->make_room(learner_.size(), scratch)) return learner_.size() == 0;
   for (uint32_t i = 0; i < learner_.size(); ++i) {
     const Learner::Node& node = learner_.node(i);
@@ -118,6 +125,8 @@ bool LearningRun::collect(Part part, PageSource& scratch, NodeArray* out) {
     kept.level = node.level & 0x7f;
     kept.differs = node.deeper;
     kept.evidence = evidence;
+    kept.parent = learner_.parent_key(node);
+    kept.word = node.word;
     out->append(kept);
   }
   sort_rows(out->data(), out->size(),
@@ -149,10 +158,9 @@ bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
   return counts_ && !wrote_ && header.runs <= runs_before_;
 }
 
-bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
-                         NodeArray* merged) {
+bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch) {
   if (is_to_be_counted(file->header)) {
-    age_nodes({file->nodes.data(), file->nodes.size()});
+    age_nodes(file->nodes.rows());
     ++file->header.runs;
   }
   file->header.program = build;
@@ -160,15 +168,33 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
     file->header.gate = gate_.kept();
   else if (keeps_gate())
     file->header.gate = merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
-  NodeArray before, now;
+  NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
-  fade({file->nodes.data(), file->nodes.size()});
-  fade({before.data(), before.size()});
+  fade(file->nodes.rows());
+  fade(before.rows());
   whole = whole &&
-          merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, merged);
+          merge_nodes(file->nodes.view(), before.view(), now.view(), kMostKept, scratch, &merged);
   before.give_back();
   now.give_back();
-  return whole;
+  if (!whole) return false;
+  file->nodes.give_back();
+  file->nodes = merged;
+  return true;
+}
+
+bool LearningRun::keep_frames_of(LearnedState* file, const StackTable& stacks,
+                                 LoadedFunctions& functions, PageSource& scratch) {
+  MappedRows<uint64_t> codes;
+  if (!codes.make_room(file->nodes.size(), scratch)) return false;
+  for (const LearnedNode& node : file->nodes.view())
+    if (node.names_a_frame()) codes.append(node.word);
+  sort_rows(codes.data(), codes.size(), [](uint64_t a, uint64_t b) { return a < b; });
+  const std::span<uint64_t> all = codes.rows();
+  codes.cut(static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin()));
+  const bool kept = keep_frames(codes.view(), stacks, functions, scratch, &file->frames);
+  codes.give_back();
+  if (kept && file->frames.size() > kMostFrames) file->frames.cut(kMostFrames);
+  return kept;
 }
 
 void LearningRun::note_saved() {

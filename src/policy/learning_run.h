@@ -33,6 +33,9 @@ class LearningRun {
   static constexpr Nanos kFirstSave = Nanos::seconds(10);
   static constexpr Nanos kSave = Nanos::seconds(60);
   static constexpr size_t kMostKept = Learner::kMostNodes / 2;
+  static constexpr size_t kMostFrames = 8000;  // kept with them
+  static_assert(learned_bytes(kMostKept, kMostFrames) <= kMaxLearnedBytes);
+  static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw, in another build
   static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 
   // What a round reads and writes. system: its clock, and memory for the time of the round.
@@ -47,9 +50,15 @@ class LearningRun {
   bool open(MetadataArena& arena) { return learner_.open(arena); }
   void begin(Nanos now) { began_ = now; }
 
+  // What the gate in a file is worth: it is of this build, so that its figures are true here; of
+  // another one, of which most is known here, so that what helped is on trial; or of neither.
+  enum class GateFrom { this_build, like_build, none };
+  static GateFrom gate_from(ReadStatus status, double known_share) {
+    if (status == ReadStatus::ok) return GateFrom::this_build;
+    return known_share >= kEnoughKnown ? GateFrom::like_build : GateFrom::none;
+  }
   // What earlier runs left. The best known contexts are taken: what this run meets needs room, too.
-  // with_gate: it is of this build, so that the gate's figures are true here.
-  void take_in(const LearnedState& state, bool with_gate, ContextTree& tree, PageSource& scratch);
+  void take_in(const LearnedState& state, GateFrom gate, ContextTree& tree, PageSource& scratch);
 
   bool is_round_due(Nanos now) const { return now >= next_round_; }
   void round(const Tables& tables, Nanos now);
@@ -83,10 +92,11 @@ class LearningRun {
   void take_evidence(const GateKept& of_model);
 
   // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
-  // else's record of the gate is in it. *merged, which must
-  // hold none, are then the nodes to write with the header. False: no memory.
-  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch,
-              NodeArray* merged);
+  // else's record of the gate is in it. False: no memory.
+  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch);
+  // Then: the frames of its nodes. False: no memory.
+  static bool keep_frames_of(LearnedState* file, const StackTable& stacks,
+                             LoadedFunctions& functions, PageSource& scratch);
   // What add_to gave was written.
   void note_saved();
   // Whether add_to would add something. Deaths count, and what the gate decided: objects may die
@@ -108,7 +118,7 @@ class LearningRun {
   bool is_to_be_counted(const LearnedHeader& header) const;
   bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;
-  bool collect(Part part, PageSource& scratch, NodeArray* out);
+  bool collect(Part part, PageSource& scratch, NodeArray* out) const;
 
   Learner learner_;
   Gate gate_;

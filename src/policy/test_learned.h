@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: what contracts/golden/learned_v1.learned holds.
+// For tests: what contracts/golden/learned_v2.learned holds. learned_v1 is the same before there
+// were paths and frames.
 #pragma once
 
 #include <vector>
@@ -12,12 +13,20 @@
 namespace llamalloc {
 
 inline constexpr const char* kGoldenState =
+    LLAMALLOC_SOURCE_DIR "/contracts/golden/learned_v2.learned";
+inline constexpr const char* kGoldenOldState =
     LLAMALLOC_SOURCE_DIR "/contracts/golden/learned_v1.learned";
 
 inline uint64_t golden_build() {
   uint8_t id[20];
   for (uint8_t i = 0; i < sizeof(id); ++i) id[i] = i;
   return hash_build_id(id, sizeof(id));
+}
+inline uint64_t golden_site() {
+  return code_key(golden_build(), 0x1A2B3);
+}
+inline uint64_t golden_caller() {
+  return code_key(golden_build(), 0x4C5D6);
 }
 inline LearnedProgram golden_program() {
   return {golden_build(), "redis-server"};
@@ -30,22 +39,36 @@ inline LearnedHeader golden_header() {
   header.gate.reversals = 1;
   header.gate.blind = {.rounds = 2, .high = 61, .low = 186, .depth = 400, .ratio = 1466};
   header.gate.peak = 656;
+  header.modules = 0x0123456789ABCDEF;
   header.gate.placed = {.rounds = 1, .high = kNoFigure, .low = 48, .depth = 410, .ratio = 1117};
   return header;
 }
 
 // A site, its objects of 50 bytes, and one of the callers that ask for those; by key.
 inline std::vector<LearnedNode> golden_nodes() {
-  ContextPath path(code_key(golden_build(), 0x1A2B3), size_bucket(50));
+  const uint64_t bucket = size_bucket(50);
+  ContextPath path(golden_site(), bucket);
   const uint64_t site = path.key();
   path.descend(0);
   const uint64_t sized = path.key();
-  path.descend(code_key(golden_build(), 0x4C5D6));
+  path.descend(golden_caller());
   constexpr Evidence kStored{{}, {0, 0, 0, 0, 5}, 4};
   constexpr Evidence kSized{{90, 0, 2}, {1, 0, 0, 0, 5}, 4};
   constexpr Evidence kAll{{700, 0, 2}, {1, 0, 0, 0, 5}, 4};
-  return {
-      {sized, 2, true, 0, kSized}, {site, 1, true, 0, kAll}, {path.key(), 3, false, 1, kStored}};
+  return {{sized, 2, true, 0, kSized, site, bucket},
+          {site, 1, true, 0, kAll, ContextPath::kRoot, golden_site()},
+          {path.key(), 3, false, 1, kStored, sized, golden_caller()}};
+}
+
+inline std::vector<LearnedFrame> golden_frames() {
+  const auto build = static_cast<uint32_t>(golden_build());
+  return {{golden_caller(),
+           {0x1111222233334445, 0x0A0B0C0D, 0},
+           {0x01020304, 1, 2},
+           0x31,
+           build,
+           {1, 3}},
+          {golden_site(), {0x5555666677778889, 0, 0x0A0B0C0D}, {}, 0x25, build, {}}};
 }
 
 }  // namespace llamalloc

@@ -29,15 +29,18 @@ namespace llamalloc {
 // more: and callers (contracts/learned_state.md, Keys).
 class ContextPath {
  public:
+  static constexpr uint64_t kRoot = 0x6c6c616d616c6c6f;  // above the first level
+  static constexpr uint64_t extend(uint64_t key, uint64_t word) { return mix(key, word); }
+
   ContextPath(uint64_t site_code, uint64_t size_bucket)
-      : bucket_(size_bucket), key_(mix(0x6c6c616d616c6c6full, site_code)) {}
+      : bucket_(size_bucket), key_(extend(kRoot, site_code)) {}
 
   int level() const { return level_; }
   uint64_t key() const { return key_; }
   // Which frame the next level adds; 0: none, but the size.
   int next_frame() const { return level_ - 1; }
   void descend(uint64_t code) {
-    key_ = mix(key_, level_ == 1 ? bucket_ : code);
+    key_ = extend(key_, level_ == 1 ? bucket_ : code);
     ++level_;
   }
 

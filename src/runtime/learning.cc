@@ -6,14 +6,17 @@
 #include <cstring>
 
 #include "engine/learning_steps.h"
+#include "os/code_shape.h"
 #include "os/module_watch.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
 #include "os/waiter.h"
+#include "policy/carry_over.h"
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"
+#include "runtime/process_code.h"
 #include "state_file/state_file.h"
 
 namespace llamalloc {
@@ -29,6 +32,7 @@ struct Learning : LearningSteps {
   char path[kOptionText + 256] = {};  // empty: nothing is kept
   char program[256] = {};
   uint64_t build = 0;
+  uint64_t builds = 0;      // loaded_builds(), when it began
   bool complained = false;  // of a file that cannot be written
   char state[kOptionText + 512] = {};
   // Written by the worker in turns, so that others read one that is whole.
@@ -58,17 +62,33 @@ void keep_nothing(const char* why) {
   learning->path[0] = 0;
 }
 
+// What other builds learned of this program or of its libraries, as far as it is found in these.
+// The share of the last runs that is.
+double carry_over_to_this(LearnedState* state) {
+  if (state->header.modules == learning->builds) return 1;
+  ProcessFunctions functions;
+  return carry_over(state, functions, process.system);
+}
+
 void read_state() {
   char error[512] = {};
   LearnedState state;
   const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
                                                &state, error, sizeof(error));
-  if (is_usable(status))
-    learning->run.take_in(state, status == ReadStatus::ok, process.known_contexts.tree(),
-                          process.system);
-  state.nodes.give_back();
+  double known = 0;
+  if (is_usable(status)) {
+    known = carry_over_to_this(&state);
+    learning->run.take_in(state, LearningRun::gate_from(status, known),
+                          process.known_contexts.tree(), process.system);
+  }
+  state.give_back();
   if (!may_replace(status)) return keep_nothing(error);
-  if (error[0] != 0) print_line("%s", error);
+  if (status == ReadStatus::other_build)
+    print_line(
+        "%s; %.0f %% of what its last run saw holds here, too, and the rest is learned again",
+        error, 100 * known);
+  else if (error[0] != 0)
+    print_line("%s", error);
   snprintf(learning->state, sizeof(learning->state), "on: %s", learning->path);
 }
 
@@ -80,6 +100,7 @@ void find_state() {
   if (strcmp(value, "on") == 0) return;
   program_name(learning->program, sizeof(learning->program));
   learning->build = build_of_code(program_entry());
+  learning->builds = loaded_builds();
   if (!learned_path(value, learning->program, learning->path, sizeof(learning->path)))
     return keep_nothing("learn: the path is too long");
   anchor_path(learning->path, sizeof(learning->path));
@@ -89,14 +110,15 @@ void find_state() {
 // ----- Keeping -----
 
 bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
-  NodeArray merged;
+  ProcessFunctions functions;
+  LearningRun& run = learning->run;
+  file.header.modules = learning->builds;
   const bool whole =
-      learning->run.add_to(&file, new_file, learning->build, process.system, &merged);
+      run.add_to(&file, new_file, learning->build, process.system) &&
+      run.keep_frames_of(&file, process.profiler.stacks(), functions, process.system);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
-  const bool written = whole && write_learned_state(learning->path, file.header, merged.view(),
-                                                    process.system, error, room);
-  merged.give_back();
-  return written;
+  return whole && write_learned_state(learning->path, file.header, file.nodes.view(),
+                                      file.frames.view(), process.system, error, room);
 }
 
 // Under the lock of all who share the file: it may have grown since it was read.
@@ -105,12 +127,15 @@ void merge_into_file() {
   LearnedState file;
   const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
                                                &file, error, sizeof(error));
-  if (!is_usable(status)) file.header = header_for(this_program());
+  if (is_usable(status))
+    carry_over_to_this(&file);
+  else
+    file.header = header_for(this_program());
   if (may_replace(status)) error[0] = 0;
   const bool new_file = status != ReadStatus::ok;
   if (may_replace(status) && write_merged(file, new_file, error, sizeof(error)))
     learning->run.note_saved();
-  file.nodes.give_back();
+  file.give_back();
   if (error[0] == 0) return;
   if (!learning->complained)
     print_line("%s; the program goes on, and what it learns is not kept", error);

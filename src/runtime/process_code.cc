@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/process_code.h"
 
+#include "os/code_shape.h"
 #include "os/unwind.h"
 #include "predict/prediction_cache.h"
 
@@ -33,6 +34,20 @@ uint32_t ProcessCode::frame_bytes(uintptr_t return_address) {
 bool ProcessCode::name_frame(uintptr_t return_address, char* out, size_t room) {
   symboliser_->frame_name(return_address, out, room);
   return !symboliser_->was_starved();
+}
+
+void ProcessFunctions::visit_all(Visitor& visitor) {
+  visit_functions(
+      [](void* to, const LoadedFunction& function) { static_cast<Visitor*>(to)->visit(function); },
+      &visitor);
+}
+
+uint32_t ProcessFunctions::find_call(uintptr_t function, const CallShape& call, uint32_t* offsets) {
+  return llamalloc::find_call(function, call, offsets);
+}
+
+bool ProcessFunctions::look_at(uintptr_t return_address, CodeShape* out) {
+  return shape_of_code(return_address, out);
 }
 
 }  // namespace llamalloc

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code of this process, for the context worker (policy/loaded_code.h). Under the worker's lock:
-// it takes the loader's lock and reads ELF files.
+// The code of this process, for the context worker (policy/loaded_code.h) and for what was learned
+// in another build (policy/loaded_functions.h). Under the worker's lock: it takes the loader's lock
+// and reads ELF files.
 #pragma once
 
 #include "os/module_watch.h"
 #include "os/symbols.h"
 #include "policy/loaded_code.h"
+#include "policy/loaded_functions.h"
 
 namespace llamalloc {
 
@@ -28,6 +30,13 @@ class ProcessCode final : public LoadedCode {
  private:
   ModuleWatch modules_;
   Symboliser* symboliser_ = nullptr;
+};
+
+class ProcessFunctions final : public LoadedFunctions {
+ public:
+  void visit_all(Visitor& visitor) override;
+  uint32_t find_call(uintptr_t function, const CallShape& call, uint32_t* offsets) override;
+  bool look_at(uintptr_t return_address, CodeShape* out) override;
 };
 
 }  // namespace llamalloc

@@ -64,18 +64,18 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
 }
 
 bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
-                         PageSource& scratch, char* message, size_t room) {
+                         LearnedFrames frames, PageSource& scratch, char* message, size_t room) {
   ErrorText error(message, room);
   error.add("state %s: cannot be written: ", path);
-  if (nodes.size() > kMaxLearnedNodes || !is_sorted(nodes))
+  const size_t bytes = encoded_bytes(nodes, frames);
+  if (bytes > kMaxLearnedBytes || !is_sorted(nodes) || !is_sorted(frames))
     return error.fail("nodes out of order or too many; an earlier file stays");
   constexpr size_t kFile = align_up(sizeof(FileSink), kSmallPage);
-  const size_t bytes = encoded_bytes(nodes);
   const size_t all = kFile + align_up(bytes, kSmallPage);
   auto* memory = static_cast<uint8_t*>(scratch.map(all, kSmallPage));
   if (memory == nullptr) return error.fail("out of memory; an earlier file stays");
   auto* file = new (memory) FileSink;
-  encode_learned_state(header, nodes, memory + kFile);
+  encode_learned_state(header, nodes, frames, memory + kFile);
   const bool written = write_whole(*file, path, memory + kFile, bytes);
   if (!written) error.fail("%s%s", file->reason(), cure(file->error()));
   scratch.unmap(memory, all);

@@ -14,14 +14,15 @@
 namespace llamalloc {
 
 // `error`: empty if absent or ok, else one line that names file, cause and cure. Unless the status
-// is usable, *out is as it was made; its nodes must hold none before.
+// is usable, *out is as it was made; its arrays must hold none before.
 ReadStatus read_learned_state(const char* path, const LearnedProgram& program, PageSource& scratch,
                               LearnedState* out, char* error, size_t room);
 
-// Sorted nodes, at most kMaxLearnedNodes; those without samples are left out. For the user only
-// (0600). False: `error` is one line, the old file is as it was, and nothing else is left behind.
+// Sorted nodes and frames, of at most kMaxLearnedBytes; nodes without samples are left out. For the
+// user only (0600). False: `error` is one line, the old file is as it was, and nothing else is left
+// behind.
 bool write_learned_state(const char* path, const LearnedHeader& header, LearnedNodes nodes,
-                         PageSource& scratch, char* error, size_t room);
+                         LearnedFrames frames, PageSource& scratch, char* error, size_t room);
 
 // VALUE, or VALUE/NAME.learned where VALUE is a folder or ends in a slash. False: too long.
 bool learned_path(const char* value, const char* name, char* out, size_t room);

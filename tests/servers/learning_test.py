@@ -12,14 +12,16 @@ import stat
 import subprocess
 import tempfile
 import time
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from preload import assert_quiet, compile_program, environment, run
 
-from llamalloc.formats import learned_state
+from llamalloc.formats import contracts, learned_state
 from llamalloc.formats.learned_state import LearnedState
 from llamalloc.learning import evidence
 
@@ -44,8 +46,26 @@ def learn(state: Path | str, segregate: str = "always") -> str:
 def shared(load: Path, conf: str, how: str = "sites", seconds: int = 40) -> tuple[int, int]:
     """Temporaries in huge pages of survivors, in the first generation and in the last one."""
     words = [load, "apart", how, str(seconds), "3"]
-    first, last = run(words, seconds=SECONDS + seconds, conf=conf).stdout.split()
+    return two_counts(run(words, seconds=SECONDS + seconds, conf=conf))
+
+
+def two_counts(done: subprocess.CompletedProcess) -> tuple[int, int]:
+    first, last = done.stdout.split()
     return int(first), int(last)
+
+
+def shared_in_another_build(load: Path, conf: str, how: str) -> tuple[int, int]:
+    """The same; what it says is that all is known from the build before."""
+    done = subprocess.run(
+        [load, "apart", how, "20", "3"],
+        env=environment(conf),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    one_line(done, "of another build of learned_load; 100 % of what its last run saw")
+    return two_counts(done)
 
 
 def work(
@@ -254,12 +274,45 @@ def test_what_is_not_ours_is_left_alone(load, state):
         assert state.read_bytes() == data
 
 
-def test_another_build_of_the_program_uses_what_it_shares(load, state):
+def next_build(folder: Path, number: int, strips: bool) -> Path:
+    """The load, built anew: its functions lie elsewhere, and one has changed."""
+    program = compile_program("learned_load", folder, f"-DLEARNED_LOAD_BUILD={number}")
+    if strips:
+        subprocess.run(["strip", program], check=True)
+    return program
+
+
+@pytest.mark.parametrize("strips", [False, True])
+@pytest.mark.parametrize("how", ["sites", "callers"])
+def test_another_build_knows_from_the_start_what_the_last_one_learned(load, tmp_path, how, strips):
+    conf = learn(tmp_path / "state")
+    shared(load, conf, how)
+    for number in (1, 2):
+        program = next_build(tmp_path / str(number), number, strips)
+        assert shared_in_another_build(program, conf, how) == (0, 0)
+        assert_quiet(work(program, conf).stderr)
+    assert shared_in_another_build(load, conf, how) == (0, 0), "rolled back"
+
+
+def test_what_another_build_does_not_share_is_learned_again(load, state):
     found = learned_state.read(state)
-    another = LearnedState(found.program ^ 2, found.name, found.runs, found.gate, found.nodes)
+    another = replace(found, program=found.program ^ 2, modules=1, frames=())
     state.write_bytes(learned_state.pack(another))
-    one_line(work(load, learn(state)), "of another build")
+    one_line(work(load, learn(state)), "of another build", " 0 % of what its last run saw")
     assert samples(learned_state.read(state)) > samples(found)
+
+
+def test_a_state_of_version_1_is_used_and_written_anew(load, tmp_path):
+    golden = Path(str(contracts.folder())) / "golden" / "learned_v1.learned"
+    old = learned_state.read(golden)
+    assert old.name == "redis-server"
+    path = tmp_path / "state"
+    data = golden.read_bytes().replace(b"redis-server", b"learned_load")[:-4]
+    path.write_bytes(data + zlib.crc32(data).to_bytes(4, "little"))
+    one_line(work(load, learn(path), 300), "of another build of learned_load")
+    found = learned_state.read(path)
+    assert {node.key for node in old.nodes} < {node.key for node in found.nodes}
+    assert found.frames and found.modules
 
 
 def test_a_folder_that_does_not_exist(load, tmp_path):

@@ -82,14 +82,14 @@ def build_targets(*targets: str) -> None:
     assert done.returncode == 0, f"{targets} do not build: {done.stdout[-2000:]}"
 
 
-def compile_program(name: str, folder: Path | None = None) -> Path:
+def compile_program(name: str, folder: Path | None = None, *options: str) -> Path:
     """build/tests/NAME from tests/servers/NAME.cc, compiled again only when older."""
     folder = folder or ROOT / "build" / "tests"
     folder.mkdir(parents=True, exist_ok=True)
     here, program = Path(__file__).parent, folder / name
     sources = [here / f"{name}.cc", *here.glob("*.h")]
     flags = ["-std=c++20", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    command = ["g++", *flags, sources[0], "-o", program]
+    command = ["g++", *flags, *options, sources[0], "-o", program]
     with building():
         newest = max(source.stat().st_mtime for source in sources)
         if not program.exists() or program.stat().st_mtime < newest:

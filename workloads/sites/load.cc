@@ -59,6 +59,19 @@ class Pace {
   Clock::time_point start_ = Clock::now();
 };
 
+// What the next build of the program has more: a function in front of those that allocate, and a
+// step in the one that fills.
+#ifdef NEXT_BUILD
+[[gnu::used, gnu::noinline]] double trend(const double* of, size_t count) {
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum = sum * 0.9 + of[i];
+  return sum;
+}
+#define NEXT_BUILD_STEP asm volatile("nop; nop; nop")
+#else
+#define NEXT_BUILD_STEP
+#endif
+
 // One wave of `bytes`: `survivors` objects stay.
 void wave(const Settings& settings, size_t bytes, size_t survivors, Outcome& out) {
   const size_t total = bytes / kObject;
@@ -71,6 +84,7 @@ void wave(const Settings& settings, size_t bytes, size_t survivors, Outcome& out
     const bool stays = (i + 1) * survivors / total > i * survivors / total;
     const Kind kind = opaque(static_cast<Kind>(stays));
     void* object = make(kind, kObject);
+    NEXT_BUILD_STEP;
     if (kind == Kind::temporary) objects[temporaries++] = object;
     pace.made(kObject);
   }

@@ -13,7 +13,8 @@ from pathlib import Path
 from llamalloc.formats import regular_file
 
 MAGIC = b"llmlearn"
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)  # of version 1, nodes end before `parent`, and there are no frames
 CLASSES = 7  # le_10ms to gt_1000s
 MAX_BYTES = 1 << 20
 MAX_LEVEL = 65  # the size, and the frames of a stack trace
@@ -28,9 +29,12 @@ _DIFFERS = 0x80
 _GATE_NUMBERS = 13
 
 _HEADER = struct.Struct("<8sIIQ32sIBBH5I5I")
-_NODE = struct.Struct(f"<QBB{CLASSES}H{CLASSES}HH")
-_TAIL = struct.Struct("<I")
-MAX_NODES = (MAX_BYTES - _HEADER.size - _TAIL.size) // _NODE.size
+_OLD_NODE = struct.Struct(f"<QBB{CLASSES}H{CLASSES}HH")
+_NODE = struct.Struct(_OLD_NODE.format + "QQ")
+_FRAME = struct.Struct("<QQIIIHHIIHH")
+_TAIL = struct.Struct("<QI")
+_CHECKSUM = struct.Struct("<I")
+_NO_NODES = _HEADER.size + _TAIL.size + _CHECKSUM.size
 _WORD = (1 << 64) - 1
 
 
@@ -105,7 +109,7 @@ class Node:
     """Sampled lifetimes of a call site (level 1), one size there (2), its callers (3 and more).
 
     `differs`: lifetimes depend on what the next level tells apart. `deaths` and `young`: by class,
-    le_10ms first.
+    le_10ms first. `parent`, `word`: extend_key(parent, word) is the key; 0, 0: not known.
     """
 
     key: int
@@ -115,6 +119,8 @@ class Node:
     deaths: tuple[int, ...] = (0,) * CLASSES
     young: tuple[int, ...] = (0,) * CLASSES
     elders: int = 0
+    parent: int = 0
+    word: int = 0
 
     @property
     def samples(self) -> int:
@@ -123,14 +129,37 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """A frame of the nodes, by the shape of the function around it (learned_state.md, Frames)."""
+
+    code: int
+    function: int
+    before: int = 0
+    after: int = 0
+    callee: int = 0
+    ordinal: int = 0
+    calls: int = 0
+    offset: int = 0
+    build: int = 0
+    rank: int = 0
+    alike: int = 0
+
+
+@dataclass(frozen=True)
 class LearnedState:
-    """All that a state file holds. `program`: hash of a build-id; nodes ascend by key."""
+    """All that a state file holds.
+
+    `program`: hash of a build-id; nodes ascend by key, frames by code. `modules`: a hash of the
+    builds that were loaded; 0: not known.
+    """
 
     program: int
     name: str
     runs: int = 0
     gate: Gate = field(default_factory=Gate)
     nodes: tuple[Node, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    modules: int = 0
 
 
 def hash_build_id(build_id: bytes) -> int:
@@ -186,22 +215,27 @@ def pack(state: LearnedState) -> bytes:
     name = state.name.encode("ascii", "replace")
     head = (MAGIC, VERSION, len(state.nodes), state.program, name, state.runs, *figures)
     try:
-        data = _HEADER.pack(*head) + b"".join(_packed(node) for node in state.nodes)
+        rows = [_packed(node) for node in state.nodes]
+        rows += [_FRAME.pack(*astuple(frame)) for frame in state.frames]
+        data = _HEADER.pack(*head) + b"".join(rows) + _TAIL.pack(state.modules, len(state.frames))
     except struct.error as fault:
         raise StateError(f"state of {state.name}: {fault}") from fault
-    data += _TAIL.pack(zlib.crc32(data))
+    data += _CHECKSUM.pack(zlib.crc32(data))
+    if len(data) > MAX_BYTES:
+        raise StateError(f"state of {state.name}: larger than 1 MiB")
     _unpacked(data, f"state of {state.name}")
     return data
 
 
 def _packed(node: Node) -> bytes:
     level = node.level | (_DIFFERS if node.differs else 0)
-    return _NODE.pack(node.key, level, node.unseen, *node.deaths, *node.young, node.elders)
+    counts = (*node.deaths, *node.young, node.elders)
+    return _NODE.pack(node.key, level, node.unseen, *counts, node.parent, node.word)
 
 
 def _node(row: tuple[int, ...]) -> Node:
     level, differs = row[1] & ~_DIFFERS, row[1] & _DIFFERS != 0
-    return Node(row[0], level, differs, row[2], row[3:10], row[10:17], row[17])
+    return Node(row[0], level, differs, row[2], row[3:10], row[10:17], *row[17:])
 
 
 def read(path: Path) -> LearnedState:
@@ -215,7 +249,7 @@ def read(path: Path) -> LearnedState:
 
 
 def _unpacked(data: bytes, what: str) -> LearnedState:
-    nodes = _checked_nodes(data, what)
+    nodes, frames, modules = _checked_rows(data, what)
     head = _HEADER.unpack_from(data)
     program, name, runs, verdict, reversals, peak = head[3:9]
     text = name.split(b"\0")[0]
@@ -228,7 +262,7 @@ def _unpacked(data: bytes, what: str) -> LearnedState:
     )
     if not _is_sane_gate(gate):
         raise _damaged(what, "its header is not sane")
-    return LearnedState(program, text.decode("ascii"), runs, gate, nodes)
+    return LearnedState(program, text.decode("ascii"), runs, gate, nodes, frames, modules)
 
 
 def _is_sane_gate(gate: Gate) -> bool:
@@ -247,27 +281,42 @@ def _is_sane_waste(waste: GateWaste) -> bool:
     return waste.rounds <= MAX_ROUNDS and max(figures) <= MAX_PERMILLE
 
 
-def _checked_nodes(data: bytes, what: str) -> tuple[Node, ...]:
+def _checked_rows(data: bytes, what: str) -> tuple[tuple[Node, ...], tuple[Frame, ...], int]:
     if data[: len(MAGIC)] != MAGIC:
         raise StateError(f"{what}: not a state file")
     if len(data) < _HEADER.size:
         raise _damaged(what, "truncated")
     version, count = _HEADER.unpack_from(data)[1:3]
-    if version != VERSION:
+    if version not in READABLE:
         raise StateError(
             f"{what}: version {version}, not {VERSION}; read it with its own llamalloc"
         )
-    if count > MAX_NODES or len(data) != _HEADER.size + count * _NODE.size + _TAIL.size:
-        raise _damaged(what, f"{len(data)} bytes do not hold {count} nodes")
-    if zlib.crc32(data[: -_TAIL.size]) != _TAIL.unpack(data[-_TAIL.size :])[0]:
+    node, modules, frames, tail = _OLD_NODE, 0, 0, 0
+    if version == VERSION and len(data) >= _NO_NODES:
+        node, tail = _NODE, _TAIL.size
+        modules, frames = _TAIL.unpack_from(data, len(data) - _CHECKSUM.size - tail)
+    end = _HEADER.size + count * node.size
+    if len(data) != end + frames * _FRAME.size + tail + _CHECKSUM.size:
+        raise _damaged(what, f"{len(data)} bytes do not hold {count} nodes and {frames} frames")
+    if zlib.crc32(data[: -_CHECKSUM.size]) != _CHECKSUM.unpack(data[-_CHECKSUM.size :])[0]:
         raise _damaged(what, "the checksum does not match")
-    rows = _NODE.iter_unpack(data[_HEADER.size : -_TAIL.size])
-    nodes = tuple(_node(row) for row in rows)
+    nodes = tuple(_node(row) for row in node.iter_unpack(data[_HEADER.size : end]))
+    shapes = data[end : end + frames * _FRAME.size]
+    found = tuple(Frame(*row) for row in _FRAME.iter_unpack(shapes))
     ascending = all(a.key < b.key for a, b in pairwise(nodes))
+    ascending = ascending and all(a.code < b.code for a, b in pairwise(found))
     if not ascending or not all(_is_sane(node) for node in nodes):
         raise _damaged(what, "its nodes are not sane")
-    return nodes
+    return nodes, found, modules
 
 
 def _is_sane(node: Node) -> bool:
-    return 1 <= node.level <= MAX_LEVEL and (node.samples > 0 or node.elders > 0)
+    is_counted = node.samples > 0 or node.elders > 0
+    return 1 <= node.level <= MAX_LEVEL and is_counted and _has_sane_path(node)
+
+
+def _has_sane_path(node: Node) -> bool:
+    if node.parent == 0:
+        return node.word == 0
+    is_root = node.parent == ROOT
+    return is_root == (node.level == 1) and extend_key(node.parent, node.word) == node.key

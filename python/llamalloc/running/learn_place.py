@@ -101,7 +101,7 @@ def _check_start(file: Path) -> None:
         raise LaunchError(f"{file}: not a state file; {_ANOTHER}")
     if len(start) == len(magic) + 4 and start.startswith(magic):
         (version,) = struct.unpack("<I", start[len(magic) :])
-        if version != learned_state.VERSION:
+        if version not in learned_state.READABLE:
             told = f"state file of version {version}, not {learned_state.VERSION}"
             raise LaunchError(f"{file}: {told}; remove it, or {_ANOTHER}")
 

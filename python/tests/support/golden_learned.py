@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contracts/golden/learned_v1.learned holds; src/policy/learned_state_test.cc has it too."""
+"""What contracts/golden/learned_v2.learned holds; src/policy/learned_state_test.cc has it too."""
 
 import random
 
 from llamalloc.formats.learned_state import (
     CLASSES,
     NO_FIGURE,
+    ROOT,
+    Frame,
     Gate,
     GateVerdict,
     GateWaste,
@@ -19,6 +21,7 @@ from llamalloc.formats.learned_state import (
 BUILD = hash_build_id(bytes(range(20)))
 SITE = code_key(BUILD, 0x1A2B3)
 CALLER = code_key(BUILD, 0x4C5D6)
+LOW_BUILD = BUILD & 0xFFFFFFFF
 YOUNG = (1, 0, 0, 0, 5, 0, 0)
 
 STATE = LearnedState(
@@ -33,10 +36,23 @@ STATE = LearnedState(
         peak=656,
     ),
     nodes=(
-        Node(key_of(SITE, 64), 2, True, 0, (90, 0, 2, 0, 0, 0, 0), YOUNG, elders=4),
-        Node(key_of(SITE), 1, True, 0, (700, 0, 2, 0, 0, 0, 0), YOUNG, elders=4),
-        Node(key_of(SITE, 64, CALLER), 3, unseen=1, young=(0, 0, 0, 0, 5, 0, 0), elders=4),
+        Node(key_of(SITE, 64), 2, True, 0, (90, 0, 2, 0, 0, 0, 0), YOUNG, 4, key_of(SITE), 64),
+        Node(key_of(SITE), 1, True, 0, (700, 0, 2, 0, 0, 0, 0), YOUNG, 4, ROOT, SITE),
+        Node(
+            key_of(SITE, 64, CALLER),
+            3,
+            unseen=1,
+            young=(0, 0, 0, 0, 5, 0, 0),
+            elders=4,
+            parent=key_of(SITE, 64),
+            word=CALLER,
+        ),
     ),
+    frames=(
+        Frame(CALLER, 0x1111222233334445, 0x0A0B0C0D, 0, 0x01020304, 1, 2, 0x31, LOW_BUILD, 1, 3),
+        Frame(SITE, 0x5555666677778889, 0, 0x0A0B0C0D, offset=0x25, build=LOW_BUILD),
+    ),
+    modules=0x0123456789ABCDEF,
 )
 
 

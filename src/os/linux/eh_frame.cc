@@ -208,23 +208,33 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   return true;
 }
 
-bool find_frame_entry(const UnwindModule& module, uintptr_t address, FrameEntry* out) {
-  uint32_t count;
-  const uint8_t* rows = index_rows(module, &count);
-  if (rows == nullptr) return false;
-  const uintptr_t base = reinterpret_cast<uintptr_t>(module.index);
+FunctionIndex::FunctionIndex(const UnwindModule& module)
+    : module_(module), rows_(index_rows(module, &count_)) {}
+
+uint32_t FunctionIndex::find(uintptr_t address) const {
+  const uintptr_t base = reinterpret_cast<uintptr_t>(module_.index);
   uint32_t first = 0;  // rows before it start at or below address; from first + count on, above
-  while (count > 0) {
+  for (uint32_t count = count_; count > 0;) {
     const uint32_t half = count / 2;
     const bool below =
-        base + static_cast<intptr_t>(index_row(rows, first + half).function) <= address;
+        base + static_cast<intptr_t>(index_row(rows_, first + half).function) <= address;
     first = below ? first + half + 1 : first;
     count = below ? count - half - 1 : half;
   }
-  if (first == 0) return false;
-  const IndexRow row = index_row(rows, first - 1);
-  return read_entry(module, base + static_cast<intptr_t>(row.entry), out) &&
-         address - out->begin < out->end - out->begin;
+  return first == 0 ? count_ : first - 1;
+}
+
+bool FunctionIndex::entry(uint32_t i, FrameEntry* out) const {
+  const uintptr_t base = reinterpret_cast<uintptr_t>(module_.index);
+  const IndexRow row = index_row(rows_, i);
+  *out = FrameEntry();
+  return read_entry(module_, base + static_cast<intptr_t>(row.entry), out);
+}
+
+bool find_frame_entry(const UnwindModule& module, uintptr_t address, FrameEntry* out) {
+  const FunctionIndex index(module);
+  const uint32_t i = index.find(address);
+  return i < index.size() && index.entry(i, out) && address - out->begin < out->end - out->begin;
 }
 
 }  // namespace llamalloc

@@ -64,6 +64,23 @@ struct FrameEntry {
 };
 bool find_frame_entry(const UnwindModule& module, uintptr_t address, FrameEntry* out);
 
+// The functions of a module, by address.
+class FunctionIndex {
+ public:
+  explicit FunctionIndex(const UnwindModule& module);
+
+  uint32_t size() const { return count_; }  // 0: the table is of another layout
+  // The last one that begins at or below the address; size(): none does.
+  uint32_t find(uintptr_t address) const;
+  // i < size(). False: not one that can be read.
+  bool entry(uint32_t i, FrameEntry* out) const;
+
+ private:
+  const UnwindModule& module_;
+  uint32_t count_ = 0;  // before rows_, which sets it
+  const uint8_t* rows_;
+};
+
 // DWARF register numbers of x86-64.
 inline constexpr int kRbx = 3, kRbp = 6, kRsp = 7, kReturnAddress = 16, kFrameRegisters = 17;
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "os/code_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "os/unwind.h"
+
+namespace llamalloc {
+namespace {
+
+#if defined(__x86_64__)
+
+[[gnu::noinline]] uintptr_t here() {
+  asm volatile("");
+  return reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+}
+struct Places {
+  uintptr_t first, second, third;
+};
+[[gnu::noinline]] Places call_three_times() {
+  const uintptr_t first = here();
+  asm volatile("nop; nop");
+  const uintptr_t second = here();
+  using Function = uintptr_t (*)();
+  volatile Function indirect = here;
+  return {first, second, indirect()};
+}
+
+std::vector<LoadedFunction> all_functions() {
+  std::vector<LoadedFunction> all;
+  visit_functions(
+      [](void* to, const LoadedFunction& function) {
+        static_cast<std::vector<LoadedFunction>*>(to)->push_back(function);
+      },
+      &all);
+  return all;
+}
+
+TEST(CodeShape, IsThatOfTheFunctionAroundTheAddress) {
+  const Places places = call_three_times();
+  CodeShape first, second;
+  ASSERT_TRUE(shape_of_code(places.first, &first));
+  ASSERT_TRUE(shape_of_code(places.second, &second));
+  EXPECT_EQ(first.function, second.function);
+  EXPECT_EQ(first.code, code_of(places.first));
+  EXPECT_EQ(first.build, static_cast<uint32_t>(build_of_code(places.first)));
+  EXPECT_EQ(places.first - first.offset, unwind_function_start(places.first - 1));
+  EXPECT_EQ(second.offset - first.offset, places.second - places.first);
+  EXPECT_NE(first.function.before, 0u);
+  EXPECT_NE(first.function.after, 0u);
+}
+
+TEST(CodeShape, VisitsEachFunctionWithTheShapeThatItsCodeHas) {
+  const Places places = call_three_times();
+  CodeShape shape;
+  ASSERT_TRUE(shape_of_code(places.first, &shape));
+  const uintptr_t begin = places.first - shape.offset;
+  size_t found = 0;
+  const std::vector<LoadedFunction> all = all_functions();
+  for (const LoadedFunction& function : all) {
+    EXPECT_NE(function.shape.self, 0u);
+    if (function.address != begin) continue;
+    ++found;
+    EXPECT_EQ(function.shape, shape.function);
+    EXPECT_EQ(function.build, build_of_code(begin));
+  }
+  EXPECT_EQ(found, 1u);
+  EXPECT_GT(all.size(), 1000u) << "of this program and of its libraries";
+}
+
+TEST(CodeShape, FindsACallByItsCallee) {
+  const Places places = call_three_times();
+  CodeShape first, second, indirect;
+  ASSERT_TRUE(shape_of_code(places.first, &first));
+  ASSERT_TRUE(shape_of_code(places.second, &second));
+  ASSERT_TRUE(shape_of_code(places.third, &indirect));
+  EXPECT_NE(first.call.callee, 0u);
+  EXPECT_EQ(first.call.callee, second.call.callee);
+  EXPECT_EQ(first.call.count, 2);
+  EXPECT_EQ(first.call.ordinal, 0);
+  EXPECT_EQ(second.call.ordinal, 1);
+  EXPECT_EQ(indirect.call.count, 0);
+  const uintptr_t function = places.first - first.offset;
+  uint32_t offsets[CallShape::kMostPlaces];
+  ASSERT_EQ(find_call(function, first.call, offsets), 1u);
+  EXPECT_EQ(offsets[0], first.offset);
+  ASSERT_EQ(find_call(function, second.call, offsets), 1u);
+  EXPECT_EQ(offsets[0], second.offset);
+  ASSERT_EQ(find_call(function, {first.call.callee, 0, 1}, offsets), 2u) << "it was doubled";
+  EXPECT_EQ(offsets[0], first.offset);
+  EXPECT_EQ(offsets[1], second.offset);
+  EXPECT_EQ(find_call(function, {first.call.callee, 0, 3}, offsets), 0u);
+  EXPECT_EQ(find_call(function, {first.call.callee + 1, 0, 1}, offsets), 0u);
+  EXPECT_EQ(find_call(function, indirect.call, offsets), 0u);
+}
+
+TEST(CodeShape, WhatIsNoCodeHasNone) {
+  CodeShape shape;
+  uint32_t offsets[CallShape::kMostPlaces];
+  alignas(16) static const char data[64] = {};
+  for (const uintptr_t address :
+       {uintptr_t{1}, uintptr_t{4096}, ~uintptr_t{0}, reinterpret_cast<uintptr_t>(data)}) {
+    EXPECT_FALSE(shape_of_code(address, &shape)) << address;
+    EXPECT_EQ(find_call(address, {1, 0, 1}, offsets), 0u) << address;
+  }
+}
+
+TEST(CodeShape, TheLoadedBuildsAreTheSameInEachLook) {
+  EXPECT_NE(loaded_builds(), 0u);
+  EXPECT_EQ(loaded_builds(), loaded_builds());
+}
+
+#endif
+
+}  // namespace
+}  // namespace llamalloc

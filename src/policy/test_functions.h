@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: functions of loaded modules by a table.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/code_key.h"
+#include "policy/learned_frames.h"
+
+namespace llamalloc {
+
+// One module. A function's shape is its look and those of its neighbours.
+class TestFunctions final : public LoadedFunctions {
+ public:
+  static constexpr uint64_t kBytes = 0x100;  // from one function to the next
+
+  explicit TestFunctions(uint64_t build, std::vector<uint64_t> looks)
+      : build_(build), looks_(std::move(looks)) {}
+
+  LoadedFunction function(size_t i) const {
+    const auto beside = [&](size_t k) {
+      return k < looks_.size() ? static_cast<uint32_t>(looks_[k]) : 0u;
+    };
+    const uint64_t begin = i * kBytes;
+    return {{looks_[i], beside(i - 1), beside(i + 1)}, build_, begin, base_ + begin};
+  }
+  // What the functions call there.
+  void calls(size_t i, std::vector<std::pair<uint32_t, uint32_t>> offsets_and_callees) {
+    calls_.resize(looks_.size());
+    calls_[i] = std::move(offsets_and_callees);
+  }
+  uintptr_t address(size_t i, uint32_t offset) const { return base_ + i * kBytes + offset; }
+  uint64_t code(size_t i, uint32_t offset) const { return code_key(build_, i * kBytes + offset); }
+
+  void visit_all(Visitor& visitor) override {
+    for (size_t i = 0; i < looks_.size(); ++i) visitor.visit(function(i));
+  }
+  uint32_t find_call(uintptr_t address, const CallShape& call, uint32_t* offsets) override {
+    const size_t i = (address - base_) / kBytes;
+    if (call.count == 0 || i >= calls_.size()) return 0;
+    std::vector<uint32_t> found;
+    for (const auto& [offset, callee] : calls_[i])
+      if (callee == call.callee) found.push_back(offset);
+    if (found.empty()) return 0;
+    if (found.size() == call.count) return offsets[0] = found[call.ordinal], 1;
+    if (call.count > 1 || found.size() > CallShape::kMostPlaces) return 0;
+    std::copy(found.begin(), found.end(), offsets);
+    return static_cast<uint32_t>(found.size());
+  }
+  bool look_at(uintptr_t return_address, CodeShape* out) override {
+    const size_t i = (return_address - base_) / kBytes;
+    if (return_address < base_ || i >= looks_.size()) return false;
+    out->offset = static_cast<uint32_t>((return_address - base_) % kBytes);
+    out->function = function(i).shape;
+    out->build = static_cast<uint32_t>(build_);
+    out->code = code(i, out->offset);
+    out->call = {};
+    if (i >= calls_.size()) return true;
+    for (const auto& [offset, callee] : calls_[i])
+      if (offset == out->offset) out->call.callee = callee;
+    for (const auto& [offset, callee] : calls_[i]) {
+      if (callee != out->call.callee) continue;
+      out->call.ordinal = static_cast<uint16_t>(out->call.ordinal + (offset < out->offset));
+      ++out->call.count;
+    }
+    return true;
+  }
+  LearnedFrame frame(size_t i, uint32_t offset) {
+    CodeShape shape;
+    look_at(address(i, offset), &shape);
+    AlikeRank rank;
+    for (size_t k = 0; k < looks_.size(); ++k) {
+      if (looks_[k] != looks_[i]) continue;
+      rank.ordinal = static_cast<uint16_t>(rank.ordinal + (k < i));
+      ++rank.count;
+    }
+    return {shape.code, shape.function, shape.call, shape.offset, shape.build, rank};
+  }
+
+ private:
+  static constexpr uintptr_t base_ = 0x10000;
+  uint64_t build_;
+  std::vector<uint64_t> looks_;
+  std::vector<std::vector<std::pair<uint32_t, uint32_t>>> calls_;
+};
+
+}  // namespace llamalloc
