@@ -20,10 +20,11 @@ Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) 
 }
 
 Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
-  const size_t size = direct_size(bytes);
+  const bool apart = count() < kApartMappings;
+  const size_t size = align_up(direct_size(bytes), apart ? kSmallPage : kBlockSize);
   const size_t natural = natural_alignment(size);
   Span* span = alignment <= natural ? take_last(size) : nullptr;
-  if (alignment < natural) alignment = natural;
+  alignment = std::max(alignment, apart ? natural : kBlockSize);
   if (span == nullptr) span = reuse(size, alignment);
   if (span == nullptr) span = reshape(size, alignment);
   if (span == nullptr) span = make(size, alignment);

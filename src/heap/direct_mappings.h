@@ -41,6 +41,9 @@ inline constexpr size_t kKeptPart = 6;
 inline constexpr size_t kOwedKept = size_t{32} << 20;
 inline constexpr size_t kSparePart = 8;
 inline constexpr size_t kMostSpare = size_t{8} << 20;
+// Where more are in use, new ones lie close to each other, and the system makes one mapping of
+// them: a process has 65,530 of those.
+inline constexpr size_t kApartMappings = 16384;
 
 // Of the mapping of such an object. So no two of them share an entry of the map.
 constexpr size_t direct_size(size_t bytes) {

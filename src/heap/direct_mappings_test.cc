@@ -55,6 +55,25 @@ TEST_F(DirectMappingsTest, NoneIsSmallerThanAnEntryOfTheMap) {
   }
 }
 
+// Else a process could have no more than 65,530 of them, and then no thread or library either.
+TEST_F(DirectMappingsTest, WhereTheyAreManyNewOnesTouchTheOnesBefore) {
+  constexpr size_t kBytes = 3'000'000;
+  for (size_t i = 0; i < kApartMappings; ++i) ASSERT_NE(allocate(1, 1, false), nullptr);
+  const Span* before = allocate(kBytes, 1, false);
+  int touch = 0;
+  for (int i = 0; i < 16; ++i) {
+    const Span* span = allocate(kBytes, 1, false);
+    touch += span->base + span->bytes == before->base || before->base + before->bytes == span->base;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(span->base) % kBlockSize, 0u)
+        << "as who asks for that relies on";
+    before = span;
+  }
+  EXPECT_GE(touch, 14);
+  EXPECT_EQ(
+      reinterpret_cast<uintptr_t>(allocate(kBytes, kHugePageSize, false)->base) % kHugePageSize,
+      0u);
+}
+
 TEST_F(DirectMappingsTest, AFreedMappingServesTheNextOfAboutItsSizeForAWhile) {
   Span* span = allocate(9 << 20, 1, false);
   char* base = span->base;

@@ -16,14 +16,17 @@
 namespace llamalloc {
 namespace {
 
+// Memory, other than space, is charged: so the system refuses more than it could ever have. And it
+// begins as high as it can, so that the system makes one mapping of it and of what came before.
 void* map_aligned(size_t bytes, size_t alignment, int protection) {
   const size_t slack = alignment > kSmallPage ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
-  void* raw =
-      mmap(nullptr, bytes + slack, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const bool space = protection == PROT_NONE;
+  const int charge = space ? MAP_NORESERVE : 0;
+  void* raw = mmap(nullptr, bytes + slack, protection, MAP_PRIVATE | MAP_ANONYMOUS | charge, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const size_t start = reinterpret_cast<size_t>(raw);
-  const size_t aligned = align_up(start, alignment);
+  const size_t aligned = space ? align_up(start, alignment) : align_down(start + slack, alignment);
   if (aligned > start) munmap(raw, aligned - start);
   const size_t tail = start + slack - aligned;
   if (tail) munmap(reinterpret_cast<void*>(aligned + bytes), tail);

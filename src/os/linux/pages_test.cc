@@ -132,6 +132,19 @@ TEST(SystemPages, TellsAKernelThatDoesNotFromOneThatCannotCollapse) {
   EXPECT_TRUE(memory.holds(7, 0, kHugePageSize));
 }
 
+// What the system could never give is refused at once, as by glibc: a process that trusts a wrong
+// length sees that it has no memory, and is not killed when it writes to it. Space costs nothing.
+TEST(SystemPages, RefusesMoreMemoryThanThereIs) {
+  constexpr size_t kBytes = size_t{1} << 46;
+  int mode = 1;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> mode;
+  if (mode == 1) GTEST_SKIP() << "this system promises any memory";
+  EXPECT_EQ(system_pages.map(kBytes, kHugePageSize), nullptr);
+  void* const mapping = system_pages.map(kHugePageSize, kHugePageSize);
+  EXPECT_EQ(system_pages.remap(mapping, kHugePageSize, kBytes), nullptr);
+  system_pages.unmap(mapping, kHugePageSize);
+}
+
 // The small page behind each is taken, so that it has to move.
 TEST(SystemPages, WhatMovesKeepsItsAlignment) {
   for (const size_t alignment : {kBlockSize, kHugePageSize})
