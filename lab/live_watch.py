@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program under llamalloc holds, on average over its run, as the library itself counts it.
+"""What a program under llamalloc holds, on average over its run and at most, as the library itself
+counts it: slots in use.
 
 Two runs of one load may differ by several percent in what the program holds: clangd's two workers
 take its files as they come. Memory is compared by what was live.
@@ -27,6 +28,10 @@ class LiveWatch(Periodic):
     def average(self) -> int:
         """Bytes; 0: the program was never seen under llamalloc."""
         return round(fmean(self._live)) if self._live else 0
+
+    def most(self) -> int:
+        """Of the moments that were seen; 0 likewise."""
+        return max(self._live, default=0)
 
     def _look(self) -> bool:
         try:

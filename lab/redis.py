@@ -53,6 +53,15 @@ def accepts(address: Address) -> bool:
     return True
 
 
+def most_live(address: Address) -> int:
+    """The most bytes that Redis counted as used at any time. Raises OSError, ServerError."""
+    client = Client(address)
+    try:
+        return int(client.info()["used_memory_peak"])
+    finally:
+        client.close()
+
+
 class Client:
     """A persistent connection that asks INFO. Not for two threads at once."""
 

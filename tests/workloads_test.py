@@ -27,7 +27,9 @@ def test_a_workload_runs_under_the_library(recipe):
     if recipe.missing():
         pytest.skip(f"not installed: {', '.join(recipe.missing())}")
     options = runner.Options(preload=str(launch.find_library()), scale=0.02, settle=0)
-    assert runner.run(recipe, options, lambda text: None).seconds > 0
+    outcome = runner.run(recipe, options, lambda text: None)
+    assert outcome.seconds > 0
+    assert (outcome.live > 1 << 20) == recipe.name.startswith("redis"), "it says what is live"
 
 
 @pytest.fixture
@@ -79,7 +81,12 @@ def test_the_heap_that_swings_leaves_survivors_together(tmp_path, capsys):
     assert glibc["survivors"] == learned["survivors"] == 128 << 10
     assert glibc["survivor_huge_pages"] > 25  # nearly all of the heap
     assert learned["survivor_huge_pages"] <= 5
-    assert "learned" in capsys.readouterr().out
+    for row in (glibc, learned):
+        sizes = row["memory"]["charge"] or row["memory"]["rss"]
+        assert 64 << 20 <= row["memory"]["live"] < sizes["peak"] >= sizes["average"] >= 1 << 20
+    said = capsys.readouterr()
+    assert "learned" in said.out and "swing: learned" in said.err
+    assert "average" in said.out and "peak /" in said.out
 
 
 LOADS = (
@@ -97,11 +104,14 @@ def test_a_load_program_is_measured_on_llamalloc_and_a_peer(module, words, tmp_p
     common = ["--allocators", "llamalloc,glibc", "--runs", "1", "--json", str(file)]
     assert module.main([*common, "--lib", str(launch.find_library()), *words]) == 0
     said = capsys.readouterr().out
-    assert "llamalloc" in said and "glibc" in said and "/ best peer" in said
+    assert "llamalloc" in said and "glibc" in said and "/ best" in said
     for rows in json.loads(file.read_text())["loads"].values():
         for row in rows:
             (run,) = row["runs"]
-            assert run["peak"] > run["said"]["live"] >= 3 << 20
+            memory = run["memory"]
+            peak = (memory["charge"] or memory["rss"])["peak"]
+            assert peak > memory["live"] == run["said"]["live"] >= 3 << 20
+            assert 0 < memory["rss"]["average"] <= memory["rss"]["peak"]
             if module is limited:
                 said = run["said"]
                 assert said["malloc_p50"] <= said["malloc_p999"] and said["calls"] > 1000
@@ -161,6 +171,8 @@ def test_batches_of_keys_come_and_go(tmp_path, capsys):
     assert "batch 2 of 2" in said.err and "live at most" in said.out
     rows = json.loads(file.read_text())["rows"]
     for name, (run,) in rows.items():
-        assert 8000 << 10 < run["live"] < run["peak"], "two batches of 4,000 KiB"
+        memory = run["memory"]
+        peak = (memory["charge"] or memory["rss"])["peak"]
+        assert 8000 << 10 < memory["live"] < peak, "two batches of 4,000 KiB"
         assert run["rate"] > 0 and run["faults"] > 0 and 0 <= run["coverage"] <= 1
         assert (run["statistics"] is None) == (name == "glibc")

@@ -108,17 +108,18 @@ def _figures(
         if not any(preloaded in path for path in procmem.mapped_files(process.pid)):
             raise RunError(f"{preloaded} is not mapped into the program")
         time.sleep(settle)
+    charge = watch.charge()
     return Figures(
         live=told["live"],
         rss=procmem.read_memory(process.pid).rss,
         held=procmem.read_without_files(process.pid),
         regions=residency.read(process.pid).regions * residency.REGION,
-        charge=group.read().charge if group else None,
+        charge=charge.end if charge else None,
         fill=told["fill"],
         drop=told["drop"],
-        average=watch.average_rss(),
-        average_charge=watch.average_charge(),
-        peak_charge=watch.peak_charge(),
+        average=watch.rss().average,
+        average_charge=charge.average if charge else None,
+        peak_charge=charge.peak if charge else None,
         average_live=live.average(),
         cpu=cpu_seconds(process.pid),
     )

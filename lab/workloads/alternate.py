@@ -3,8 +3,9 @@
 
     python -m lab.workloads.alternate [--only large] [--allocators llamalloc,glibc]
 
-For each pair of kinds: the peak of what the kernel charges, over the payload; then the same under a
-limit of 1.25 times the payload in a real control group: killed for memory, or not.
+For each pair of kinds: what the kernel charges, and RSS beside it, at the end, on average and at
+the peak; the peak over the payload. Then a run under a limit of 1.25 times the payload in a real
+control group: killed for memory, or not.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 
 from lab.command import exit_status
 from lab.workloads import compared, compared_table
-from lab.workloads.compared_table import AVERAGE, OVER_LIVE, PEAK, PEAK_RSS, SECONDS
+from lab.workloads.compared_table import MEMORY, SECONDS
 from lab.workloads.recipe import WorkloadError
 from lab.workloads.rounds import Load, Rounds
 
@@ -47,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     names = compared.only(options, PAIRS, "pair")
     runs = Rounds(options, "alternate")
     found = runs.run([load(name, options) for name in names])
-    columns = (PEAK, OVER_LIVE, PEAK_RSS, AVERAGE, SECONDS)
+    columns = (*MEMORY, SECONDS)
     head = f"alive at {options.limit:g} x live"
     views = [compared_table.table(PAIRS[n][0], rows, columns, head) for n, rows in found.items()]
     compared_table.show(views, runs.grouped)

@@ -30,6 +30,7 @@ from lab.workloads.recipe import WorkloadError
 from lab.workloads.runner import raise_file_limit
 from llamalloc.running import control, procmem
 from llamalloc.running.memory_group import MemoryGroup, entered
+from llamalloc.running.memory_watch import MemoryWatch
 from llamalloc.running.server import ServerError
 
 RATE = "release_rate:10MiB"  # the paper's
@@ -161,7 +162,7 @@ def _loaded(server: RedisServer, load: Load, group: MemoryGroup | None, say: _Te
     used = [int(server.client.info()["used_memory"])]
     load.seconds, load.count = 0.0, 0
     before = work_of(server.pid)
-    with HeapWatch(server.pid, group) as watch:
+    with HeapWatch(server.pid) as heap, MemoryWatch(server.pid, group) as watch:
         for batch in range(1, load.options.batches + 1):
             load.set(server.address, batch)
             used.append(int(server.client.info()["used_memory"]))
@@ -170,14 +171,11 @@ def _loaded(server: RedisServer, load: Load, group: MemoryGroup | None, say: _Te
             say(f"batch {batch} of {load.options.batches}, {load.count / load.seconds:,.0f}/s")
     after = work_of(server.pid)
     return Run(
-        live=max(used),
         rate=load.count / load.seconds,
         cpu=(after.cpu - before.cpu) / load.count,
         faults=after.faults - before.faults,
-        coverage=watch.coverage(),
-        average=watch.average(),
-        peak=watch.peak(),
-        grouped=group is not None,
+        coverage=heap.coverage(),
+        memory=watch.memory(max(used)),
     )
 
 

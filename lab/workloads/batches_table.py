@@ -14,33 +14,30 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lab import memory_table
 from lab.machine import machine
 from llamalloc.running import hugepages
+from llamalloc.running.memory_figures import Memory
 from llamalloc.running.memory_group import WITHOUT
 
 BASELINE = "static"
-MIB = 1 << 20
 
 
 @dataclass
 class Run:
-    """One run, from the first batch to the last. `average` and `peak`: bytes of the charge, of
-    anonymous memory where there is no group. `cpu`: seconds for a request. `live`: what Redis uses
-    at most. `statistics`: llamalloc's, from the start on; a peer has none."""
+    """One run, from the first batch to the last. `memory.live`: what Redis uses at most. `cpu`:
+    seconds for a request. `statistics`: llamalloc's, from the start on; a peer has none."""
 
-    live: int
+    memory: Memory
     rate: float
     cpu: float
     faults: int
     coverage: float
-    average: float
-    peak: int
-    grouped: bool
     statistics: dict[str, int] | None = None
 
     def of_live(self, name: str) -> float | None:
         """One of the statistics, over live."""
-        return self.statistics[name] / self.live if self.statistics else None
+        return self.statistics[name] / self.memory.live if self.statistics else None
 
     def counted(self, name: str) -> int | None:
         return self.statistics[name] if self.statistics else None
@@ -78,8 +75,6 @@ COLUMNS = (
     Column("skips right", Run.accuracy, "{:.0%}"),
     Column("requests/s", lambda r: r.rate, "{:,.0f}", beside=True),
     Column("CPU µs", lambda r: 1e6 * r.cpu, "{:.2f}"),
-    Column("average MiB", lambda r: r.average / MIB, "{:,.0f}"),
-    Column("peak MiB", lambda r: r.peak / MIB, "{:,.0f}"),
 )
 
 
@@ -106,13 +101,25 @@ def table(found: dict[str, list[Run]]) -> Table:
     return view
 
 
+def memory(found: dict[str, list[Run]]) -> Table:
+    """A line a row: what it is charged for, and RSS."""
+    view = Table(box=box.SIMPLE, pad_edge=False)
+    view.add_column("plan", no_wrap=True)
+    memory_table.add_columns(view)
+    for name, runs in found.items():
+        cells = memory_table.cells([run.memory for run in runs])
+        view.add_row(name, *cells, style="bold" if name == "auto" else "")
+    return view
+
+
 def show(found: dict[str, list[Run]]) -> None:
-    """Prints it, what Redis used, and the huge page setting."""
+    """Prints both, what Redis used, and the huge page setting."""
     runs = [run for one in found.values() for run in one]
-    Console(width=None if sys.stdout.isatty() else 200).print(table(found))
-    print(f"live at most: {max(run.live for run in runs) / MIB:,.0f} MiB (used_memory of Redis)")
+    Console(width=None if sys.stdout.isatty() else 200).print(table(found), memory(found))
+    live = memory_table.mib(max(run.memory.live for run in runs))
+    print(f"live at most: {live} MiB (used_memory of Redis)")
     print(f"transparent huge pages: {hugepages.setting()}")
-    if not all(run.grouped for run in runs):
+    if not all(run.memory.charge for run in runs):
         print(WITHOUT)
 
 

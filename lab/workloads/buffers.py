@@ -4,7 +4,8 @@
     python -m lab.workloads.buffers [--allocators llamalloc,glibc]
     python -m lab.workloads.buffers --count 3 --least 2 --most 8 --requests
 
-Prints the time that it takes, and the peak of what the kernel charges, over the payload.
+Prints the time that it takes; what the kernel charges, and RSS beside it, at the end, on average
+and at the peak; the peak over the payload.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 
 from lab.command import exit_status
 from lab.workloads import compared, compared_table
-from lab.workloads.compared_table import AVERAGE, OVER_LIVE, PEAK, PEAK_RSS, SECONDS
+from lab.workloads.compared_table import MEMORY, SECONDS
 from lab.workloads.recipe import WorkloadError
 from lab.workloads.rounds import Load, Rounds
 
@@ -42,7 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     words += ["--requests"] if options.requests else []
     runs = Rounds(options, "buffers")
     found = runs.run([Load("buffers", "buffers", (*words, "--wait"))])
-    columns = (replace(SECONDS, ratio=True), PEAK, OVER_LIVE, PEAK_RSS, AVERAGE)
+    columns = (replace(SECONDS, ratio=True), *MEMORY)
     of_each = " a request" if options.requests else ""
     title = f"{options.count} buffers of {options.least} to {options.most} MiB{of_each}"
     compared_table.show([compared_table.table(title, found["buffers"], columns)], runs.grouped)

@@ -23,6 +23,7 @@ from lab.launcher import clean_environment
 from lab.places import LIBRARY
 from lab.workloads.recipe import WorkloadError
 from llamalloc.running import procmem
+from llamalloc.running.memory_figures import Memory
 from llamalloc.running.memory_group import MemoryGroup, prefix
 from llamalloc.running.memory_watch import MemoryWatch
 
@@ -42,23 +43,14 @@ class Used:
 
 @dataclass
 class Measured:
-    """One run. `said`: the program's figures. `killed`: by the kernel, for memory.
-
-    `peak` and `average` are of the charge, or of RSS where there is no group.
-    """
+    """One run. `said`: the program's figures. `killed`: by the kernel, for memory. `memory`: over
+    the whole run; None: the program did not say its line."""
 
     killed: bool = False
     said: dict[str, Any] = field(default_factory=dict)
-    peak: int = 0
-    peak_rss: int = 0
-    average: int = 0
+    memory: Memory | None = None
     before: Used | None = None
     after: Used | None = None
-
-    @property
-    def over_live(self) -> float:
-        """Peak / live at the peak."""
-        return self.peak / self.said["live"]
 
 
 @dataclass(frozen=True)
@@ -162,10 +154,9 @@ def _followed(process: subprocess.Popen, group: MemoryGroup | None, how: How) ->
             time.sleep(how.settle)
             found.after = used(process.pid, group)
             found.said["mapped"] = procmem.mapped_files(process.pid)
+            watch.stop()
+            found.memory = watch.memory(said["live"])
             break
-    found.peak_rss = _peak_rss(process.pid)
-    found.peak = watch.peak_charge() or found.peak_rss
-    found.average = watch.average_charge() or watch.average_rss()
     return found
 
 
@@ -181,9 +172,3 @@ def used(pid: int, group: MemoryGroup | None) -> Used:
     memory = procmem.read_memory(pid)
     charge = group.read().charge if group else memory.rss
     return Used(memory.rss, charge, memory.anonymous, memory.anon_huge_pages)
-
-
-def _peak_rss(pid: int) -> int:
-    lines = procmem.read_text(f"/proc/{pid}/status").splitlines()
-    words = next((line.split() for line in lines if line.startswith("VmHWM:")), ["", "0"])
-    return int(words[1]) << 10

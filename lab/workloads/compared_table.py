@@ -8,16 +8,19 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lab import memory_table
 from lab.allocators import OURS
 from lab.machine import machine
-from lab.workloads.compared import MIB, Measured
+from lab.workloads.compared import Measured
 from llamalloc.running import hugepages
+from llamalloc.running.memory_figures import TITLES
 from llamalloc.running.memory_group import WITHOUT
 
 
@@ -49,18 +52,21 @@ class Column:
     ratio: bool = False
 
 
-def mib(value: float) -> str:
-    return f"{value / MIB:,.1f}" if abs(value) < 10 * MIB else f"{value / MIB:,.0f}"
-
-
 def times(value: float) -> str:
     return f"{value:.2f}"
 
 
-PEAK = Column("peak charge MiB", lambda r: r.median(lambda m: m.peak), mib)
-OVER_LIVE = Column("peak / live", lambda r: r.median(lambda m: m.over_live), times, ratio=True)
-PEAK_RSS = Column("peak RSS MiB", lambda r: r.median(lambda m: m.peak_rss), mib)
-AVERAGE = Column("average MiB", lambda r: r.median(lambda m: m.average), mib)
+def _of_memory(name: str) -> Column:
+    def of(row: Row) -> float | None:
+        return memory_table.median(name, [run.memory for run in row.runs if run.memory])
+
+    show = partial(memory_table.text, name)
+    return Column(memory_table.head(name), of, show, ratio=name == memory_table.RATIO)
+
+
+BEST = "/ best peer"
+# Charge and RSS at the end, on average and at the peak, and peak / live.
+MEMORY = tuple(_of_memory(name) for name in TITLES)
 SECONDS = Column("seconds", lambda r: r.median(lambda m: m.said["seconds"]), times)
 
 
@@ -75,11 +81,11 @@ def table(title: str, rows: Sequence[Row], columns: Sequence[Column], limited: s
     view = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
     view.add_column("allocator", no_wrap=True)
     for column in columns:
-        view.add_column(column.head, justify="right")
+        view.add_column(memory_table.wrapped(column.head), justify="right")
         if column.ratio:
-            view.add_column("/ best peer", justify="right")
+            view.add_column(memory_table.wrapped(BEST), justify="right")
     if limited:
-        view.add_column(limited, justify="right")
+        view.add_column(memory_table.wrapped(limited), justify="right")
     for row in rows:
         cells = [text for column in columns for text in _cells(row, rows, column)]
         view.add_row(row.allocator, *cells, *([row.survived()] if limited else []),

@@ -25,8 +25,8 @@ from rich.table import Table
 
 from lab.command import exit_status
 from lab.machine import machine
+from lab.memory_table import mib
 from lab.workloads import compared
-from lab.workloads.compared_table import mib
 from lab.workloads.given_back_watch import KINDS, PERIOD, WITHIN, Program, Sample, late, started
 from lab.workloads.recipe import WorkloadError
 from llamalloc.running import hugepages

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import os
-import statistics
 from dataclasses import dataclass
 
 from llamalloc.running import procmem
-from llamalloc.running.charge import ChargeError
-from llamalloc.running.memory_group import MemoryGroup
 from llamalloc.running.periodic import Periodic
 
 PERIOD = 0.25  # seconds
@@ -33,29 +30,20 @@ def work_of(pid: int) -> Work:
 class HeapWatch(Periodic):
     """From `with` to its end, four times a second."""
 
-    def __init__(self, pid: int, group: MemoryGroup | None) -> None:
+    def __init__(self, pid: int) -> None:
         super().__init__(PERIOD)
-        self._pid, self._group = pid, group
-        self._huge, self._anonymous, self._charges = [], [], []
+        self._pid = pid
+        self._huge, self._anonymous = [], []
 
     def coverage(self) -> float:
         """The part of anonymous memory on huge pages, over the whole time."""
         return sum(self._huge) / max(sum(self._anonymous), 1)
 
-    def average(self) -> float:
-        """Of the charge, or of anonymous memory where there is no group."""
-        return statistics.fmean(self._charges or [0])
-
-    def peak(self) -> int:
-        return max(self._charges, default=0)
-
     def _look(self) -> bool:
         try:
             memory = procmem.read_memory(self._pid)
-            charge = self._group.read().charge if self._group else memory.anonymous
-        except (OSError, ChargeError):
+        except OSError:
             return False
         self._huge.append(memory.anon_huge_pages)
         self._anonymous.append(memory.anonymous)
-        self._charges.append(charge)
         return True

@@ -4,7 +4,9 @@
     python -m lab.workloads.idle [--seconds 15] [--allocators llamalloc,glibc]
 
 Four threads allocate, fill and free small, mixed or large objects, and block. The table shows the
-charge of the control group then, less the charge before the burst, and the same of RSS.
+charge of the control group then, less the charge before the burst, and the same of RSS. Beside it
+stand both without that difference, at the end, on average over the run and at the peak; the peak
+over the burst.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 import argparse
 
 from lab.command import exit_status
+from lab.memory_table import mib
 from lab.workloads import compared, compared_table
 from lab.workloads.compared import Measured, Used
-from lab.workloads.compared_table import PEAK, Column, Row, mib
+from lab.workloads.compared_table import MEMORY, Column, Row
 from lab.workloads.recipe import WorkloadError
 from lab.workloads.rounds import Load, Rounds
 
@@ -41,7 +44,7 @@ COLUMNS = (
     _column("kept, charge MiB", "charge", ratio=True),
     _column("kept, RSS MiB", "rss"),
     _column("kept, huge MiB", "huge"),
-    PEAK,
+    *MEMORY,
 )
 
 

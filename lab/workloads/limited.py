@@ -3,8 +3,10 @@
 
     python -m lab.workloads.limited [--limit 1.2] [--allocators llamalloc,glibc]
 
-Each allocator runs without a limit first, then with it. The table says which were killed for
-memory, and how long malloc and free took: the 99.9th percentile and the longest call.
+Each allocator runs without a limit first, then with it. Of the first the table shows what the
+kernel charges, and RSS beside it, at the end, on average and at the peak, and the peak over the
+payload. It says which of the second were killed for memory. Of both it shows how long malloc and
+free took: the 99.9th percentile and the longest call.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import statistics
 
 from lab.command import exit_status
 from lab.workloads import compared, compared_table
-from lab.workloads.compared_table import OVER_LIVE, PEAK, Column, Row
+from lab.workloads.compared_table import MEMORY, Column, Row
 from lab.workloads.recipe import WorkloadError
 from lab.workloads.rounds import Load, Rounds
 
@@ -33,8 +35,7 @@ def _said(head: str, name: str, unit: float, limited: bool = False) -> Column:
 
 
 COLUMNS = (
-    PEAK,
-    OVER_LIVE,
+    *MEMORY,
     _said("malloc p99.9 us", "malloc_p999", 1e3),
     _said("limited", "malloc_p999", 1e3, True),
     _said("longest malloc ms", "malloc_most", 1e6),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists and runs recipes of real programs (workloads/README.md)."""
+"""Lists and runs recipes of real programs (workloads/README.md).
+
+`run` prints what the kernel charges to the program, and its RSS, at the peak, on average and at the
+end; and the peak over the most that was live, where Redis or llamalloc counts that.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from lab.command import exit_status
 from lab.workloads import programs, recipe, runner
+from llamalloc.running.memory_figures import Sizes
 from llamalloc.running.memory_group import WITHOUT
 
 EXAMPLES = """examples:
@@ -88,6 +93,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"[{time.monotonic() - start:4.0f} s] {name}: {text}", file=sys.stderr, flush=True)
 
     how = runner.Options(options.under, options.preload, options.scale, options.seed)
+    how = replace(how, live="llamalloc" in options.under + Path(options.preload).name)
     outcome = runner.run(programs.find(name), how, say)
     if options.json:
         options.json.write_text(json.dumps(asdict(outcome)) + "\n")
@@ -97,16 +103,22 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def memory(outcome: runner.Outcome) -> list[str]:
-    """Lines on charge and RSS: at the peak, on average and at the end."""
-    rss = (outcome.peak_rss, outcome.average_rss, outcome.rss)
+    """Lines on charge and RSS: at the peak, on average and at the end; and on what was live."""
+    found = outcome.memory()
     huge = outcome.huge / outcome.anonymous if outcome.anonymous else 0.0
-    charged = (outcome.peak_charge, outcome.average_charge, outcome.charge)
-    lines = [_memory("charge", charged)] if outcome.charge is not None else [WITHOUT]
-    if outcome.launched and outcome.charge is not None:
+    lines = [_memory("charge", found.charge) if found.charge else WITHOUT]
+    if outcome.launched and found.charge:
         lines[0] += "; with the launcher, which stays beside the program"
-    return [*lines, f"{_memory('RSS', rss)}; {huge:.0%} of anonymous memory on huge pages"]
+    lines.append(f"{_memory('RSS', found.rss)}; {huge:.0%} of anonymous memory on huge pages")
+    if found.over_live:
+        lines.append(f"  live:   most {_mib(found.live)}, peak / live {found.over_live:.2f}")
+    return lines
 
 
-def _memory(what: str, figures: tuple[float | None, ...]) -> str:
-    peak, average, end = (f"{(value or 0) / 2**20:,.0f} MiB" for value in figures)
+def _memory(what: str, found: Sizes) -> str:
+    peak, average, end = (_mib(value) for value in (found.peak, found.average, found.end))
     return f"  {what + ':':<8}peak {peak}, average {average}, at the end {end}"
+
+
+def _mib(value: int) -> str:
+    return f"{value / 2**20:,.0f} MiB"

@@ -76,6 +76,10 @@ class Recipe:
     def load(self, session: Session) -> None:
         """Drives a server; returns when done, and SIGTERM ends it."""
 
+    def most_live(self, session: Session) -> int:
+        """The most bytes that a server says it had allocated at any time; 0: it says nothing."""
+        return 0
+
 
 class BuiltRecipe(Recipe):
     """A program of workloads/ that is built with nothing but a compiler."""

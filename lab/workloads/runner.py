@@ -22,6 +22,7 @@ from lab.live_watch import LiveWatch
 from lab.workloads.recipe import Recipe, Session, WorkloadError
 from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_figures import Memory, Sizes
 from llamalloc.running.memory_group import MemoryGroup, entered
 from llamalloc.running.memory_watch import peak_charge
 from llamalloc.running.periodic import Periodic
@@ -51,8 +52,9 @@ class Options:
 class Outcome:
     """Seconds and bytes. `rss` and `charge`: of a server after its load and `settle`; else the last
     seen. Charges are None without a memory control group; a launcher that stays beside the program
-    is in it, too: `launched`. `average_live` 0: not watched. `result`: the line of Recipe.result,
-    seen `result_at` seconds after the start."""
+    is in it, too: `launched`. `live` is the most that the program had allocated, as it says itself
+    or llamalloc does; 0: neither does. `average_live` 0: not watched. `result`: the line of
+    Recipe.result, seen `result_at` seconds after the start."""
 
     name: str
     seconds: float = 0.0
@@ -67,6 +69,7 @@ class Outcome:
     charges: list[tuple[float, int]] = field(default_factory=list)
     launched: bool = False
     average_live: int = 0
+    live: int = 0
     result: str = ""
     result_at: float | None = None
 
@@ -77,6 +80,14 @@ class Outcome:
     @property
     def average_charge(self) -> float | None:
         return _mean(self.charges) if self.charges else None
+
+    def memory(self) -> Memory:
+        """All of it."""
+        charge = None
+        if self.charge is not None:
+            charge = Sizes(self.charge, round(_mean(self.charges)), self.peak_charge or 0)
+        rss = Sizes(self.rss, round(self.average_rss), self.peak_rss)
+        return Memory(rss, charge, self.live)
 
     def at_rest(self) -> tuple[int, int]:
         """RSS and charge on average, while a program that has said its result holds what stays; 0:
@@ -144,6 +155,7 @@ def _attend(
                 watch.stop()  # what it does to its memory to end is not of the load
                 if live:
                     live.stop()
+                outcome.live = recipe.most_live(session)
                 server.terminate()
             status = server.wait(_STOP if recipe.is_server() else None)
         if status is None:
@@ -156,7 +168,9 @@ def _attend(
             raise WorkloadError(f"{recipe.name}: {error}; {server.last_words()}") from error
         raise
     outcome.seconds = time.monotonic() - start
-    outcome.average_live = live.average() if live else 0
+    if live:
+        outcome.average_live = live.average()
+        outcome.live = outcome.live or live.most()
     if status not in recipe.good_ends:
         raise WorkloadError(f"{recipe.name} ended with {status}; {server.last_words()}")
     if recipe.result and not outcome.result:

@@ -5,7 +5,8 @@
 
 A heap of 64-byte objects swings between 1 MB and 1 GB; one object in 10,000 stays, 5 MB in all.
 After the last fall, and some seconds to tidy up, it counts the 2 MiB pages that still hold
-survivors, and all 2 MiB regions with any memory behind them. The learned row records a shorter run
+survivors, and all 2 MiB regions with any memory behind them. It shows charge and RSS at that time,
+on average and at the peak; the peak over the most payload. The learned row records a shorter run
 and trains on it first. The paper: 22 MB on 2 MiB pages; allocators that know no lifetimes: 1 GB.
 """
 
@@ -14,40 +15,44 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from lab import memory_table
 from lab.allocators import short_names
 from lab.command import exit_status
 from lab.launcher import LLAMALLOC, LauncherError, clean_environment, with_preload
 from lab.workloads.recipe import WorkloadError, built
-from llamalloc.running import control, procmem, residency
+from llamalloc.running import control, residency
+from llamalloc.running.memory_figures import Memory
 from llamalloc.running.memory_group import WITHOUT, MemoryGroup, entered
-from llamalloc.running.memory_watch import peak_charge
+from llamalloc.running.memory_watch import MemoryWatch
 
 ROWS = (*short_names(), "plain", "learned")
 SETTLE = 3.0  # seconds from the last free to the measurement
-_MIB = 1 << 20
 
 
 @dataclass
 class Figures:
-    """One allocator. Bytes, except `seconds`; `metadata` is 0 where it is not told apart, charges
-    are None without a memory control group."""
+    """One allocator. Bytes, except `seconds`; `metadata` is 0 where it is not told apart."""
 
     allocator: str
     seconds: float
     survivors: int
     survivor_huge_pages: int
     resident_regions: int
-    rss: int
+    memory: Memory
     metadata: int = 0
-    charge: int | None = None
-    peak_charge: int | None = None
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -77,10 +82,10 @@ def _run(options: argparse.Namespace) -> int:
     if unknown := sorted(set(rows) - set(ROWS)):
         raise WorkloadError(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
     program = built("swing")
-    print(_HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="llamalloc-") as folder:
         figures = [_row(name, program, options, Path(folder)) for name in rows]
-    if any(f.charge is None for f in figures):
+    Console(width=None if sys.stdout.isatty() else 160).print(table(figures))
+    if not all(f.memory.charge for f in figures):
         print(WITHOUT)
     if options.json:
         options.json.write_text(json.dumps([asdict(f) for f in figures], indent=1) + "\n")
@@ -88,6 +93,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _row(name: str, program: Path, options: argparse.Namespace, folder: Path) -> Figures:
+    print(f"swing: {name}", file=sys.stderr, flush=True)
     socket = folder / "control"
     ours = name in ("plain", "learned")
     environment = clean_environment()
@@ -104,60 +110,65 @@ def _row(name: str, program: Path, options: argparse.Namespace, folder: Path) ->
     command = [*prefix, str(program), *options.load, "--wait"]
     with (
         MemoryGroup.made("swing") as group,
-        _running(*entered(group, command, environment)) as (process, said),
+        _running(*entered(group, command, environment)) as process,
+        MemoryWatch(process.pid, group) as watch,
     ):
+        said = _said(process)
         time.sleep(SETTLE)
-        charged = group.read() if group else None
-        memory, held = procmem.read_memory(process.pid), residency.read(process.pid)
+        watch.stop()
+        held = residency.read(process.pid)
         metadata = control.stats(socket)["stats"]["metadata"] if ours else 0
-        peak = peak_charge(group, 0, charged.page_cache) if group and charged else None
-    figures = Figures(
+        memory = watch.memory(said["live"])
+    return Figures(
         name,
         said["seconds"],
         said["survivors"] * 64,
         said["survivor_huge_pages"],
         held.regions,
-        memory.rss,
+        memory,
         metadata,
-        charged.charge if charged else None,
-        peak,
-    )
-    print(_line(figures), flush=True)
-    return figures
-
-
-_HEAD = (
-    "allocator   survivors  on 2 MiB pages  memory on 2 MiB regions       RSS    charge      peak"
-    "  own tables  seconds"
-)
-
-
-def _line(f: Figures) -> str:
-    return (
-        f"{f.allocator:<11}{f.survivors / _MIB:5.1f} MiB{f.survivor_huge_pages * 2:12d} MiB"
-        f"{f.resident_regions * 2:21d} MiB{f.rss / _MIB:6.0f} MiB"
-        f"{_mib(f.charge)}{_mib(f.peak_charge)}"
-        f"{f.metadata / _MIB:8.1f} MiB{f.seconds:9.1f}"
     )
 
 
-def _mib(value: int | None) -> str:
-    return f"{'-':>6} MiB" if value is None else f"{value / _MIB:6.0f} MiB"
+def table(figures: list[Figures]) -> Table:
+    """A line an allocator: where the survivors are, and what memory it took."""
+    view = Table(box=box.SIMPLE, pad_edge=False)
+    view.add_column("allocator", no_wrap=True)
+    own = ("survivors MiB", "on 2 MiB pages MiB", "memory on 2 MiB regions MiB")
+    for head in own:
+        view.add_column(memory_table.wrapped(head), justify="right")
+    memory_table.add_columns(view)
+    for head in ("own tables MiB", "seconds"):
+        view.add_column(memory_table.wrapped(head), justify="right")
+    for f in figures:
+        parts = (f.survivors, f.survivor_huge_pages << 21, f.resident_regions << 21)
+        view.add_row(
+            f.allocator,
+            *(memory_table.mib(part) for part in parts),
+            *memory_table.cells([f.memory]),
+            *(memory_table.mib(f.metadata), f"{f.seconds:.1f}"),
+        )
+    return view
 
 
 @contextmanager
-def _running(command: list[str], environment: dict[str, str]) -> Iterator[tuple]:
-    """(process, its line of JSON) while it waits at its end."""
+def _running(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen]:
+    """The process, to the end of the block."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as process:
         try:
-            line = process.stdout.readline()
-            if not line:
-                raise WorkloadError(f"swing ended with {process.wait()} before it was done")
-            yield process, json.loads(line)
+            yield process
         finally:
             process.stdin.close()
             process.wait()
+
+
+def _said(process: subprocess.Popen) -> dict[str, Any]:
+    """Its line of JSON; it then waits to be measured."""
+    line = process.stdout.readline()
+    if not line:
+        raise WorkloadError(f"swing ended with {process.wait()} before it was done")
+    return json.loads(line)
 
 
 def _model(program: Path, load: list[str], folder: Path) -> Path:

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from lab.allocators import OURS, Allocator
-from lab.workloads import alternate, compared, compared_table, idle, limited
+from lab.workloads import alternate, buffers, compared, compared_table, idle, limited
 from lab.workloads.compared import How, Measured, Used
-from lab.workloads.compared_table import OVER_LIVE, PEAK, Row
+from lab.workloads.compared_table import MEMORY, Row
 from lab.workloads.recipe import WorkloadError
+from llamalloc.running.memory_figures import Memory, Sizes
 from llamalloc.running.memory_group import MemoryGroup
 
 MIB = 1 << 20
+_, _, PEAK, OVER_LIVE, *_ = MEMORY
 SCRIPT = (
     "import json, sys\n"
     "{before}"
@@ -38,13 +41,17 @@ def run(
 def test_a_peak_is_of_the_charge_and_over_live(group: MemoryGroup):
     found = run(64, group)
     assert found.said == {"live": 64 * MIB, "seconds": 1.5} and not found.killed
-    assert 64 * MIB < found.peak < 120 * MIB and 1 < found.over_live < 2
-    assert found.after.charge <= found.peak and found.peak_rss > 64 * MIB
+    charge, rss = found.memory.charge, found.memory.rss
+    assert 64 * MIB < charge.peak < 120 * MIB and 1 < found.memory.over_live < 2
+    assert 64 * MIB < charge.end <= charge.peak and charge.average <= charge.peak
+    assert 64 * MIB < rss.end <= rss.peak and 0 < rss.average <= rss.peak
+    assert found.after.charge <= charge.peak
 
 
 def test_without_a_group_it_is_of_rss():
     found = run(64, None)
-    assert found.peak == found.peak_rss > 64 * MIB
+    assert found.memory.charge is None
+    assert found.memory.over_live == found.memory.rss.peak / (64 * MIB) > 1
     assert found.after.charge == found.after.rss
 
 
@@ -56,7 +63,7 @@ def test_memory_before_the_load_is_read_where_the_program_waits_for_that(group: 
 
 def test_a_program_above_its_limit_is_killed_and_that_is_told(group: MemoryGroup):
     found = run(64, group, limit=40 * MIB)
-    assert found.killed and found.said == {}
+    assert found.killed and found.said == {} and found.memory is None
 
 
 def test_a_program_that_fails_otherwise_is_an_error():
@@ -79,11 +86,17 @@ def test_an_allocator_gets_its_own_variables_only():
     assert compared.environment(glibc, "a:1") == {}
 
 
+def memory(peak: int) -> Memory:
+    """With a peak of so many MiB, and figures that no other has."""
+    charge, rss = (peak // 3, peak // 2, peak), (peak // 5, peak // 4, peak - 1)
+    return Memory(Sizes(*(n * MIB for n in rss)), Sizes(*(n * MIB for n in charge)), 100 * MIB)
+
+
 def rows() -> list[Row]:
     found = []
     for name, peak in ((OURS, 150), ("glibc", 120), ("jemalloc-5.3.0", 240)):
         said = {"live": 100 * MIB, "seconds": 2.0}
-        runs = [Measured(said=said, peak=(peak + noise) * MIB) for noise in (0, -5, 9)]
+        runs = [Measured(said=said, memory=memory(peak + noise)) for noise in (0, -5, 9)]
         found.append(Row(name, runs, [Measured(killed=peak > 200), Measured()]))
     return found
 
@@ -103,10 +116,36 @@ def test_the_table_shows_medians_beside_the_best_peer_and_who_survived():
     assert jemalloc[3:] == ["2.00", "1", "of", "2"]
 
 
+def test_charge_and_rss_are_shown_at_the_end_on_average_and_at_the_peak():
+    text = shown(compared_table.table("t", rows(), MEMORY))
+    ours = next(line.split() for line in text.splitlines() if OURS in line)
+    #                charge at the end, on average, peak; peak / live; RSS likewise
+    assert ours[1:] == ["50", "75", "150", "1.50", "1.25", "30", "37", "149"]
+    for row in (found := rows()):
+        for run in row.runs:
+            run.memory = replace(run.memory, charge=None)
+    text = shown(compared_table.table("t", found, MEMORY))
+    ours = next(line.split() for line in text.splitlines() if OURS in line)
+    assert ours[1:] == ["-", "-", "-", "1.49", "1.25", "30", "37", "149"]
+
+
+@pytest.mark.parametrize("module", [alternate, buffers, limited, idle])
+def test_every_comparison_shows_all_of_memory(module, monkeypatch):
+    shown_columns = []
+    monkeypatch.setattr(
+        compared_table, "table", lambda title, rows, columns, *_: shown_columns.extend(columns)
+    )
+    monkeypatch.setattr(module.Rounds, "run", lambda self, loads: {n.name: [] for n in loads})
+    monkeypatch.setattr(compared, "present", lambda options, say: [])
+    monkeypatch.setattr(compared_table, "show", lambda views, grouped: None)
+    assert module.main([]) == 0
+    assert set(MEMORY) <= set(shown_columns)
+
+
 def test_the_best_peer_is_not_ours():
     found = rows()
     for run in found[0].runs:
-        run.peak //= 2
+        run.memory = replace(run.memory, charge=Sizes(0, 0, run.memory.charge.peak // 2))
     text = shown(compared_table.table("t", found, (OVER_LIVE,)))
     ours = next(line.split() for line in text.splitlines() if OURS in line)
     assert ours == [OURS, "0.75", "0.62"]

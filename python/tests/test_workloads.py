@@ -99,6 +99,9 @@ def test_the_charge_is_told_beside_rss_where_there_is_a_group(monkeypatch):
     assert workloads.memory(outcome)[0].endswith(
         "with the launcher, which stays beside the program"
     )
+    outcome.live = outcome.peak_charge // 2
+    live = f"  live:   most {outcome.live / 2**20:,.0f} MiB, peak / live 2.00"
+    assert workloads.memory(outcome)[2:] == [live]
 
 
 def test_without_a_group_that_is_said_and_rss_is_told(monkeypatch):
@@ -106,6 +109,27 @@ def test_without_a_group_that_is_said_and_rss_is_told(monkeypatch):
     outcome = run(Script("import time\ntime.sleep(0.3)"))
     assert outcome.charge is None and outcome.rss
     assert workloads.memory(outcome)[0].startswith("no memory control group can be made here")
+
+
+def test_what_a_server_says_was_live_is_asked_after_its_load(tmp_path):
+    server = Server(tmp_path / "state")
+    server.most_live = lambda session: 5 if server.loaded else 1
+    assert run(server, settle=0).live == 5
+
+
+def test_what_was_live_is_watched_under_llamalloc_only(monkeypatch):
+    watched = []
+
+    def ran(recipe, options, say):
+        watched.append(options.live)
+        return runner.Outcome("script")
+
+    monkeypatch.setattr("lab.workloads.programs.ALL", (Script(),))
+    monkeypatch.setattr(runner, "run", ran)
+    ours = ["--preload", "build/release/libllamalloc.so"]
+    for words in ([], ["--preload", "jemalloc"], ours, ["--under", "llamalloc run"]):
+        assert workloads.main(["run", "script", *words]) == 0
+    assert watched == [False, False, True, True]
 
 
 def test_a_wrong_exit_code_is_told_with_the_last_words():

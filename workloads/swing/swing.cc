@@ -105,6 +105,7 @@ size_t distinct_pages(Table<void*>& objects, size_t n, int shift) {
 
 struct Outcome {
   size_t allocations = 0, survivors = 0, swings = 0;
+  size_t live = 0;                         // the most payload, in bytes
   size_t huge_pages = 0, small_pages = 0;  // that hold survivors
 };
 
@@ -122,6 +123,7 @@ Outcome swing(const Settings& settings) {
       }
     }
     ++out.swings;
+    out.live = std::max(out.live, (objects.count() + out.survivors) * kObject);
     while (objects.count() > low) objects.drop();
   }
   while (objects.count() > 0) objects.drop();
@@ -174,8 +176,9 @@ int main(int, char** argv) {
   const Outcome out = swing(settings);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf(
-      "{\"allocations\": %zu, \"survivors\": %zu, \"swings\": %zu, \"seconds\": %.2f, "
-      "\"survivor_huge_pages\": %zu, \"survivor_small_pages\": %zu}\n",
-      out.allocations, out.survivors, out.swings, took.count(), out.huge_pages, out.small_pages);
+      "{\"allocations\": %zu, \"survivors\": %zu, \"swings\": %zu, \"live\": %zu, "
+      "\"seconds\": %.2f, \"survivor_huge_pages\": %zu, \"survivor_small_pages\": %zu}\n",
+      out.allocations, out.survivors, out.swings, out.live, took.count(), out.huge_pages,
+      out.small_pages);
   if (settings.wait) wait_to_be_measured();
 }

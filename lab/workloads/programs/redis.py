@@ -25,6 +25,10 @@ class RedisServer(Recipe):
         """Whether it accepts connections."""
         return redis.accepts(session.port)
 
+    def most_live(self, session: Session) -> int:
+        """Its own used_memory_peak."""
+        return redis.most_live(session.port)
+
 
 class Redis(RedisServer):
     """redis-benchmark with 5,000 connections."""

@@ -310,7 +310,8 @@ def _memory(pid: int, group: MemoryGroup | None, watch: MemoryWatch) -> dict[str
     rss = [_rss(member, shared=len(members) > 1) for member in members]
     peaks = [_status(member, "VmHWM") for member in members]
     found: dict[str, int | None] = {"rss": sum(rss), "rss_peak": max(sum(peaks), sum(rss))}
-    if group is None:
+    charged = watch.charge()
+    if group is None or charged is None:
         return found
     try:
         charge = group.read().charge
@@ -318,8 +319,8 @@ def _memory(pid: int, group: MemoryGroup | None, watch: MemoryWatch) -> dict[str
         raise CompareError(str(error)) from None
     return found | {
         "charge": charge,
-        "charge_average": watch.average_charge(),
-        "charge_peak": watch.peak_charge(),
+        "charge_average": charged.average,
+        "charge_peak": charged.peak,
     }
 
 

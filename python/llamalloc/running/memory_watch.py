@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from llamalloc.running import procmem, residency
+from llamalloc.running import procmem
 from llamalloc.running.charge import ChargeError
+from llamalloc.running.memory_figures import Memory, Sizes
 from llamalloc.running.memory_group import MemoryGroup
 from llamalloc.running.periodic import Periodic
 
@@ -26,51 +28,65 @@ def peak_charge(group: MemoryGroup, seen: int, page_cache: int) -> int:
 
 
 @dataclass
-class _Mean:
+class _Seen:
     total: int = 0
     count: int = 0
+    last: int = 0
+    most: int = 0
 
     def add(self, value: int) -> None:
         self.total += value
         self.count += 1
+        self.last, self.most = value, max(self.most, value)
 
-    def value(self) -> int:
-        return self.total // self.count if self.count else 0
+    def sizes(self, peak: int) -> Sizes:
+        return Sizes(self.last, self.total // max(self.count, 1), max(peak, self.most))
 
 
 class MemoryWatch(Periodic):
-    """From `with` to its end. Without a group, charges are None."""
+    """From `with` to its end, which is the last look. `pid` may be a function that raises OSError
+    while the program is not there."""
 
-    def __init__(self, pid: int, group: MemoryGroup | None) -> None:
+    def __init__(self, pid: int | Callable[[], int], group: MemoryGroup | None) -> None:
         super().__init__(PERIOD)
-        self._pid, self._group = pid, group
-        self._rss, self._charge = _Mean(), _Mean()
-        self._most = self._page_cache = 0
+        self._pid_of = pid if callable(pid) else lambda: pid
+        self._group = group
+        self._rss, self._charge = _Seen(), _Seen()
+        self._peak_rss = self._page_cache = 0
 
-    def average_rss(self) -> int:
-        return self._rss.value()
+    def rss(self) -> Sizes:
+        """The peak is the kernel's mark, as it was at the last look."""
+        return self._rss.sizes(self._peak_rss)
 
-    def average_charge(self) -> int | None:
-        return self._charge.value() if self._group else None
-
-    def peak_charge(self) -> int | None:
-        """Valid while the group exists."""
+    def charge(self) -> Sizes | None:
+        """None: there is no group. Valid while the group exists."""
         if self._group is None:
             return None
-        return peak_charge(self._group, self._most, self._page_cache)
+        return self._charge.sizes(peak_charge(self._group, 0, self._page_cache))
+
+    def memory(self, live: int = 0) -> Memory:
+        """All of it. `live`: the most that the program had allocated; 0: not known."""
+        return Memory(self.rss(), self.charge(), live)
+
+    def stop(self) -> None:
+        """What was seen stays as it is now."""
+        if not self.is_over():
+            super().stop()
+            self._look()
 
     def _look(self) -> bool:
-        words = procmem.read_text(f"/proc/{self._pid}/statm").split()
         try:
-            self._note(int(words[1]) * residency.PAGE)
-        except (IndexError, ChargeError):
-            return False
+            rss, peak = procmem.read_resident(self._pid_of())
+            if rss:
+                self._note(rss, peak)
+        except (OSError, ChargeError):
+            pass  # not there yet, or gone
         return True
 
-    def _note(self, rss: int) -> None:
-        self._rss.add(rss)
+    def _note(self, rss: int, peak: int) -> None:
         if self._group:
             found = self._group.read()
             self._charge.add(found.charge)
-            self._most = max(self._most, found.charge)
             self._page_cache = found.page_cache
+        self._rss.add(rss)
+        self._peak_rss = max(self._peak_rss, peak)

@@ -27,6 +27,10 @@ class Periodic:
         self._over.set()
         self._thread.join()
 
+    def is_over(self) -> bool:
+        """Whether it was told to stop."""
+        return self._over.is_set()
+
     def _look(self) -> bool:
         """False: the program has gone."""
         raise NotImplementedError
