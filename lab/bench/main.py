@@ -2,7 +2,9 @@
 """Runs rows x allocators, interleaved, and shows medians beside the best peer.
 
 Each sample is a process of its own; one round takes every allocator once in every row, so that a
-neighbour on the machine disturbs all alike. Results: table, OUT/results.json, OUT/report.html.
+neighbour on the machine disturbs all alike. Of programs it shows what the kernel charges, and RSS
+beside it, at the end, on average and at the peak, and peak / live. Results: table,
+OUT/results.json, OUT/report.html.
 """
 
 from __future__ import annotations

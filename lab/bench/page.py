@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.allocators import OURS
 from lab.bench.results import Line, Results
-from lab.bench.table import BEHIND, cells, ratio_text
+from lab.bench.table import BEHIND, LIVE, cells, ratio_text
 from llamalloc.reporting.page import Page
 from llamalloc.reporting.pictures import ACCENT, INK, SOFT, drawing, png
 
@@ -45,7 +45,8 @@ def _tables(page: Page, results: Results, lines: list[Line]) -> None:
         page.table(
             ("row", "what", *names, "ours / best peer"),
             [(x.row.name, x.row.title, *cells(x, names), ratio_text(x)) for x in part],
-            caption="Medians over the rounds, ± half the distance of the quartiles.",
+            caption="Medians over the rounds, ± half the distance of the quartiles."
+            + (f" {LIVE}." if program else ""),
         )
 
 

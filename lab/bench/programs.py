@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real programs end to end: a fixed piece of work, its time, and its peak of resident memory."""
+"""Real programs end to end: a fixed piece of work, its time, and its memory: charge and RSS."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab import redis_benchmark
+from lab.live_watch import LiveWatch
 from lab.places import BENCH_INPUTS as INPUTS
 from lab.places import ROOT
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
 from llamalloc.running.memory_group import MemoryGroup, entered
-from llamalloc.running.memory_watch import peak_charge
-from llamalloc.running.server import ServerError
+from llamalloc.running.memory_watch import MemoryWatch
+from llamalloc.running.server import ServerError, program_pid
+
+MOST_LIVE = "most_live"  # a figure: bytes, where they were counted
+_AT_THE_END = ("charge", "rss")  # of a program that ends by itself it is chance what was seen last
 
 
 class ProgramError(RuntimeError):
@@ -68,8 +75,9 @@ print(json.dumps({"wall_s": time.monotonic() - begin, "cpu_s": use.ru_utime + us
 """
 
 
-def run(name: str, environment: dict[str, str], quick: bool) -> dict[str, float]:
-    """One run; figures by name. Raises ProgramError."""
+def run(name: str, environment: dict[str, str], quick: bool, ours: bool) -> dict[str, float]:
+    """One run; figures by name. `ours`: it runs on llamalloc, which counts what is live. Raises
+    ProgramError."""
     program = next(p for p in PROGRAMS if p.name == name)
     if shutil.which(program.command[0]) is None:
         raise ProgramError(f"{program.command[0]} is missing: apt-get install {program.package}")
@@ -78,33 +86,58 @@ def run(name: str, environment: dict[str, str], quick: bool) -> dict[str, float]
     command = program.command
     if quick and program.quick:
         command = (*command[: -len(program.quick)], *program.quick)
-    return _timed(command, environment)
+    return _timed(command, environment, ours)
 
 
-def _timed(command: tuple[str, ...], environment: dict[str, str]) -> dict[str, float]:
+def _timed(
+    command: tuple[str, ...], environment: dict[str, str], ours: bool = False
+) -> dict[str, float]:
     with MemoryGroup.made("bench") as group:
         words, shared = entered(group, command, environment | {"PYTHONMALLOC": "malloc"})
-        done = subprocess.run(
+        with subprocess.Popen(
             ["/usr/bin/python3", "-I", "-S", "-c", _TIMED, *words],
-            cwd=ROOT, env=shared, capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
-        charged = _charged(group)
-    said = done.stderr.strip().splitlines() or [""]
-    if done.returncode != 0:
+            cwd=ROOT, env=shared, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as timer:  # fmt: skip
+            out, err, memory = _watched(timer, group, ours)
+    said = err.strip().splitlines() or [""]
+    if timer.returncode != 0:
         raise ProgramError(f"cannot run {command[0]}: {said[-1]}")
-    figures = json.loads(done.stdout.splitlines()[-1])
+    figures = json.loads(out.splitlines()[-1])
     if (status := figures.pop("status")) != 0:
         raise ProgramError(f"{command[0]} ended with {status}: {said[-1]}")
-    return figures | charged
+    kept = {name: value for name, value in memory.items() if name not in _AT_THE_END}
+    return kept | figures
 
 
-def _charged(group: MemoryGroup | None) -> dict[str, float]:
-    """The peak of what was charged; nothing without a group, or on a kernel that keeps no peak."""
-    if group is None:
-        return {}
-    found = group.read()
-    peak = peak_charge(group, 0, found.page_cache)
-    return {"peak_charge": peak} if peak else {}
+def _watched(
+    timer: subprocess.Popen, group: MemoryGroup | None, ours: bool
+) -> tuple[str, str, dict[str, float]]:
+    """What it printed, and its program's memory. Raises TimeoutExpired."""
+    program = partial(_program_of, timer.pid)
+    try:
+        with MemoryWatch(program, group) as watch, _counting(program, ours) as live:
+            out, err = timer.communicate(timeout=600)
+    except BaseException:
+        timer.kill()
+        raise
+    return out, err, _memory(watch, live.most() if live else 0)
+
+
+def _program_of(timer: int) -> int:
+    """Raises ProcessLookupError before it has started it, and after it has ended."""
+    if (found := program_pid(timer)) == timer:
+        raise ProcessLookupError
+    return found
+
+
+def _counting(program: Callable[[], int], ours: bool) -> LiveWatch | nullcontext[None]:
+    return LiveWatch(program) if ours else nullcontext()
+
+
+def _memory(watch: MemoryWatch, live: int) -> dict[str, float]:
+    """Its figures, and what was live. 0 is left out: not known, or it ended before it was seen."""
+    figures = watch.memory(live).figures() | {MOST_LIVE: live}
+    return {name: value for name, value in figures.items() if value}
 
 
 def _redis(environment: dict[str, str], operations: int) -> dict[str, float]:
@@ -128,15 +161,15 @@ def _loaded(
     server: RedisServer, load: Workload, address: Path, group: MemoryGroup | None
 ) -> tuple[list[redis_benchmark.Rate], dict[str, float]]:
     try:
-        rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
-        return rates, _used(server.pid) | _charged(group)
+        with MemoryWatch(server.pid, group) as watch:
+            rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
+        live = int(server.client.info()["used_memory_peak"])
+        return rates, _memory(watch, live) | {"cpu_s": _processor_seconds(server.pid)}
     finally:
         server.kill(patience=5)
 
 
-def _used(pid: int) -> dict[str, float]:
+def _processor_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])  # utime and stime: fields 14 and 15 of proc(5)
-    status = Path(f"/proc/{pid}/status").read_text()
-    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-    return {"cpu_s": ticks / os.sysconf("SC_CLK_TCK"), "peak_rss": int(peak) << 10}
+    return ticks / os.sysconf("SC_CLK_TCK")

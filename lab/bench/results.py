@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from lab.allocators import OURS, Allocator
-from lab.bench.rows import MEMORY, PEAKS, Row
+from lab.bench.programs import MOST_LIVE
+from lab.bench.rows import MEMORY, PROGRAMS, Row
 
 FORMAT = 1
 
@@ -81,7 +82,7 @@ class Results:
     def is_charged(self) -> bool:
         """Whether all rows of memory have their line of charges."""
         lines = {line.row.name for line in self.lines()}
-        kinds = {": memory": ": charge", ": peak": ": peak charge"}
+        kinds = {": memory": ": charge", ": average RSS": ": average charge"}
         return all(
             name.removesuffix(rss) + charge in lines
             for name in lines
@@ -96,18 +97,27 @@ class Results:
     def _lines(self, row: Row) -> list[Line]:
         metric = self.clock if row.metric == "ns" else row.metric
         found = [Line(row, self._cells(row, metric))]
-        for end, figure, unit, title in PEAKS if row.program else MEMORY.get(row.name, ()):
+        for end, figure, unit, title in PROGRAMS if row.program else MEMORY.get(row.name, ()):
             part = Row(f"{row.name}: {end}", title, figure, unit, program=row.program)
             found.append(Line(part, self._cells(row, figure)))
         return found
 
     def _cells(self, row: Row, figure: str) -> list[Cell]:
-        by_allocator = self.samples.get(row.name, {})
+        by_allocator, live = self.samples.get(row.name, {}), self._live(row)
         values = {
-            a.name: [s[figure] for s in by_allocator.get(a.name, ()) if figure in s]
+            a.name: [
+                value
+                for sample in by_allocator.get(a.name, ())
+                if (value := _figure(sample, figure, live)) is not None
+            ]
             for a in self.allocators
         }
         return [cell(name, found) for name, found in values.items() if found]
+
+    def _live(self, row: Row) -> float:
+        """The most that was live on ours; 0: not counted."""
+        samples = self.samples.get(row.name, {}).get(OURS, ())
+        return statistics.median([s[MOST_LIVE] for s in samples if MOST_LIVE in s] or [0])
 
     def write(self, path: Path) -> None:
         """Everything, as JSON: machine, versions, samples, and the lines of the table."""
@@ -135,3 +145,11 @@ class Results:
         best = line.best_peer()
         compared = {"ratio": line.ratio(), "best_peer": best.allocator if best else None}
         return asdict(line) | compared
+
+
+def _figure(sample: dict[str, float], figure: str, live: float) -> float | None:
+    """Of a sample. A program that does not say what is live has as much of it on each allocator."""
+    if figure == "over_live" and figure not in sample and live:
+        peak = sample.get("peak_charge", sample.get("peak_rss", 0))
+        return peak / live if peak else None
+    return sample.get(figure)

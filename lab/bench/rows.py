@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lab.allocators import Allocator
 from lab.bench import programs
 from lab.places import MALLOC_BENCH
+from llamalloc.running.memory_figures import TITLES
 from llamalloc.running.memory_group import MemoryGroup, entered
 
 
@@ -42,11 +43,18 @@ MEMORY = {
         ("charge", "charge_over_live", "x", "steady churn, charge over live"),
     ),
 }
-# The same of programs.
-PEAKS = (
-    ("peak", "peak_rss", "B", "peak of resident memory"),
-    ("peak charge", "peak_charge", "B", "peak of what the kernel charges"),
-)
+# The same of programs. A server is at its end when its load is; one that ends by itself has no such
+# figure.
+_OF_PROGRAMS = {
+    "charge": ("B", "what the kernel charges, at the end"),
+    "average_charge": ("B", "what the kernel charges, on average"),
+    "peak_charge": ("B", "what the kernel charges, at the peak"),
+    "over_live": ("x", "that peak over the most that was live"),
+    "rss": ("B", "resident memory, at the end"),
+    "average_rss": ("B", "resident memory, on average"),
+    "peak_rss": ("B", "resident memory, at the peak"),
+}
+PROGRAMS = tuple((TITLES[name], name, *how) for name, how in _OF_PROGRAMS.items())
 ALONE = {"empty"}  # no comparison: the loop itself
 
 
@@ -98,7 +106,7 @@ def sample(row: Row, allocator: Allocator, seconds: float, quick: bool) -> dict[
     environment = allocator.environment()
     if row.program:
         try:
-            return programs.run(row.name, environment, quick)
+            return programs.run(row.name, environment, quick, allocator.ours)
         except programs.ProgramError as error:
             raise RowError(f"{row.name} on {allocator.name}: {error}") from None
     command = [str(MALLOC_BENCH), "--seconds", str(seconds), row.name]

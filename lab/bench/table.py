@@ -10,6 +10,10 @@ from lab.allocators import OURS
 from lab.bench.results import Cell, Line, Results
 from llamalloc.formats.units import bytes_text, seconds_text
 
+LIVE = (
+    "Live: what Redis counts itself; of the other programs, what llamalloc counts in its own runs, "
+    "by slot size"
+)
 BEHIND = 1.02  # a ratio above this is shown as behind: less is within the noise of a quiet machine
 
 
@@ -53,5 +57,5 @@ def table(results: Results) -> Table:
         colour = "" if ratio is None else "red" if ratio > BEHIND else "green"
         text = ratio_text(line)
         view.add_row(line.row.name, *cells(line, names), f"[{colour}]{text}[/]" if colour else text)
-    view.caption = "± half the distance of the quartiles; a ratio under 1 is better"
+    view.caption = f"± half the distance of the quartiles; a ratio under 1 is better\n{LIVE}"
     return view

@@ -17,6 +17,8 @@ from lab.bench.results import Line, Results, cell
 from lab.bench.rows import Row
 from lab.bench.table import cells, ratio_text, table, value_text
 from lab.places import ROOT
+from llamalloc.running import launch
+from llamalloc.running.memory_figures import Memory, Sizes
 
 PAIR = Row("pair_64", "malloc and free")
 IDLE = Row("threads_500", "threads")
@@ -31,8 +33,8 @@ def results() -> Results:
             found.add(PAIR, column, {"ns": base + noise, "cpu_ns": base})
         memory = {"bytes_per_thread_later": base * 1024, "charge_per_thread_later": base * 512}
         found.add(IDLE, column, {"ns": 1.0} | memory)
-        peaks = {"peak_rss": 2.0**20, "peak_charge": 2.0**21}
-        found.add(RATE, column, {"requests_per_second": base * 1000} | peaks)
+        memory = Memory(Sizes(1 << 18, 1 << 19, 1 << 20), Sizes(1 << 19, 1 << 20, 1 << 21), 1 << 20)
+        found.add(RATE, column, {"requests_per_second": base * 1000} | memory.figures())
     return found
 
 
@@ -67,13 +69,31 @@ def test_memory_figures_become_rows_of_their_own():
     by_name = {line.row.name: line for line in found.lines()}
     assert [c.median for c in by_name["threads_500: memory"].cells] == [4096, 10240, 5120]
     assert [c.median for c in by_name["threads_500: charge"].cells] == [2048, 5120, 2560]
-    assert [c.median for c in by_name["redis: peak"].cells] == [2**20] * 3
-    assert [c.median for c in by_name["redis: peak charge"].cells] == [2**21] * 3
+    ends = {n.partition(": ")[2]: line for n, line in by_name.items() if "redis: " in n}
+    assert {end: [c.median for c in line.cells] for end, line in ends.items()} == {
+        "charge": [2**19] * 3, "average charge": [2**20] * 3, "peak charge": [2**21] * 3,
+        "peak / live": [2.0] * 3,
+        "RSS": [2**18] * 3, "average RSS": [2**19] * 3, "peak RSS": [2**20] * 3,
+    }  # fmt: skip
     assert found.is_charged()
     for samples in found.samples["redis"].values():
         for sample in samples:
-            del sample["peak_charge"]
+            del sample["average_charge"]
     assert not found.is_charged()
+
+
+def test_what_was_live_on_ours_divides_the_peaks_of_all():
+    clang = Row("clang", "clang", "cpu_s", "s", program=True)
+    found = Results({}, COLUMNS, [clang])
+    for column, peak in zip(COLUMNS, (100.0, 150.0, 400.0), strict=True):
+        live = {programs.MOST_LIVE: 80.0, "over_live": 1.25} if column.name == OURS else {}
+        found.add(clang, column, {"cpu_s": 1.0, "peak_charge": peak, "peak_rss": 7.0} | live)
+    by_name = {line.row.name: line for line in found.lines()}
+    assert [c.median for c in by_name["clang: peak / live"].cells] == [1.25, 1.875, 5.0]
+    del found.samples["clang"]["snmalloc"][0]["peak_charge"]
+    assert found._cells(clang, "over_live")[2].median == 7 / 80
+    del found.samples["clang"][OURS]
+    assert found._cells(clang, "over_live") == []
 
 
 def test_cpu_clock_takes_the_other_figure():
@@ -119,7 +139,8 @@ def test_page_names_versions_and_what_is_missing(tmp_path: Path):
     page.write(results(), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "tcmalloc is out" in text
-    assert "in 6 of 7 rows" in text  # redis is behind, and equal peaks count as equal
+    assert "in 11 of 12 rows" in text  # redis is behind, and equal memory counts as equal
+    assert "Live: what Redis counts itself" in text
     assert "data:image/png;base64" in text
 
 
@@ -199,18 +220,37 @@ def test_a_program_that_fails_or_lacks_is_named():
     with pytest.raises(programs.ProgramError, match="false ended with 1"):
         programs._timed(("false",), {"LD_PRELOAD": ""})
     figures = programs._timed(("true",), {"LD_PRELOAD": ""})
-    assert set(figures) - {"peak_charge"} == {"wall_s", "cpu_s", "peak_rss"}
+    assert {"wall_s", "cpu_s", "peak_rss"} <= set(figures)
 
 
 def test_a_program_is_charged_where_it_has_a_group(monkeypatch):
-    holds = ("/usr/bin/python3", "-S", "-c", "x = bytearray(64 << 20)")
+    code = "import time; x = bytearray(64 << 20); time.sleep(.3)"
+    holds = ("/usr/bin/python3", "-S", "-c", code)
     with programs.MemoryGroup.made("test") as group:
         if group is None:
             pytest.skip("no memory control group can be made here")
     figures = programs._timed(holds, {"LD_PRELOAD": ""})
     assert 64 << 20 <= figures["peak_charge"] < 120 << 20
+    assert 0 < figures["average_charge"] <= figures["peak_charge"]
+    assert 0 < figures["average_rss"] < 64 << 20 < figures["peak_rss"]
+    assert not {"charge", "rss", "over_live"} & set(figures)
     monkeypatch.setattr(programs.MemoryGroup, "_create", classmethod(lambda *_: None))
-    assert "peak_charge" not in programs._timed(("true",), {"LD_PRELOAD": ""})
+    alone = programs._timed(holds, {"LD_PRELOAD": ""})
+    assert "peak_charge" not in alone and alone["average_rss"] > 8 << 20
+
+
+def test_what_is_live_in_a_program_on_llamalloc_is_counted():
+    library = {"LD_PRELOAD": str(launch.find_library())}
+    code = "import time; x = bytearray(64 << 20); time.sleep(.5)"
+    holds = ("/usr/bin/python3", "-S", "-c", code)
+    figures = programs._timed(holds, library, ours=True)
+    assert 64 << 20 <= figures[programs.MOST_LIVE] < 80 << 20
+    assert 0.8 < figures["over_live"] < 1.6
+
+
+def test_a_timer_that_has_no_program_yet_is_not_measured():
+    with pytest.raises(ProcessLookupError):
+        programs._program_of(0)
 
 
 CALLGRIND = """events: Ir
