@@ -12,6 +12,7 @@ STAMPS := build/stamps
 export PYTHONDONTWRITEBYTECODE := 1
 
 BENCH_ARGS ?=
+DEMO_ARGS ?=
 PAPER_ARGS ?=
 LIVE_ARGS ?=
 FUZZ_SECONDS ?= 60
@@ -28,6 +29,7 @@ help:
 	@echo "llamalloc: a malloc that learns how long objects live"
 	@echo
 	@echo "  make demo      record, learn and run Redis beside other allocators; out/demo/report.html"
+	@echo "                 (DEMO_ARGS=\"--peers all\" two more, DEMO_ARGS=\"--help\" the choices)"
 	@echo "  make bench     speed and memory beside eight peers; out/bench/report.html (half an hour;"
 	@echo "                 BENCH_ARGS=\"--quick\" a few minutes, BENCH_ARGS=\"--help\" the choices)"
 	@echo "  make test      every test and check (about 20 minutes on two cores, set-up included)"
@@ -90,7 +92,7 @@ build: $(STAMPS)/build .venv/bin/python
 	@echo "build: build/release/libllamalloc.so and .venv/bin/llamalloc are ready"
 
 demo: $(STAMPS)/demo build
-	$(PYTHON) -m lab.demo
+	$(PYTHON) -m lab.demo $(DEMO_ARGS)
 
 bench: $(STAMPS)/bench build
 	$(call cmake_build,release,--target malloc_bench count_calls)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from lab import peers
 from lab.allocators import Entry, find
 
 OURS = "libllamalloc.so"
@@ -29,16 +31,30 @@ class Row:
     @property
     def mapped(self) -> str:
         """A part of the file name of the library that must be in the process."""
-        return self.peer.soname if self.peer else OURS
+        if self.peer is None:
+            return OURS
+        return peers.find(self.peer.peer).library.name if self.built else self.peer.soname
+
+    @property
+    def built(self) -> bool:
+        """Whether Debian has no such package: lab.peers builds it from sources."""
+        return bool(self.peer and self.peer.peer)
 
     @property
     def preload(self) -> str:
-        """A soname, or nothing."""
-        return self.peer.soname if self.peer and not self.shipped else ""
+        """A soname, or the name of a built peer, or nothing. Not the name of glibc: redis-server
+        is linked to jemalloc."""
+        if self.peer is None or self.shipped:
+            return ""
+        return self.peer.name if self.built else self.peer.soname
 
     def available(self) -> bool:
-        """Whether the loader finds the library (ours is checked by `llamalloc run`)."""
-        return self.peer is None or self.shipped or self.peer.is_installed()
+        """Whether the library is there (ours is checked by `llamalloc run`)."""
+        if self.peer is None or self.shipped:
+            return True
+        if self.built:
+            return peers.find(self.peer.peer).library.is_file()
+        return self.peer.is_installed()
 
 
 def _peer(name: str, colour: str) -> Row:
@@ -52,6 +68,8 @@ ROWS = (
     _peer("glibc", "#8a8a8a"),
     _peer("gperftools", "#c98b2b"),
     _peer("mimalloc", "#4f9d8f"),
+    _peer("tcmalloc", "#3c6fa8"),
+    _peer("mimalloc-3", "#86c5b9"),
     Row("plain", "llamalloc, without learning", "#e58a86"),
     Row("learns-1", "llamalloc, learns by itself, first run", "#7fa650", learns=1),
     Row("learns-2", "llamalloc, learns by itself, second run", "#2f6b1d", learns=2),
@@ -62,7 +80,7 @@ SOAKED = ROWS[-1]
 PACKAGES = (
     "redis-server",
     "redis-tools",
-    *(row.peer.package for row in ROWS if row.peer and row.name != "glibc"),
+    *(row.peer.package for row in ROWS if row.peer and row.peer.package and row.name != "glibc"),
 )
 
 
@@ -72,3 +90,15 @@ def chosen(names: list[str]) -> list[Row]:
     if unknown := sorted(set(names) - set(known)):
         raise ValueError(f"no allocator named {', '.join(unknown)}; there are {', '.join(known)}")
     return [row for row in ROWS if not names or row.name in names]
+
+
+def present(rows: list[Row], build: bool, say: Callable[[str], None]) -> list[Row]:
+    """Without the peers that Debian does not package and that are not built; a line for each.
+    `build`: they are built first, which needs cargo, a network and some minutes."""
+    wanted = {row.peer.peer for row in rows if row.built}
+    failed = peers.ensure(wanted, say) if build and wanted else {}
+    for row in rows:
+        if row.built and not row.available():
+            reason = failed.get(row.peer.peer, "it is not built; --peers all builds it")
+            say(f"{row.title} is left out: {reason}")
+    return [row for row in rows if not row.built or row.available()]

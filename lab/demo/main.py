@@ -38,6 +38,10 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small load: seconds, no figures")
     names = ", ".join(row.name for row in allocators.ROWS)
     parser.add_argument("--only", default="", help=f"rows, by commas, of {names}; default: all")
+    parser.add_argument("--peers", choices=("built", "all"), default="built",
+                        help="of tcmalloc and mimalloc-3, which Debian does not package: those "
+                        "that are built (default), or all, built first where they are not: some "
+                        "minutes, and it needs cargo and a network")  # fmt: skip
     parser.add_argument("--runs", type=int, default=1, help="interleaved runs of each row")
     parser.add_argument("--soak", type=int, default=0, help="only so many runs with a model")
     parser.add_argument("--reuse", action="store_true", help="take the model of the last demo")
@@ -78,6 +82,9 @@ def main(argv: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace, say: Teller) -> int:
     rows = allocators.chosen(options.only.split(",") if options.only else [])
     rows = [allocators.SOAKED] * options.soak or rows
+    rows = allocators.present(rows, options.peers == "all", say)
+    if not rows:
+        raise ValueError("no row is left to run")
     workload = QUICK if options.quick else PAPER
     _prepare(options.out, rows)
     with hugepages.borrowed("always") as setting:

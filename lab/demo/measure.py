@@ -14,7 +14,7 @@ from lab.demo.allocators import Row
 from lab.demo.plan import RECORD_INTERVAL
 from lab.demo.results import Run
 from lab.demo.sampler import Sampler, Series
-from lab.launcher import LLAMALLOC, clean_environment
+from lab.launcher import LLAMALLOC, clean_environment, with_preload
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
 from llamalloc.running import control, procmem
@@ -46,7 +46,7 @@ def launcher(row: Row, out: Path, socket: Path) -> tuple[list[str], dict[str, st
         chosen = ["--model", str(out / "redis.model")] if row.learned else []
         chosen += ["--learn", str(state_of(out))] if row.learns else []
         return [*LLAMALLOC, "run", *chosen, "--control", str(socket), "--"], env
-    return [], env | ({"LD_PRELOAD": row.preload} if row.preload else {})
+    return [], with_preload(env, row.preload)
 
 
 def recorder(profile: Path) -> tuple[list[str], dict[str, str]]:

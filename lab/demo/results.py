@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab import memory_table
 from lab.demo.sampler import Series
 from lab.redis_benchmark import PAPER, Rate, Workload, mean_rate
+from llamalloc.running.memory_figures import TITLES, Memory, Sizes
 
 LIVE_MEANS = (
     "Live is Redis's own used_memory after the drop, which counts slot sizes and so differs a "
@@ -53,15 +55,14 @@ class Run:
         return self.anon_huge_pages / self.anonymous if self.anonymous else 0.0
 
     @property
-    def average_charge(self) -> float | None:
-        """Over the whole run."""
-        return statistics.fmean(self.series.charge) if self.series.charge else None
-
-    @property
-    def peak_over_live(self) -> float | None:
-        """The peak of the charge / the most that Redis held: how far replies pile up differs by
+    def memory(self) -> Memory:
+        """Over the whole run. Live is the most that Redis held: how far replies pile up differs by
         hundreds of MiB between two runs of one allocator."""
-        return self.peak_charge / self.peak_live if self.peak_charge and self.peak_live else None
+        charge = None
+        if self.charge is not None:
+            charge = Sizes(self.charge, _mean(self.series.charge), self.peak_charge or 0)
+        rss = Sizes(self.rss, _mean(self.series.rss), self.peak_rss)
+        return Memory(rss, charge, self.peak_live or 0)
 
     @property
     def requests_per_second(self) -> float:
@@ -77,6 +78,7 @@ class Figures:
     title: str
     runs: int
     rss: float
+    average_rss: float
     peak_rss: float
     ratio: float
     coverage: float
@@ -134,14 +136,16 @@ class Results:
             name: median(t.requests_per_second for r in runs for t in r.tests if t.name == name)
             for name in dict.fromkeys(test.name for test in runs[0].tests)
         }
-        charge = _median([r.charge for r in runs])
+        memory = _medians([r.memory for r in runs])
+        charge = memory["charge"]
         return Figures(
             allocator=runs[0].allocator,
             title=runs[0].title,
             runs=len(runs),
-            rss=median(r.rss for r in runs),
-            peak_rss=median(r.peak_rss for r in runs),
-            ratio=median(r.rss for r in runs) / self.live(),
+            rss=memory["rss"] or 0,
+            average_rss=memory["average_rss"] or 0,
+            peak_rss=memory["peak_rss"] or 0,
+            ratio=(memory["rss"] or 0) / self.live(),
             coverage=median(r.coverage for r in runs),
             anonymous_coverage=median(r.anonymous_coverage for r in runs),
             requests_per_second=median(r.requests_per_second for r in runs),
@@ -149,10 +153,10 @@ class Results:
             faults=sum(len(r.faults) for r in runs),
             charge=charge,
             charge_ratio=charge / self.live() if charge is not None else None,
-            average_charge=_median([r.average_charge for r in runs]),
-            peak_charge=_median([r.peak_charge for r in runs]),
+            average_charge=memory["average_charge"],
+            peak_charge=memory["peak_charge"],
             peak_live=_median([r.peak_live for r in runs]),
-            peak_over_live=_median([r.peak_over_live for r in runs]),
+            peak_over_live=memory["over_live"],
         )
 
     def write(self, path: Path) -> None:
@@ -165,6 +169,15 @@ class Results:
             **asdict(self),
         }
         path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _medians(found: list[Memory]) -> dict[str, float | None]:
+    """Each figure of TITLES."""
+    return {name: memory_table.median(name, found) for name in TITLES}
+
+
+def _mean(values: Sequence[int]) -> int:
+    return round(statistics.fmean(values)) if values else 0
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from support.statistics import document
 
-from lab import redis
+from lab import peers, redis
 from lab import redis_benchmark as benchmark
 from lab.demo import allocators, main, measure, page, results, table
 from lab.demo.sampler import Series
@@ -106,6 +106,7 @@ def test_results_come_back_from_their_file_and_make_a_page(tmp_path: Path) -> No
     page.write(again, tmp_path)
     text = (tmp_path / "report.html").read_text()
     assert "a &amp; b" in text and "RSS / live" in text and "1.50" in text
+    assert "average RSS" in text and "1.5 MiB" in text
     assert 'src="data:image/png;base64,' in text and "http" not in text
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
 
@@ -186,7 +187,10 @@ def test_without_a_group_only_rss_is_told() -> None:
     found = results.Results("always", "m", runs=[a_run("glibc", 300, 100)])
     (row,) = found.rows()
     assert (row.charge, row.charge_ratio, row.peak_over_live) == (None, None, None)
+    assert (row.rss, row.average_rss, row.peak_rss) == (300, 155, 301)
     assert not found.is_charged()
+    found.runs[0].peak_live = 100
+    assert found.rows()[0].peak_over_live == 3.01
 
 
 def test_a_page_with_charges_says_what_they_are(tmp_path: Path) -> None:
@@ -215,6 +219,73 @@ def test_the_page_says_what_was_learned_and_decided(tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     assert "learns by itself, first run" in text and "learns by itself, second run" in text
     assert "What llamalloc learned by itself" in text and text.count("Placement is on.") == 2
+
+
+# ----- Peers that are built -----
+
+
+def test_a_peer_that_is_not_built_is_a_line_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "OUT", tmp_path)
+    said: list[str] = []
+    rows = allocators.chosen(["tcmalloc", "mimalloc-3", "plain"])
+    assert [r.name for r in allocators.present(rows, False, said.append)] == ["plain"]
+    assert said == [
+        f"{title} is left out: it is not built; --peers all builds it"
+        for title in ("tcmalloc (Google)", "mimalloc 3")
+    ]
+    (tmp_path / "libtcmalloc.so").touch()
+    assert [r.name for r in allocators.present(rows, False, said.append)] == ["tcmalloc", "plain"]
+
+
+def test_peers_are_built_only_where_all_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+
+    def ensure(names: set[str], say: object) -> dict[str, str]:
+        asked.append(names)
+        return {"tcmalloc": "cargo is not installed"}
+
+    monkeypatch.setattr(peers, "OUT", tmp_path)
+    monkeypatch.setattr(peers, "ensure", ensure)
+    said: list[str] = []
+    rows = allocators.chosen(["tcmalloc", "glibc"])
+    allocators.present(rows, False, said.append)
+    assert asked == []
+    assert [r.name for r in allocators.present(rows, True, said.append)] == ["glibc"]
+    assert asked == [{"tcmalloc"}]
+    assert said[-1] == "tcmalloc (Google) is left out: cargo is not installed"
+
+
+def test_each_peer_serves_malloc_by_its_own_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "OUT", tmp_path)
+    (tmp_path / "libtcmalloc.so").touch()
+
+    def preloaded(name: str) -> dict[str, str]:
+        _, environment = measure.launcher(row_of(name), tmp_path, tmp_path / "control")
+        names = ("LD_PRELOAD", "GLIBC_TUNABLES")
+        return {n: environment[n] for n in names if n in environment}
+
+    # Not as shipped: redis-server is linked to jemalloc.
+    assert preloaded("glibc") == {"LD_PRELOAD": "libc.so.6"}
+    assert preloaded("jemalloc") == {}
+    library = str(tmp_path / "libtcmalloc.so")
+    assert preloaded("tcmalloc") == {
+        "LD_PRELOAD": library, "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+    }  # fmt: skip
+    assert row_of("tcmalloc").mapped == "libtcmalloc.so"
+
+
+def test_nothing_left_to_run_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(peers, "OUT", tmp_path)
+    assert main.main(["--only", "tcmalloc", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "demo: no row is left to run\n"
 
 
 def test_unknown_rows_are_named() -> None:
