@@ -2,7 +2,8 @@
 """Lists and runs recipes of real programs (workloads/README.md).
 
 `run` prints what the kernel charges to the program, and its RSS, at the peak, on average and at the
-end; and the peak over the most that was live, where Redis or llamalloc counts that.
+end (where a program ends by itself: when it was last seen); and the peak over the most that was
+live, where Redis or llamalloc counts that.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lab.command import exit_status
-from lab.workloads import programs, recipe, runner
+from lab.workloads import programs, runner
+from lab.workloads.recipe import WorkloadError
 from llamalloc.running.memory_figures import Sizes
 from llamalloc.running.memory_group import WITHOUT
 
@@ -67,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
     if options.verb == "list":
         return _list()
-    return exit_status("workloads", lambda: _run(options), (recipe.WorkloadError,))
+    return exit_status("workloads", lambda: _run(options), (WorkloadError,))
 
 
 def _list() -> int:
@@ -94,30 +96,32 @@ def _run(options: argparse.Namespace) -> int:
 
     how = runner.Options(options.under, options.preload, options.scale, options.seed)
     how = replace(how, live="llamalloc" in options.under + Path(options.preload).name)
-    outcome = runner.run(programs.find(name), how, say)
+    recipe = programs.find(name)
+    outcome = runner.run(recipe, how, say)
     if options.json:
         options.json.write_text(json.dumps(asdict(outcome)) + "\n")
     print(f"{name}: {outcome.seconds:.1f} s, {outcome.cpu:.1f} s of processor")
-    print("\n".join(memory(outcome)))
+    print("\n".join(memory(outcome, "at the end" if recipe.is_server() else "last seen")))
     return 0
 
 
-def memory(outcome: runner.Outcome) -> list[str]:
-    """Lines on charge and RSS: at the peak, on average and at the end; and on what was live."""
+def memory(outcome: runner.Outcome, end: str) -> list[str]:
+    """Lines on charge and RSS: at the peak, on average and at the end; and on what was live. `end`
+    says which moment that is: what a program that ends by itself holds at last is chance."""
     found = outcome.memory()
     huge = outcome.huge / outcome.anonymous if outcome.anonymous else 0.0
-    lines = [_memory("charge", found.charge) if found.charge else WITHOUT]
+    lines = [_memory("charge", found.charge, end) if found.charge else WITHOUT]
     if outcome.launched and found.charge:
         lines[0] += "; with the launcher, which stays beside the program"
-    lines.append(f"{_memory('RSS', found.rss)}; {huge:.0%} of anonymous memory on huge pages")
+    lines.append(f"{_memory('RSS', found.rss, end)}; {huge:.0%} of anonymous memory on huge pages")
     if found.over_live:
         lines.append(f"  live:   most {_mib(found.live)}, peak / live {found.over_live:.2f}")
     return lines
 
 
-def _memory(what: str, found: Sizes) -> str:
-    peak, average, end = (_mib(value) for value in (found.peak, found.average, found.end))
-    return f"  {what + ':':<8}peak {peak}, average {average}, at the end {end}"
+def _memory(what: str, found: Sizes, end: str) -> str:
+    peak, average, last = (_mib(value) for value in (found.peak, found.average, found.end))
+    return f"  {what + ':':<8}peak {peak}, average {average}, {end} {last}"
 
 
 def _mib(value: int) -> str:

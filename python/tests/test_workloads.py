@@ -92,23 +92,26 @@ def test_the_charge_is_told_beside_rss_where_there_is_a_group(monkeypatch):
         pytest.skip("no memory control group can be made here")
     assert 64 << 20 < outcome.peak_charge < 160 << 20
     assert outcome.average_charge <= outcome.peak_charge
-    charge, rss = workloads.memory(outcome)
+    charge, rss = workloads.memory(outcome, "at last")
     assert charge.startswith("  charge: peak ") and rss.startswith("  RSS:    peak ")
+    assert ", at last " in charge and ", at last " in rss
     assert "of anonymous memory on huge pages" in rss
     outcome.launched = True
-    assert workloads.memory(outcome)[0].endswith(
+    assert workloads.memory(outcome, "at last")[0].endswith(
         "with the launcher, which stays beside the program"
     )
     outcome.live = outcome.peak_charge // 2
     live = f"  live:   most {outcome.live / 2**20:,.0f} MiB, peak / live 2.00"
-    assert workloads.memory(outcome)[2:] == [live]
+    assert workloads.memory(outcome, "at last")[2:] == [live]
 
 
 def test_without_a_group_that_is_said_and_rss_is_told(monkeypatch):
     monkeypatch.setattr(runner.MemoryGroup, "_create", classmethod(lambda *_: None))
     outcome = run(Script("import time\ntime.sleep(0.3)"))
     assert outcome.charge is None and outcome.rss
-    assert workloads.memory(outcome)[0].startswith("no memory control group can be made here")
+    assert workloads.memory(outcome, "at last")[0].startswith(
+        "no memory control group can be made here"
+    )
 
 
 def test_what_a_server_says_was_live_is_asked_after_its_load(tmp_path):
@@ -268,11 +271,12 @@ def test_a_built_peer_is_preloaded_with_its_tunables(tmp_path, monkeypatch):
     }
 
 
-def test_figures_are_written_as_json(tmp_path, monkeypatch):
+def test_figures_are_written_as_json(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("lab.workloads.programs.ALL", (Script("import time; time.sleep(.3)"),))
     file = tmp_path / "figures.json"
     assert workloads.main(["run", "script", "--json", str(file)]) == 0
     assert json.loads(file.read_text())["name"] == "script"
+    assert "RSS:    peak" in (said := capsys.readouterr().out) and ", last seen " in said
 
 
 def test_loads_repeat_by_their_seed(tmp_path):
