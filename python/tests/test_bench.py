@@ -232,7 +232,8 @@ def test_a_program_is_charged_where_it_has_a_group(monkeypatch):
     figures = programs._timed(holds, {"LD_PRELOAD": ""})
     assert 64 << 20 <= figures["peak_charge"] < 120 << 20
     assert 0 < figures["average_charge"] <= figures["peak_charge"]
-    assert 0 < figures["average_rss"] < 64 << 20 < figures["peak_rss"]
+    assert 0 < figures["average_rss"] < figures["peak_rss"]
+    assert figures["peak_rss"] > 64 << 20
     assert not {"charge", "rss", "over_live"} & set(figures)
     monkeypatch.setattr(programs.MemoryGroup, "_create", classmethod(lambda *_: None))
     alone = programs._timed(holds, {"LD_PRELOAD": ""})
