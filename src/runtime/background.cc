@@ -27,7 +27,6 @@ namespace {
 constexpr size_t kWorkerStack = 512 * 1024;
 constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
 constexpr Nanos kLongestPause = Nanos::seconds(300);
-constexpr size_t kWorthAThread = size_t{16} << 20;  // bytes that a forked child inherits unused
 
 // Misses wake the worker; while nothing is placed by the model there are only those of samples.
 bool has_standing_work() {
@@ -73,7 +72,6 @@ void worker_main() {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();
   }
-  if (background.rests_first) background.waiter.wait(kHousekeeping);
   while (true) {
     Nanos sleep;
     {
@@ -111,12 +109,6 @@ void forget_tries_in_child() {
 bool may_try_now() {
   const int64_t next = background.next_try.load(std::memory_order_relaxed);
   return next == 0 || process.system.now().n >= next;
-}
-
-// What the parent's worker would have returned; in the child it has none.
-bool inherits_much() {
-  const size_t empty = process.heap.pages().counts().empty_backed * kHugePageSize;
-  return empty + process.heap.direct().kept_bytes() >= kWorthAThread;
 }
 
 void want_started_worker() {
@@ -171,13 +163,10 @@ void worker_after_fork_in_child() {
   remember_process();
   forget_tries_in_child();
   process.has_worker.store(false);
-  background.rests_first = true;
   background.work_lock.reset();
   background.contexts.queue().clear();
-  if (!process.options.worker) return;
-  if (!has_standing_work() && !sockets_are_due() && !inherits_much()) return;
-  worker_start_due.store(true);
-  process.threads.wake_all();  // else calls that their fast path serves would start none
+  if ((has_standing_work() || sockets_are_due()) && process.options.worker)
+    worker_start_due.store(true);
 }
 
 void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site, bool recheck) {

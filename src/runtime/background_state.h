@@ -18,7 +18,6 @@ struct Background {
   // to that. 0: it never failed. Written by who holds process.has_worker.
   std::atomic<int64_t> next_try{0};
   std::atomic<int64_t> between_tries{0};
-  bool rests_first = false;  // a forked child may end, or become another program, at once
   std::atomic<bool> told_of_failure{false};  // or a forked child: there may be many
   Nanos last_rest GUARDED_BY(work_lock){};
   ContextWorker contexts;  // under work_lock, except loaded() and its queue

@@ -152,7 +152,6 @@ TRAPS = (
         environment=EAGER,
     ),
     Trap("key destructors", "3,000 threads allocate while they end", "key_destructors", 60),
-    Trap("daemon", "a child is what is left; memory that was freed before comes back", "daemon"),
     Trap("short threads", "10,000 threads, RSS flat", "short_threads", 60),
     Trap(
         "vanished threads",
