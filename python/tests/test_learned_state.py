@@ -103,7 +103,7 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         (with_bytes(104 + 48, b"\x01"), "nodes are not sane"),
         (with_bytes(104 + 40, bytes(8)), "nodes are not sane"),
         (with_bytes(NODES_END + 7, b"\xff"), "nodes are not sane"),
-        (with_bytes(NODES_END + 2 * 44 + 8, b"\x03"), "do not hold 3 nodes and 3 frames"),
+        (with_bytes(NODES_END + 2 * 40 + 8, b"\x03"), "do not hold 3 nodes and 3 frames"),
     ],
 )
 def test_refusals(tmp_path: Path, data: bytes, cause: str) -> None:
@@ -218,5 +218,5 @@ def test_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_report_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.learned").write_bytes(GOLDEN.read_bytes()[:-1])
     assert call(["report", str(tmp_path / "s.learned")]) == 1
-    said = "s.learned: damaged, 375 bytes do not hold 3 nodes and "
+    said = "s.learned: damaged, 367 bytes do not hold 3 nodes and "
     assert said in capsys.readouterr().err

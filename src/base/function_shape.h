@@ -8,9 +8,10 @@
 namespace llamalloc {
 
 struct FunctionShape {
-  uint64_t self = 0;    // of its module's name, its length, and its unwind instructions; never 0
-  uint32_t before = 0;  // of the function in front of it in the module; 0: there is none
-  uint32_t after = 0;
+  uint64_t self = 0;  // of its module's name, its length, and its unwind instructions; never 0
+  // Of the next function in front of it, in its module, that looks other, and how far that is.
+  uint32_t before = 0;
+  uint32_t after = 0;  // the same behind it
   friend bool operator==(const FunctionShape&, const FunctionShape&) = default;
 };
 

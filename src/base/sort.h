@@ -13,7 +13,7 @@
 
 namespace llamalloc {
 
-inline constexpr size_t kMostRowBytes = 320;
+inline constexpr size_t kMostRowBytes = 256;
 
 struct RowOrder {
   size_t row_bytes;

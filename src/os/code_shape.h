@@ -14,7 +14,7 @@ namespace llamalloc {
 // False: no unwind table covers the return address.
 bool shape_of_code(uintptr_t return_address, CodeShape* out);
 
-// Calls visit(visitor, function) for each. About 0.1 us a function.
+// Calls visit(visitor, function) for each. 0.2 us a function.
 using VisitFunction = void (*)(void* visitor, const LoadedFunction& function);
 void visit_functions(VisitFunction visit, void* visitor);
 
@@ -22,7 +22,9 @@ void visit_functions(VisitFunction visit, void* visitor);
 // How many there are, at most CallShape::kMostPlaces; 0: it is not known which one it is.
 uint32_t find_call(uintptr_t function, const CallShape& call, uint32_t* offsets);
 
-// A hash over the builds of all modules that are loaded now.
+// A hash over the builds of the program and of the libraries that are loaded now, without this one.
 uint64_t loaded_builds();
+// How many modules were ever loaded.
+uint64_t count_loads();
 
 }  // namespace llamalloc

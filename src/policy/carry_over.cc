@@ -29,6 +29,7 @@ class Twins {
   void find_keys();
   void count_known();
   void add(NodeArray* out);
+  void age_what_moved(NodeArray* out) const;
   void add_frames(FrameArray* out) const;
 
   LearnedState& state_;
@@ -36,6 +37,7 @@ class Twins {
   const FrameMatch& frames_;
   uint32_t place_ = 0;
   MappedRows<uint64_t> key_here_;  // of each node, at this place; 0: not known
+  MappedRows<bool> moved_;         // of each node: it has a new twin
   double known_ = 0, all_ = 0;     // samples
 };
 
@@ -87,7 +89,14 @@ void Twins::add(NodeArray* out) {
     twin.parent = parent_here(nodes_[i]);
     twin.word = word_here(nodes_[i]);
     out->append(twin);
+    moved_.data()[i] = true;
   }
+}
+
+// At the bound, what this build cannot ask for leaves before what it can.
+void Twins::age_what_moved(NodeArray* out) const {
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (moved_.view()[i] && out->data()[i].unseen < UINT8_MAX) ++out->data()[i].unseen;
 }
 
 void Twins::add_frames(FrameArray* out) const {
@@ -118,22 +127,27 @@ bool Twins::add_all(PageSource& scratch) {
   NodeArray all;
   FrameArray frames;
   const bool room = key_here_.make_room(nodes_.size(), scratch) &&
+                    moved_.make_room(nodes_.size(), scratch) &&
                     all.make_room((places + 1) * nodes_.size(), scratch) &&
                     frames.make_room((places + 1) * state_.frames.size(), scratch);
   if (room) {
     key_here_.cut(nodes_.size());
+    moved_.cut(nodes_.size());
+    std::fill_n(moved_.data(), nodes_.size(), false);
     for (const LearnedNode& node : nodes_) all.append(node);
     for (place_ = 0; place_ < places; ++place_) {
       find_keys();
       if (place_ == 0) count_known();
       add(&all);
     }
+    age_what_moved(&all);
     add_frames(&frames);
     keep_best_of_each(&all);
     std::swap(state_.nodes, all);
     std::swap(state_.frames, frames);
   }
   key_here_.give_back();
+  moved_.give_back();
   all.give_back();
   frames.give_back();
   return room;
@@ -144,7 +158,7 @@ bool Twins::add_all(PageSource& scratch) {
 double carry_over(LearnedState* state, LoadedFunctions& functions, PageSource& scratch) {
   FrameMatch frames;
   double share = 0;
-  if (frames.find(state->frames.view(), functions, scratch)) {
+  if (state->frames.size() > 0 && frames.find(state->frames.view(), functions, scratch)) {
     Twins twins(*state, frames);
     if (twins.add_all(scratch)) share = twins.known_share();
   }

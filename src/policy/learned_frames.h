@@ -6,8 +6,7 @@
 //   frames of the file, by shape  --+
 //   functions that are loaded     --+--> FrameMatch: code in the file --> code here
 //
-// Sure before complete: where several functions look alike, their neighbours tell them apart, or
-// their order if there are as many as there were, or else none of them is taken. A function that
+// Sure before complete: a function has to look the same, and one of its neighbours, too. One that
 // changed is the one between the same neighbours, and the frame its call of the same callee.
 #pragma once
 
@@ -21,23 +20,15 @@
 
 namespace llamalloc {
 
-// Of a function among those that look the same, in the order of their addresses.
-struct AlikeRank {
-  uint16_t ordinal = 0;
-  uint16_t count = 0;  // 0: not known
-  friend bool operator==(const AlikeRank&, const AlikeRank&) = default;
-};
-
 struct LearnedFrame {
   uint64_t code = 0;
   FunctionShape function;
   CallShape call;
   uint32_t offset = 0;  // of the return address in the function
   uint32_t build = 0;   // of its module, the lowest bits: frames of one build are different ones
-  AlikeRank rank;
   friend bool operator==(const LearnedFrame&, const LearnedFrame&) = default;
 };
-static_assert(sizeof(LearnedFrame) == 48);
+static_assert(sizeof(LearnedFrame) == 40);
 
 // Sorted: codes ascend strictly.
 using LearnedFrames = std::span<const LearnedFrame>;
@@ -52,6 +43,7 @@ class FrameMatch final : public LoadedFunctions::Visitor {
   bool find(LearnedFrames frames, LoadedFunctions& functions, PageSource& scratch);
   void give_back() {
     rows_.give_back();
+    by_shape_.give_back();
     by_neighbours_.give_back();
   }
 
@@ -65,38 +57,58 @@ class FrameMatch final : public LoadedFunctions::Visitor {
   void visit(const LoadedFunction& function) override;
 
  private:
-  static constexpr uint8_t kNeighbours = 2;
   struct Row {
     LearnedFrame frame;
-    LoadedFunction alike;   // the last of those that are most alike
-    LoadedFunction ranked;  // the one with the frame's rank
-    uint32_t alike_ordinal = 0;
+    LoadedFunction alike;    // the last of those that are most alike
     LoadedFunction between;  // the last one between the same neighbours
-    uint32_t all_alike = 0;
     uint32_t most_alike = 0;
     uint32_t all_between = 0;
-    uint8_t likeness = 0;  // of the one that is chosen: so many of its neighbours agree
-    bool is_here = false;  // in its own build
-    LearnedFrame here;     // at the first of its places
-    uint32_t offsets[CallShape::kMostPlaces] = {};
+    uint8_t likeness = 0;     // of the most alike: so many of their neighbours agree, too
+    bool is_here = false;     // in its own build
+    bool is_between = false;  // it is taken for that
     uint32_t places = 0;
+    uint32_t offsets[CallShape::kMostPlaces] = {};  // in the function that it is taken for
   };
+  // A place that a row is taken to be at. Best first.
+  struct Claim {
+    uint64_t code;
+    uint32_t build;
+    uint32_t worth;
+    uint32_t row;
+  };
+  using Numbers = MappedRows<uint32_t>;
+
+  template <typename Key>
+  bool sort_by(Key&& key, PageSource& scratch, Numbers* out);
   void note_alike(const LoadedFunction& function);
   void note_between(const LoadedFunction& function);
   static void choose_alike(Row& row);
-  static void place_alike(Row& row, const LoadedFunction& function, uint32_t ordinal);
   static void choose_between(Row& row, LoadedFunctions& functions);
-  void settle_claims(LoadedFunctions* first_time);
+  bool settle_claims(LoadedFunctions* first_time, PageSource& scratch);
+  static LearnedFrame at_place(const Row& row, uint32_t place);
 
-  MappedRows<Row> rows_;                // by shape, in the end by code
-  MappedRows<uint32_t> by_neighbours_;  // numbers of rows
+  MappedRows<Row> rows_;  // by code
+  Numbers by_shape_;      // of rows
+  Numbers by_neighbours_;
   uint32_t places_ = 1;
 };
 
-// Adds to *frames what a file is to hold of the frames with these codes (sorted, each once): what
-// it held already, else what is seen of the frame in this process. False: no memory, and then they
-// are as they were.
-bool keep_frames(std::span<const uint64_t> codes, const StackTable& stacks,
-                 LoadedFunctions& functions, PageSource& scratch, FrameArray* frames);
+// How the frames of this process look that its nodes are about. Each is looked at once.
+class SeenFrames {
+ public:
+  // Those with these codes (sorted, each once). False: no memory.
+  bool look(std::span<const uint64_t> codes, const StackTable& stacks, LoadedFunctions& functions,
+            PageSource& pages);
+  LearnedFrames view() const { return frames_.view(); }  // `self` 0: cannot be looked at
+  void give_back() { frames_.give_back(); }
+
+ private:
+  FrameArray frames_;
+};
+
+// What a file is to hold of the frames with these codes: what was seen, else what it held. False:
+// no memory, and then *frames is as it was.
+bool keep_frames(std::span<const uint64_t> codes, LearnedFrames seen, PageSource& scratch,
+                 FrameArray* frames);
 
 }  // namespace llamalloc

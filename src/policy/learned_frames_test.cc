@@ -32,7 +32,7 @@ class LearnedFramesTest : public testing::Test {
 };
 
 TEST_F(LearnedFramesTest, AFunctionThatLiesElsewhereIsFound) {
-  TestFunctions before(kOld, {1, 2, 3}), now(kNew, {9, 1, 8, 2, 7, 3});
+  TestFunctions before(kOld, {1, 2, 3, 4}), now(kNew, {9, 1, 2, 8, 7, 3, 4});
   find({before.frame(0, kOffset), before.frame(2, 0x40)}, now);
   EXPECT_EQ(here(before.code(0, kOffset)), now.code(1, kOffset));
   EXPECT_EQ(here(before.code(2, 0x40)), now.code(5, 0x40));
@@ -62,25 +62,26 @@ TEST_F(LearnedFramesTest, NeighboursTellApartWhatLooksAlike) {
 }
 
 TEST_F(LearnedFramesTest, WhatCannotBeToldApartIsNotTaken) {
-  TestFunctions before(kOld, {1, 5, 5, 5, 2}), now(kNew, {9, 5, 5, 5, 5, 2});
-  find({before.frame(2, kOffset)}, now);
-  EXPECT_EQ(here(before.code(2, kOffset)), 0u);
+  TestFunctions before(kOld, {1, 5, 2}), now(kNew, {1, 5, 3, 9, 5, 2});
+  find({before.frame(1, kOffset)}, now);
+  EXPECT_EQ(here(before.code(1, kOffset)), 0u) << "each has one of its neighbours";
+  TestFunctions alone(kNew, {8, 5, 9});
+  find({before.frame(1, kOffset)}, alone);
+  EXPECT_EQ(here(before.code(1, kOffset)), 0u) << "it may be another one that looks the same";
 }
 
-// As the instances of a template do, or short wrappers: all that look alike are still there.
-TEST_F(LearnedFramesTest, OfAsManyThatLookAlikeItIsTheOneOfItsRank) {
-  TestFunctions before(kOld, {1, 5, 5, 5, 5, 2}), now(kNew, {7, 9, 5, 5, 5, 5, 8});
+// As short wrappers do, side by side: how far the next other function is tells them apart.
+TEST_F(LearnedFramesTest, OfARunThatLooksAlikeEachKeepsItsPlace) {
+  TestFunctions before(kOld, {1, 5, 5, 5, 5, 2}), now(kNew, {7, 9, 5, 5, 5, 5, 2});
   find({before.frame(1, kOffset), before.frame(2, kOffset), before.frame(4, kOffset)}, now);
   EXPECT_EQ(here(before.code(1, kOffset)), now.code(2, kOffset));
   EXPECT_EQ(here(before.code(2, kOffset)), now.code(3, kOffset));
   EXPECT_EQ(here(before.code(4, kOffset)), now.code(5, kOffset));
-  EXPECT_EQ(match_.find_here(before.code(2, kOffset), 0).rank.ordinal, 1);
-  EXPECT_EQ(match_.find_here(before.code(2, kOffset), 0).rank.count, 4);
 }
 
 // One of two that looked alike is gone: the other must not stand for both.
 TEST_F(LearnedFramesTest, APlaceIsNotGivenTwice) {
-  TestFunctions before(kOld, {1, 5, 2, 3, 5, 4}), now(kNew, {8, 5, 9});
+  TestFunctions before(kOld, {1, 5, 2, 3, 5, 4}), now(kNew, {1, 5, 4});
   find({before.frame(1, kOffset), before.frame(4, kOffset)}, now);
   EXPECT_EQ(here(before.code(1, kOffset)), 0u);
   EXPECT_EQ(here(before.code(4, kOffset)), 0u);
@@ -91,15 +92,15 @@ TEST_F(LearnedFramesTest, APlaceIsNotGivenTwice) {
   EXPECT_EQ(here(before.code(4, kOffset)), 0u);
 }
 
-// Two short functions that look alike, as wrappers do: one of them changes.
-TEST_F(LearnedFramesTest, OfTwoThatLookedAlikeTheOneWithItsNeighboursKeepsThePlace) {
-  TestFunctions before(kOld, {1, 5, 5, 2}), now(kNew, {9, 1, 5, 6, 2});
+// Two functions look alike, of which one has changed into the other's place.
+TEST_F(LearnedFramesTest, ThePlaceBelongsToTheOneThatIsMoreAlike) {
+  TestFunctions before(kOld, {1, 5, 2, 7, 5, 3}), now(kNew, {1, 5, 2, 7, 6, 3});
   before.calls(1, {{kOffset, 70}});
-  before.calls(2, {{kOffset, 70}});
-  now.calls(3, {{0x44, 70}});
-  find({before.frame(1, kOffset), before.frame(2, kOffset)}, now);
-  EXPECT_EQ(here(before.code(1, kOffset)), now.code(2, kOffset));
-  EXPECT_EQ(here(before.code(2, kOffset)), now.code(3, 0x44));
+  before.calls(4, {{kOffset, 70}});
+  now.calls(4, {{0x44, 70}});
+  find({before.frame(1, kOffset), before.frame(4, kOffset)}, now);
+  EXPECT_EQ(here(before.code(1, kOffset)), now.code(1, kOffset));
+  EXPECT_EQ(here(before.code(4, kOffset)), now.code(4, 0x44));
 }
 
 TEST_F(LearnedFramesTest, SeveralBuildsHaveTheSamePlace) {
@@ -130,6 +131,19 @@ TEST_F(LearnedFramesTest, ACallThatWasDoubledIsAtBothPlaces) {
   EXPECT_EQ(here(before.code(1, 0x10), 2), now.code(1, 0x18));
 }
 
+// A call became two, and another frame of that build stood where the second one is.
+TEST_F(LearnedFramesTest, NoneOfSeveralPlacesIsGivenTwice) {
+  TestFunctions before(kOld, {1, 5, 2}), now(kNew, {1, 6, 2});
+  before.calls(1, {{0x10, 70}});
+  now.calls(1, {{0x18, 70}, {0x28, 70}});
+  LearnedFrame other = before.frame(1, 0x10);
+  other.code = 99;
+  other.call = {70, 1, 2};
+  find({before.frame(1, 0x10), other}, now);
+  EXPECT_EQ(here(before.code(1, 0x10)), 0u);
+  EXPECT_EQ(here(99), 0u);
+}
+
 TEST_F(LearnedFramesTest, OtherCallsOfAChangedFunctionAreNotKnown) {
   TestFunctions before(kOld, {1, 5, 2}), now(kNew, {1, 6, 2});
   before.calls(1, {{0x10, 70}, {0x20, 70}, {0x30, 80}});
@@ -143,9 +157,12 @@ TEST_F(LearnedFramesTest, OtherCallsOfAChangedFunctionAreNotKnown) {
 TEST_F(LearnedFramesTest, WithoutMemoryNothingIsFound) {
   TestFunctions before(kOld, {1, 2, 3});
   const LearnedFrame frame = before.frame(1, kOffset);
-  for (const int calls : {0, 1}) {
+  for (const int calls : {0, 1, 2, 3}) {
     pages_.calls_left = calls;
     EXPECT_FALSE(match_.find({&frame, 1}, before, pages_)) << calls;
+    pages_.calls_left = INT64_MAX;
+    match_.give_back();
+    match_ = FrameMatch();
   }
 }
 
@@ -153,7 +170,10 @@ TEST_F(LearnedFramesTest, WithoutMemoryNothingIsFound) {
 
 class KeepFramesTest : public testing::Test {
  protected:
-  ~KeepFramesTest() override { frames_.give_back(); }
+  ~KeepFramesTest() override {
+    frames_.give_back();
+    seen_.give_back();
+  }
   void meet(size_t i, uint32_t offset, uint64_t code) {
     StackTrace trace;
     trace.depth = 1;
@@ -164,7 +184,9 @@ class KeepFramesTest : public testing::Test {
   }
   void keep(std::vector<uint64_t> codes) {
     std::ranges::sort(codes);
-    ASSERT_TRUE(keep_frames(codes, stacks_, functions_, pages_, &frames_));
+    ASSERT_TRUE(seen_.look(codes, stacks_, functions_, pages_));
+    ASSERT_TRUE(keep_frames(codes, seen_.view(), pages_, &frames_));
+    EXPECT_TRUE(is_sorted(seen_.view()));
     EXPECT_TRUE(is_sorted(frames_.view()));
   }
 
@@ -172,6 +194,7 @@ class KeepFramesTest : public testing::Test {
   MetadataArena arena_{pages_};
   StackTable stacks_{arena_};
   TestFunctions functions_{kNew, {1, 2, 3}};
+  SeenFrames seen_;
   FrameArray frames_;
 };
 
@@ -188,25 +211,31 @@ TEST_F(KeepFramesTest, OfTheNodesAloneAndEachOnce) {
   EXPECT_EQ(frames_.size(), 1u);
 }
 
-TEST_F(KeepFramesTest, WithItsRankAmongThoseThatLookAlike) {
-  functions_ = TestFunctions(kNew, {5, 2, 5, 3, 5});
-  for (const size_t i : {0, 1, 2}) meet(i, kOffset, functions_.code(i, kOffset));
-  keep({functions_.code(0, kOffset), functions_.code(1, kOffset), functions_.code(2, kOffset)});
-  ASSERT_EQ(frames_.size(), 3u);
-  for (const LearnedFrame& frame : frames_.view()) {
-    const bool is_alone = frame.function.self == 2;
-    EXPECT_EQ(frame.rank.count, is_alone ? 1 : 3);
-    EXPECT_EQ(frame.rank.ordinal, frame.code == functions_.code(2, kOffset) ? 1 : 0);
-  }
+// Looking takes microseconds each.
+TEST_F(KeepFramesTest, EachFrameIsLookedAtOnce) {
+  meet(0, kOffset, functions_.code(0, kOffset));
+  meet(1, kOffset, 77);
+  keep({functions_.code(0, kOffset), 77});
+  EXPECT_EQ(functions_.looks, 2);
+  keep({functions_.code(0, kOffset), 77});
+  EXPECT_EQ(functions_.looks, 2);
 }
 
-TEST_F(KeepFramesTest, WhatTheFileHoldsStays) {
+TEST_F(KeepFramesTest, WhatTheFileHoldsStaysUnlessItWasSeen) {
   TestFunctions before(kOld, {1, 2, 3});
-  ASSERT_TRUE(frames_.make_room(1, pages_));
+  ASSERT_TRUE(frames_.make_room(2, pages_));
+  LearnedFrame stale = functions_.frame(1, kOffset);
+  stale.call.count = 9;
   frames_.append(before.frame(2, kOffset));
-  keep({before.code(2, kOffset)});
-  ASSERT_EQ(frames_.size(), 1u);
-  EXPECT_EQ(frames_.data()[0].build, kOld);
+  frames_.append(stale);
+  sort_frames(&frames_);
+  meet(1, kOffset, stale.code);
+  keep({before.code(2, kOffset), stale.code});
+  ASSERT_EQ(frames_.size(), 2u);
+  for (const LearnedFrame& frame : frames_.view()) {
+    EXPECT_EQ(frame.build == kOld, frame.code == before.code(2, kOffset));
+    EXPECT_EQ(frame.call.count, 0);
+  }
 }
 
 // A module that was unloaded, and another one where it was.
@@ -214,6 +243,18 @@ TEST_F(KeepFramesTest, AnotherFrameAtTheAddressIsNotIt) {
   meet(0, kOffset, 77);
   keep({77});
   EXPECT_EQ(frames_.size(), 0u);
+}
+
+TEST_F(KeepFramesTest, WithoutMemoryTheFileKeepsItsOwn) {
+  ASSERT_TRUE(frames_.make_room(1, pages_));
+  frames_.append(functions_.frame(1, kOffset));
+  meet(1, kOffset, functions_.code(1, kOffset));
+  const uint64_t code = functions_.code(1, kOffset);
+  pages_.calls_left = 0;
+  EXPECT_FALSE(seen_.look({&code, 1}, stacks_, functions_, pages_));
+  EXPECT_FALSE(keep_frames({&code, 1}, seen_.view(), pages_, &frames_));
+  EXPECT_EQ(frames_.size(), 1u);
+  pages_.calls_left = INT64_MAX;
 }
 
 }  // namespace

@@ -115,8 +115,6 @@ void lay_out_frame(Io& io, Frame& frame) {
   io.number(frame.call.count);
   io.number(frame.offset);
   io.number(frame.build);
-  io.number(frame.rank.ordinal);
-  io.number(frame.rank.count);
 }
 
 // Behind nodes and frames; the checksum follows.

@@ -34,8 +34,9 @@ ReadStatus check_start(const char* data, size_t size, LearnedStart* start, Learn
   LittleEndianIn in(data);
   lay_out_header(in, *start, *header);
   if (start->version == kLearnedVersion || start->version == 1) return ReadStatus::ok;
-  error.fail("version %u, this library reads %u; it is left alone: remove it, or name another file",
-             start->version, kLearnedVersion);
+  error.fail(
+      "version %u, this library reads 1 and %u; it is left alone: remove it, or name another file",
+      start->version, kLearnedVersion);
   return ReadStatus::other_version;
 }
 

@@ -20,7 +20,7 @@ namespace llamalloc {
 inline constexpr uint32_t kLearnedVersion = 2;
 inline constexpr size_t kLearnedHeaderBytes = 104;
 inline constexpr size_t kLearnedNodeBytes = 56;
-inline constexpr size_t kLearnedFrameBytes = 44;
+inline constexpr size_t kLearnedFrameBytes = 40;
 inline constexpr size_t kLearnedTailBytes = 16;
 inline constexpr size_t kMaxLearnedBytes = size_t{1} << 20;
 // Files of version 1 are read, too: their nodes end before `parent`, and there are no frames.

@@ -133,9 +133,10 @@ TEST_F(LearnedStateTest, TellsWhatACrashLeftFromWhatIsNoStateFile) {
 
 TEST_F(LearnedStateTest, AnotherVersionIsLeftAlone) {
   EXPECT_EQ(parse(with(kVersionAt, "\3")), ReadStatus::other_version);
-  EXPECT_STREQ(message_,
-               "version 3, this library reads 2; it is left alone: remove it, or name another "
-               "file");
+  EXPECT_STREQ(
+      message_,
+      "version 3, this library reads 1 and 2; it is left alone: remove it, or name another "
+      "file");
   EXPECT_FALSE(may_replace(ReadStatus::other_version));
 }
 

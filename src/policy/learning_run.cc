@@ -182,19 +182,39 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
   return true;
 }
 
-bool LearningRun::keep_frames_of(LearnedState* file, const StackTable& stacks,
-                                 LoadedFunctions& functions, PageSource& scratch) {
+namespace {
+
+// Each once, sorted. False: no memory.
+bool codes_of(LearnedNodes nodes, PageSource& scratch, MappedRows<uint64_t>* out) {
+  if (!out->make_room(nodes.size(), scratch)) return false;
+  for (const LearnedNode& node : nodes)
+    if (node.names_a_frame()) out->append(node.word);
+  sort_rows(out->data(), out->size(), [](uint64_t a, uint64_t b) { return a < b; });
+  const std::span<uint64_t> all = out->rows();
+  out->cut(static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin()));
+  return true;
+}
+
+}  // namespace
+
+bool LearningRun::keep_frames_of(LearnedState* file, PageSource& scratch) const {
   MappedRows<uint64_t> codes;
-  if (!codes.make_room(file->nodes.size(), scratch)) return false;
-  for (const LearnedNode& node : file->nodes.view())
-    if (node.names_a_frame()) codes.append(node.word);
-  sort_rows(codes.data(), codes.size(), [](uint64_t a, uint64_t b) { return a < b; });
-  const std::span<uint64_t> all = codes.rows();
-  codes.cut(static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin()));
-  const bool kept = keep_frames(codes.view(), stacks, functions, scratch, &file->frames);
+  const bool kept = codes_of(file->nodes.view(), scratch, &codes) &&
+                    keep_frames(codes.view(), seen_.view(), scratch, &file->frames);
   codes.give_back();
-  if (kept && file->frames.size() > kMostFrames) file->frames.cut(kMostFrames);
   return kept;
+}
+
+bool LearningRun::look_at_frames(const StackTable& stacks, LoadedFunctions& functions,
+                                 PageSource& pages) {
+  NodeArray nodes;
+  MappedRows<uint64_t> codes;
+  const bool looked = collect(Part::steady, pages, &nodes) &&
+                      codes_of(nodes.view(), pages, &codes) &&
+                      seen_.look(codes.view(), stacks, functions, pages);
+  nodes.give_back();
+  codes.give_back();
+  return looked;
 }
 
 void LearningRun::note_saved() {

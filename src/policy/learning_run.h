@@ -32,9 +32,9 @@ class LearningRun {
   static constexpr Nanos kFirsts = Nanos::seconds(5);  // between looks at contexts nobody knows
   static constexpr Nanos kFirstSave = Nanos::seconds(10);
   static constexpr Nanos kSave = Nanos::seconds(60);
-  static constexpr size_t kMostKept = Learner::kMostNodes / 2;
-  static constexpr size_t kMostFrames = 8000;  // kept with them
-  static_assert(learned_bytes(kMostKept, kMostFrames) <= kMaxLearnedBytes);
+  static constexpr size_t kMostKept = 10'800;  // each may name a frame
+  static_assert(kMostKept <= Learner::kMostNodes / 2);
+  static_assert(learned_bytes(kMostKept, kMostKept) <= kMaxLearnedBytes);
   static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw, in another build
   static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 
@@ -94,9 +94,11 @@ class LearningRun {
   // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
   // else's record of the gate is in it. False: no memory.
   bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch);
-  // Then: the frames of its nodes. False: no memory.
-  static bool keep_frames_of(LearnedState* file, const StackTable& stacks,
-                             LoadedFunctions& functions, PageSource& scratch);
+  // Then: the frames of its nodes, of which those of this run have been looked at. False: no
+  // memory.
+  bool keep_frames_of(LearnedState* file, PageSource& scratch) const;
+  // Those that were not yet. It takes a while in a large program: not under the file's lock.
+  bool look_at_frames(const StackTable& stacks, LoadedFunctions& functions, PageSource& pages);
   // What add_to gave was written.
   void note_saved();
   // Whether add_to would add something. Deaths count, and what the gate decided: objects may die
@@ -121,6 +123,7 @@ class LearningRun {
   bool collect(Part part, PageSource& scratch, NodeArray* out) const;
 
   Learner learner_;
+  SeenFrames seen_;
   Gate gate_;
   GateKept gate_in_file_;  // when it was last read or written
   Nanos began_{};

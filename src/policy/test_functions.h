@@ -20,11 +20,8 @@ class TestFunctions final : public LoadedFunctions {
       : build_(build), looks_(std::move(looks)) {}
 
   LoadedFunction function(size_t i) const {
-    const auto beside = [&](size_t k) {
-      return k < looks_.size() ? static_cast<uint32_t>(looks_[k]) : 0u;
-    };
     const uint64_t begin = i * kBytes;
-    return {{looks_[i], beside(i - 1), beside(i + 1)}, build_, begin, base_ + begin};
+    return {{looks_[i], beside(i, -1), beside(i, +1)}, build_, begin, base_ + begin};
   }
   // What the functions call there.
   void calls(size_t i, std::vector<std::pair<uint32_t, uint32_t>> offsets_and_callees) {
@@ -49,7 +46,9 @@ class TestFunctions final : public LoadedFunctions {
     std::copy(found.begin(), found.end(), offsets);
     return static_cast<uint32_t>(found.size());
   }
+  int looks = 0;
   bool look_at(uintptr_t return_address, CodeShape* out) override {
+    ++looks;
     const size_t i = (return_address - base_) / kBytes;
     if (return_address < base_ || i >= looks_.size()) return false;
     out->offset = static_cast<uint32_t>((return_address - base_) % kBytes);
@@ -70,16 +69,18 @@ class TestFunctions final : public LoadedFunctions {
   LearnedFrame frame(size_t i, uint32_t offset) {
     CodeShape shape;
     look_at(address(i, offset), &shape);
-    AlikeRank rank;
-    for (size_t k = 0; k < looks_.size(); ++k) {
-      if (looks_[k] != looks_[i]) continue;
-      rank.ordinal = static_cast<uint16_t>(rank.ordinal + (k < i));
-      ++rank.count;
-    }
-    return {shape.code, shape.function, shape.call, shape.offset, shape.build, rank};
+    return {shape.code, shape.function, shape.call, shape.offset, shape.build};
   }
 
  private:
+  // The next one that looks other, and how far it is.
+  uint32_t beside(size_t i, int step) const {
+    uint32_t distance = 0;
+    size_t k = i + static_cast<size_t>(step);
+    for (; k < looks_.size() && looks_[k] == looks_[i]; k += static_cast<size_t>(step)) ++distance;
+    return static_cast<uint32_t>((k < looks_.size() ? looks_[k] : 0) * 1000 + distance);
+  }
+
   static constexpr uintptr_t base_ = 0x10000;
   uint64_t build_;
   std::vector<uint64_t> looks_;

@@ -62,13 +62,8 @@ inline std::vector<LearnedNode> golden_nodes() {
 
 inline std::vector<LearnedFrame> golden_frames() {
   const auto build = static_cast<uint32_t>(golden_build());
-  return {{golden_caller(),
-           {0x1111222233334445, 0x0A0B0C0D, 0},
-           {0x01020304, 1, 2},
-           0x31,
-           build,
-           {1, 3}},
-          {golden_site(), {0x5555666677778889, 0, 0x0A0B0C0D}, {}, 0x25, build, {}}};
+  return {{golden_caller(), {0x1111222233334445, 0x0A0B0C0D, 0}, {0x01020304, 1, 2}, 0x31, build},
+          {golden_site(), {0x5555666677778889, 0, 0x0A0B0C0D}, {}, 0x25, build}};
 }
 
 }  // namespace llamalloc

@@ -33,6 +33,7 @@ struct Learning : LearningSteps {
   char program[256] = {};
   uint64_t build = 0;
   uint64_t builds = 0;      // loaded_builds(), when it began
+  uint64_t carried = 0;     // count_loads() when the file was last carried over
   bool complained = false;  // of a file that cannot be written
   char state[kOptionText + 512] = {};
   // Written by the worker in turns, so that others read one that is whole.
@@ -65,7 +66,10 @@ void keep_nothing(const char* why) {
 // What other builds learned of this program or of its libraries, as far as it is found in these.
 // The share of the last runs that is.
 double carry_over_to_this(LearnedState* state) {
-  if (state->header.modules == learning->builds) return 1;
+  const uint64_t loads = count_loads();
+  const bool has_new_libraries = loads != learning->carried;
+  learning->carried = loads;
+  if (state->header.modules == learning->builds && !has_new_libraries) return 1;
   ProcessFunctions functions;
   return carry_over(state, functions, process.system);
 }
@@ -101,6 +105,7 @@ void find_state() {
   program_name(learning->program, sizeof(learning->program));
   learning->build = build_of_code(program_entry());
   learning->builds = loaded_builds();
+  learning->carried = count_loads();
   if (!learned_path(value, learning->program, learning->path, sizeof(learning->path)))
     return keep_nothing("learn: the path is too long");
   anchor_path(learning->path, sizeof(learning->path));
@@ -110,12 +115,10 @@ void find_state() {
 // ----- Keeping -----
 
 bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
-  ProcessFunctions functions;
   LearningRun& run = learning->run;
   file.header.modules = learning->builds;
-  const bool whole =
-      run.add_to(&file, new_file, learning->build, process.system) &&
-      run.keep_frames_of(&file, process.profiler.stacks(), functions, process.system);
+  const bool whole = run.add_to(&file, new_file, learning->build, process.system) &&
+                     run.keep_frames_of(&file, process.system);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   return whole && write_learned_state(learning->path, file.header, file.nodes.view(),
                                       file.frames.view(), process.system, error, room);
@@ -153,6 +156,8 @@ bool save() {
   if (learning->path[0] == 0 || !worth_it || !learning->run.has_news() ||
       process_world.program_filters_calls())
     return true;
+  ProcessFunctions functions;
+  learning->run.look_at_frames(process.profiler.stacks(), functions, process.system);
   return with_state_lock(learning->path, merge_into_file);
 }
 

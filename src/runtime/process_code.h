@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code of this process, for the context worker (policy/loaded_code.h) and for what was learned
-// in another build (policy/loaded_functions.h). Under the worker's lock: it takes the loader's lock
-// and reads ELF files.
+// in another build (policy/loaded_functions.h). Both take the loader's lock; the first reads ELF
+// files, under the worker's lock.
 #pragma once
 
 #include "os/module_watch.h"

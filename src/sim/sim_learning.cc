@@ -65,6 +65,7 @@ void SimGate::note(Nanos now) {
 
 bool SimLearning::write(const std::string& path, Nanos now, std::string* error) {
   steps_.finish(now, [this](Nanos at) { steps_.round(at); });
+  file_.header.modules = 0;  // a process looks for what holds for its modules
   char text[512] = "no memory for the state";
   const bool written = run_.add_to(&file_, true, input_.program().build, system_pages) &&
                        write_learned_state(path.c_str(), file_.header, file_.nodes.view(),

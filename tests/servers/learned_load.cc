@@ -15,6 +15,7 @@
 //   phases MILLISECONDS    frees all survivors, again and again
 //   mirror PLUGIN PLUGIN LOADS   survivors from the first plugin, temporaries from the second, at
 //                                the same address; until each load has seen them apart
+//   hosted PLUGIN MILLISECONDS   survivors and temporaries from two functions of a plugin
 //   jit CALLS              calls malloc from an address of its own each time
 //   paths CALLS            calls malloc by another path through the code each time
 // The last two print: CPU seconds of the worker, resident KiB at the end.
@@ -147,6 +148,22 @@ int run_apart(char** words) {
     apart = last == 0 ? apart + 1 : 0;
   }
   printf("%d %d\n", first, last);
+  return 0;
+}
+
+int run_hosted(char** words) {
+  void* const plugin = dlopen(words[0], RTLD_NOW);
+  if (plugin == nullptr) fail(dlerror());
+  const auto temporary = reinterpret_cast<Make>(dlsym(plugin, "make_temporary"));
+  const auto survivor = reinterpret_cast<Make>(dlsym(plugin, "make_survivor"));
+  if (temporary == nullptr || survivor == nullptr) fail("not a plugin of two functions");
+  Load& load = one_load();
+  const auto end = in(words[1]);
+  do {
+    for (void*& p : load.survivors) p = survivor(kSize);
+    for (void*& p : load.temporaries) p = temporary(kSize);
+    load.end_generation();
+  } while (Clock::now() < end);
   return 0;
 }
 
@@ -397,11 +414,11 @@ struct Mode {
   int (*run)(char** words);
 };
 constexpr Mode kModes[] = {
-    {"apart", 3, run_apart},   {"work", 1, run_work},     {"serve", 0, run_serve},
-    {"fork", 2, run_fork},     {"exec", 1, run_exec},     {"threads", 2, run_threads},
-    {"freed", 1, run_freed},   {"phases", 1, run_phases}, {"mirror", 3, run_mirror},
-    {"pinner", 1, run_pinner}, {"jit", 1, run_jit},       {"paths", 1, run_paths},
-    {"fill", 1, run_fill},
+    {"apart", 3, run_apart},     {"work", 1, run_work},     {"serve", 0, run_serve},
+    {"hosted", 2, run_hosted},   {"fork", 2, run_fork},     {"exec", 1, run_exec},
+    {"threads", 2, run_threads}, {"freed", 1, run_freed},   {"phases", 1, run_phases},
+    {"mirror", 3, run_mirror},   {"pinner", 1, run_pinner}, {"jit", 1, run_jit},
+    {"paths", 1, run_paths},     {"fill", 1, run_fill},
 };
 
 }  // namespace

@@ -33,6 +33,60 @@ const char which[] = WHICH;
 void* make(size_t n) { void* p = malloc(n); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
 """
 
+TWO_SITES = """
+#include <stdlib.h>
+#ifdef NEXT_BUILD
+__attribute__((noinline, used)) double in_front(double x) {
+  for (int i = 0; i < 9; i++) x = x * atof("3") + i;
+  return x;
+}
+#endif
+#define MAKE(name) void* name(size_t n) { \\
+  void* p = malloc(n); __asm__ volatile("" : : "r"(p) : "memory"); return p; }
+MAKE(make_temporary)
+MAKE(make_survivor)
+"""
+# The entry of make_temporary says that it is a gigabyte long.
+ODD_TABLE = """
+    .text
+    .globl make_temporary, make_survivor
+    .type make_temporary, @function
+    .type make_survivor, @function
+make_temporary:
+.Lbegin:
+    subq $8, %rsp
+    call malloc@PLT
+    addq $8, %rsp
+    ret
+make_survivor:
+    subq $8, %rsp
+    call malloc@PLT
+    addq $8, %rsp
+    ret
+    .section .eh_frame, "a", @progbits
+.Lcie: .long .Lcie_end - .Lcie_begin
+.Lcie_begin: .long 0
+    .byte 1
+    .string "zR"
+    .uleb128 1
+    .sleb128 -8
+    .byte 16
+    .uleb128 1
+    .byte 0x1b
+    .byte 0x0c, 7, 8, 0x90, 1
+    .align 8
+.Lcie_end:
+    .long .Lfde_end - .Lfde_begin
+.Lfde_begin: .long . - .Lcie
+    .long .Lbegin - .
+    .long 0x40000000
+    .uleb128 0
+    .byte 0x44, 0x0e, 16
+    .align 8
+.Lfde_end:
+    .section .note.GNU-stack, "", @progbits
+"""
+
 
 @pytest.fixture(scope="module")
 def load() -> Path:
@@ -292,6 +346,42 @@ def test_another_build_knows_from_the_start_what_the_last_one_learned(load, tmp_
         assert shared_in_another_build(program, conf, how) == (0, 0)
         assert_quiet(work(program, conf).stderr)
     assert shared_in_another_build(load, conf, how) == (0, 0), "rolled back"
+
+
+def build_plugin(folder: Path, *options: str) -> Path:
+    """One with two functions that allocate, of which `hosted` calls make_temporary and
+    make_survivor."""
+    folder.mkdir()
+    source, plugin = folder / "plugin.c", folder / "plugin.so"
+    source.write_text(TWO_SITES)
+    flags = ["-O2", "-shared", "-fPIC", *options]
+    subprocess.run(["gcc", *flags, source, "-o", plugin], check=True)
+    return plugin
+
+
+def test_another_build_of_a_library_that_is_loaded_later_is_known_from_the_next_run(load, tmp_path):
+    conf = learn(tmp_path / "state")
+    before = build_plugin(tmp_path / "1")
+    after = build_plugin(tmp_path / "2", "-DNEXT_BUILD")
+    for _ in range(2):
+        run([load, "hosted", before, "1000"], seconds=SECONDS, conf=conf)
+    old = counts_by_key(tmp_path / "state")
+    run([load, "hosted", after, "1"], seconds=SECONDS, conf=conf)
+    new = counts_by_key(tmp_path / "state")
+    carried = [new[key] for key in new.keys() - old.keys() if max(new[key]) > 1000]
+    assert len(carried) >= 1, "as many as in the old build, of a run that made hardly any"
+
+
+def counts_by_key(path: Path) -> dict[int, tuple[int, ...]]:
+    return {node.key: (*node.deaths, *node.young) for node in learned_state.read(path).nodes}
+
+
+def test_a_library_whose_unwind_table_reaches_beyond_it_does_no_harm(load, tmp_path):
+    source, plugin = tmp_path / "odd.s", tmp_path / "odd.so"
+    source.write_text(ODD_TABLE)
+    subprocess.run(["gcc", "-shared", source, "-o", plugin], check=True)
+    run([load, "hosted", plugin, "300"], seconds=SECONDS, conf=learn(tmp_path / "state"))
+    assert counts_by_key(tmp_path / "state")
 
 
 def test_what_another_build_does_not_share_is_learned_again(load, state):

@@ -31,7 +31,7 @@ _GATE_NUMBERS = 13
 _HEADER = struct.Struct("<8sIIQ32sIBBH5I5I")
 _OLD_NODE = struct.Struct(f"<QBB{CLASSES}H{CLASSES}HH")
 _NODE = struct.Struct(_OLD_NODE.format + "QQ")
-_FRAME = struct.Struct("<QQIIIHHIIHH")
+_FRAME = struct.Struct("<QQIIIHHII")
 _TAIL = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _NO_NODES = _HEADER.size + _TAIL.size + _CHECKSUM.size
@@ -141,8 +141,6 @@ class Frame:
     calls: int = 0
     offset: int = 0
     build: int = 0
-    rank: int = 0
-    alike: int = 0
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ STATE = LearnedState(
         ),
     ),
     frames=(
-        Frame(CALLER, 0x1111222233334445, 0x0A0B0C0D, 0, 0x01020304, 1, 2, 0x31, LOW_BUILD, 1, 3),
+        Frame(CALLER, 0x1111222233334445, 0x0A0B0C0D, 0, 0x01020304, 1, 2, 0x31, LOW_BUILD),
         Frame(SITE, 0x5555666677778889, 0, 0x0A0B0C0D, offset=0x25, build=LOW_BUILD),
     ),
     modules=0x0123456789ABCDEF,

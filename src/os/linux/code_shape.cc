@@ -2,6 +2,7 @@
 #include "os/code_shape.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <link.h>
 
 #include <cstring>
@@ -39,25 +40,49 @@ uint64_t self_of(const FunctionIndex& index, uint32_t i, uint64_t name, FrameEnt
   return i < index.size() && index.entry(i, entry) ? hash_function(name, *entry) : 0;
 }
 
+// Of the next function that does not look the same (0: the module ends), and of how far it is. So
+// functions that look the same, side by side, differ by their neighbours.
+uint32_t neighbour(uint64_t self, uint32_t distance) {
+  return as_neighbour(mix(self, distance));
+}
+
 struct Visit {
   VisitFunction function;
   void* visitor;
 };
 
+// Functions side by side that look the same, and what they lie between.
+struct Run {
+  uint64_t before = 0, self = 0, after = 0;
+  uint32_t first = 0, end = 0;
+
+  FunctionShape shape(uint32_t i) const {
+    return {self, neighbour(before, i - first), neighbour(after, end - 1 - i)};
+  }
+};
+
+void visit_run(const UnwindModule& module, const FunctionIndex& index, const Run& run,
+               const Visit& visit) {
+  FrameEntry entry;
+  for (uint32_t i = run.first; i < run.end; ++i) {
+    if (!index.entry(i, &entry)) continue;
+    visit.function(visit.visitor,
+                   {run.shape(i), module.build, entry.begin - module.start, entry.begin});
+  }
+}
+
 void visit_module(const UnwindModule& module, uint64_t name, const Visit& visit) {
   const FunctionIndex index(module);
-  FrameEntry entry, next_entry;
-  uint64_t before = 0, self = self_of(index, 0, name, &entry);
-  for (uint32_t i = 0; i < index.size(); ++i) {
-    const uint64_t after = self_of(index, i + 1, name, &next_entry);
-    if (self != 0)
-      visit.function(visit.visitor, {{self, as_neighbour(before), as_neighbour(after)},
-                                     module.build,
-                                     entry.begin - module.start,
-                                     entry.begin});
-    before = self;
-    self = after;
-    entry = next_entry;
+  FrameEntry entry;
+  Run run;
+  run.self = self_of(index, 0, name, &entry);
+  for (; run.first < index.size(); run.first = run.end) {
+    run.end = run.first + 1;
+    while ((run.after = self_of(index, run.end, name, &entry)) == run.self && run.self != 0)
+      ++run.end;
+    if (run.self != 0) visit_run(module, index, run, visit);
+    run.before = run.self;
+    run.self = run.after;
   }
 }
 
@@ -89,6 +114,31 @@ struct Place {
   FrameEntry entry;
 };
 
+// Whether the file's own headers say that all of it can be read. Else it is not: a damaged table
+// may name what is not there, and code need not be readable.
+bool is_readable(const UnwindModule& module, uintptr_t begin, uintptr_t end) {
+  constexpr size_t kPage = 4096;  // the first one of a module is always mapped
+  if (module.start % kPage != 0 || begin >= end) return false;
+  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(module.start);
+  const size_t room = kPage / sizeof(ElfW(Phdr));
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
+      header.e_phoff != sizeof(header) || header.e_phnum >= room)
+    return false;
+  const auto* const segments = reinterpret_cast<const ElfW(Phdr)*>(&header + 1);
+  uintptr_t lowest = UINTPTR_MAX;
+  for (int i = 0; i < header.e_phnum; ++i)
+    if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr < lowest) lowest = segments[i].p_vaddr;
+  const uintptr_t base = module.start - lowest / kPage * kPage;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    const ElfW(Phdr)& segment = segments[i];
+    const uintptr_t low = base + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && low <= begin && begin < end &&
+        end - low <= segment.p_filesz)
+      return true;
+  }
+  return false;
+}
+
 bool find_place(uintptr_t address, Place* out) {
   dl_find_object found;
   if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0 ||
@@ -101,12 +151,25 @@ bool find_place(uintptr_t address, Place* out) {
   return out->self != 0 && address - out->entry.begin < out->entry.end - out->entry.begin;
 }
 
+// As visit_run says of it.
+FunctionShape shape_of(const Place& place) {
+  const FunctionIndex index(place.module);
+  FrameEntry entry;
+  Run run{0, place.self, 0, place.at, place.at + 1};
+  while ((run.before = self_of(index, run.first - 1, place.name, &entry)) == run.self) --run.first;
+  while ((run.after = self_of(index, run.end, place.name, &entry)) == run.self) ++run.end;
+  return run.shape(place.at);
+}
+
 // Calls see(return address, callee) for each direct call in the function. A byte within another
-// instruction may pass for a call; then its target is hardly ever the begin of a function.
+// instruction may pass for a call; then its target is hardly ever the begin of a function, or of an
+// entry of the linkage table, which has one unwind row.
 template <typename See>
 void for_each_call(const Place& place, See&& see) {
   constexpr uint8_t kCall = 0xe8;  // of a 32-bit distance from the return address
   constexpr size_t kCallBytes = 5;
+  constexpr uintptr_t kLinkageEntry = 16;  // bytes
+  if (!is_readable(place.module, place.entry.begin, place.entry.end)) return;
   const FunctionIndex index(place.module);
   for (uintptr_t at = place.entry.begin; at + kCallBytes <= place.entry.end; ++at) {
     const auto* const code = reinterpret_cast<const uint8_t*>(at);
@@ -118,6 +181,7 @@ void for_each_call(const Place& place, See&& see) {
     if (!place.module.contains(target)) continue;
     const uint64_t self = self_of(index, index.find(target), place.name, &callee);
     if (self == 0 || target - callee.begin >= callee.end - callee.begin) continue;
+    if ((target - callee.begin) % kLinkageEntry != 0) continue;
     see(at + kCallBytes, target == callee.begin ? as_neighbour(self) : 0);
   }
 }
@@ -141,11 +205,7 @@ bool find_shape(uintptr_t return_address, CodeShape* out) {
   Place place;
   if (!find_place(return_address - 1, &place)) return false;
   const UnwindModule& module = place.module;
-  const FunctionIndex index(module);
-  FrameEntry neighbour;
-  out->function.before = as_neighbour(self_of(index, place.at - 1, place.name, &neighbour));
-  out->function.after = as_neighbour(self_of(index, place.at + 1, place.name, &neighbour));
-  out->function.self = place.self;
+  out->function = shape_of(place);
   out->call = {};
   find_call_shape(place, return_address, &out->call);
   out->offset = static_cast<uint32_t>(return_address - place.entry.begin);
@@ -191,13 +251,28 @@ uint32_t find_call(uintptr_t function, const CallShape& call, uint32_t* offsets)
   return 1;
 }
 
+// Of the program and its libraries: neither the system's code, which is another one after each
+// update of the kernel, nor this library.
 uint64_t loaded_builds() {
   uint64_t all = 0;
-  auto work = [&](const dl_phdr_info&, const UnwindModule& module) {
-    all = mix(all, module.build);
+  auto work = [&](const dl_phdr_info& info, const UnwindModule& module) {
+    const bool is_ours = module.contains(reinterpret_cast<uintptr_t>(&loaded_builds));
+    if (strncmp(info.dlpi_name, "linux-vdso", 10) != 0 && (!is_ours || info.dlpi_name[0] == 0))
+      all = mix(all, module.build);
   };
   for_each_module(work);
   return all;
+}
+
+uint64_t count_loads() {
+  uint64_t loads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = info->dlpi_adds;
+        return 1;
+      },
+      &loads);
+  return loads;
 }
 
 }  // namespace llamalloc
