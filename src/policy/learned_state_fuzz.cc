@@ -18,10 +18,11 @@ namespace llamalloc {
 namespace {
 
 void seal(std::vector<char>& bytes) {
-  if (bytes.size() < kLearnedTailBytes) return;
-  const size_t end = bytes.size() - kLearnedTailBytes;
+  constexpr size_t kChecksumBytes = sizeof(uint32_t);
+  if (bytes.size() < kChecksumBytes) return;
+  const size_t end = bytes.size() - kChecksumBytes;
   const uint32_t crc = crc32(0, bytes.data(), end);
-  for (size_t i = 0; i < kLearnedTailBytes; ++i) bytes[end + i] = static_cast<char>(crc >> 8 * i);
+  for (size_t i = 0; i < kChecksumBytes; ++i) bytes[end + i] = static_cast<char>(crc >> 8 * i);
 }
 
 void use(LearnedState& state, size_t bound, FuzzPages& pages) {
