@@ -103,6 +103,15 @@ TEST_F(LearnedNodesTest, DiffersWhereEitherSaysSo) {
   EXPECT_FALSE(merge({node(1, 5)}, {differing}, {node(1, 5)})[0].differs);
 }
 
+// A file of version 1 does not know it.
+TEST_F(LearnedNodesTest, AnUnknownPathIsThatOfWhatIsAdded) {
+  LearnedNode known = node(1, 5);
+  known.parent = 7;
+  known.word = 8;
+  EXPECT_EQ(merge({node(1, 5)}, {}, {known})[0].word, 8u);
+  EXPECT_EQ(merge({known}, {}, {node(1, 5)})[0].parent, 7u);
+}
+
 TEST_F(LearnedNodesTest, LongUnseenOnesGoFirstThenThoseOfFewSamples) {
   const Nodes merged =
       merge({node(1, 900, 3), node(2, 5, 1), node(3, 4), node(4, 9)}, {}, {node(5, 4)}, 3);
