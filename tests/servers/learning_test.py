@@ -576,4 +576,4 @@ def test_contexts_without_end_take_bounded_memory(load, tmp_path, how):
     (few, before), (many, after) = figures
     assert many > 2.5 * few
     assert after < 12 << 20 and after - before < 4 << 20
-    assert len(learned_state.read(tmp_path / "state").nodes) <= learned_state.MAX_NODES
+    assert len(learned_state.read(tmp_path / "state").nodes) <= 10_800
