@@ -117,9 +117,7 @@ void keep_best_of_each(NodeArray* nodes) {
   };
   sort_rows(nodes->data(), nodes->size(),
             [order](const LearnedNode& a, const LearnedNode& b) { return order(a) < order(b); });
-  const auto same = [](const LearnedNode& a, const LearnedNode& b) { return a.key == b.key; };
-  const std::span<LearnedNode> all = nodes->rows();
-  nodes->cut(static_cast<size_t>(std::unique(all.begin(), all.end(), same) - all.begin()));
+  nodes->drop_repeated([](const LearnedNode& a, const LearnedNode& b) { return a.key == b.key; });
 }
 
 bool Twins::add_all(PageSource& scratch) {

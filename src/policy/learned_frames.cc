@@ -34,11 +34,10 @@ bool is_sorted(LearnedFrames frames) {
 }
 
 void sort_frames(FrameArray* frames) {
-  LearnedFrame* const first = frames->data();
-  sort_rows(first, frames->size(),
+  sort_rows(frames->data(), frames->size(),
             [](const LearnedFrame& a, const LearnedFrame& b) { return a.code < b.code; });
-  const auto same = [](const LearnedFrame& a, const LearnedFrame& b) { return a.code == b.code; };
-  frames->cut(static_cast<size_t>(std::unique(first, first + frames->size(), same) - first));
+  frames->drop_repeated(
+      [](const LearnedFrame& a, const LearnedFrame& b) { return a.code == b.code; });
 }
 
 // ----- Where they are -----

@@ -190,8 +190,7 @@ bool codes_of(LearnedNodes nodes, PageSource& scratch, MappedRows<uint64_t>* out
   for (const LearnedNode& node : nodes)
     if (node.names_a_frame()) out->append(node.word);
   sort_rows(out->data(), out->size(), [](uint64_t a, uint64_t b) { return a < b; });
-  const std::span<uint64_t> all = out->rows();
-  out->cut(static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin()));
+  out->drop_repeated([](uint64_t a, uint64_t b) { return a == b; });
   return true;
 }
 

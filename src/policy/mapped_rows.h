@@ -2,6 +2,7 @@
 // Rows in a mapping of their own. To be given back by hand: nothing here has a destructor.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
@@ -35,6 +36,11 @@ class MappedRows {
   void append(const Row& row) { data_[count_++] = row; }
   // Keeps the first so many.
   void cut(size_t count) { count_ = count; }
+  // Of rows side by side that are the same, the first.
+  template <typename Same>
+  void drop_repeated(Same&& same) {
+    count_ = static_cast<size_t>(std::unique(data_, data_ + count_, same) - data_);
+  }
   Row* data() { return data_; }
   size_t size() const { return count_; }
   size_t room() const { return room_; }
