@@ -50,9 +50,9 @@ def _ways(options: argparse.Namespace, results: Results) -> Iterator[Step]:
     paces = {"full": [], "paced": ["--pace", str(options.pace)]}
     fills = list(paces) if options.fill == "both" else [options.fill]
     for program, way, variant in _programs(options, results):
+        second = str(build.built(way, variant, True)) if options.next_build else ""
         for fill in fills:
             results.cases.append(Case(way.name, variant.name, fill))
-            second = str(build.built(way, variant, True)) if options.next_build else ""
             yield Step(
                 results.cases[-1],
                 [str(program), *load, *paces[fill]],

@@ -14,7 +14,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr uint64_t kOld = 11, kNew = 22;
 constexpr uint64_t kBucket = 64;
 
 // Functions 0: site, 1 and 2: callers.

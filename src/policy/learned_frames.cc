@@ -42,15 +42,32 @@ void sort_frames(FrameArray* frames) {
 
 // ----- Where they are -----
 
+uint64_t FrameMatch::look_of(const Row& row) {
+  return row.frame.function.self;
+}
+
+uint64_t FrameMatch::neighbours_of(const Row& row) {
+  return neighbours(row.frame.function);
+}
+
 // Numbers of rows, by a key of a row.
-template <typename Key>
-bool FrameMatch::sort_by(Key&& key, PageSource& scratch, Numbers* out) {
+bool FrameMatch::sort_by(Key key, PageSource& scratch, Numbers* out) {
   if (!out->make_room(rows_.size(), scratch)) return false;
   for (uint32_t i = 0; i < rows_.size(); ++i) out->append(i);
   const Row* const rows = rows_.data();
   sort_rows(out->data(), out->size(),
             [rows, key](uint32_t a, uint32_t b) { return key(rows[a]) < key(rows[b]); });
   return true;
+}
+
+template <typename Note>
+void FrameMatch::for_rows(const Numbers& sorted, Key key, uint64_t wanted, Note&& note) {
+  Row* const rows = rows_.data();
+  const std::span<const uint32_t> all = sorted.view();
+  auto at =
+      std::lower_bound(all.begin(), all.end(), wanted,
+                       [rows, key](uint32_t a, uint64_t value) { return key(rows[a]) < value; });
+  for (; at != all.end() && key(rows[*at]) == wanted; ++at) note(rows[*at]);
 }
 
 bool FrameMatch::find(LearnedFrames frames, LoadedFunctions& functions, PageSource& scratch) {
@@ -60,9 +77,7 @@ bool FrameMatch::find(LearnedFrames frames, LoadedFunctions& functions, PageSour
     row.frame = frame;
     rows_.append(row);
   }
-  const auto self = [](const Row& row) { return row.frame.function.self; };
-  const auto beside = [](const Row& row) { return neighbours(row.frame.function); };
-  if (!sort_by(self, scratch, &by_shape_) || !sort_by(beside, scratch, &by_neighbours_))
+  if (!sort_by(look_of, scratch, &by_shape_) || !sort_by(neighbours_of, scratch, &by_neighbours_))
     return false;
   functions.visit_all(*this);
   for (Row& row : rows_.rows()) choose_alike(row);
@@ -78,35 +93,23 @@ void FrameMatch::visit(const LoadedFunction& function) {
 
 void FrameMatch::note_alike(const LoadedFunction& function) {
   const FunctionShape& shape = function.shape;
-  Row* const rows = rows_.data();
-  const std::span<const uint32_t> all = by_shape_.view();
-  auto at = std::lower_bound(all.begin(), all.end(), shape.self, [rows](uint32_t a, uint64_t key) {
-    return rows[a].frame.function.self < key;
-  });
-  for (; at != all.end() && rows[*at].frame.function.self == shape.self; ++at) {
-    Row& row = rows[*at];
+  for_rows(by_shape_, look_of, shape.self, [&](Row& row) {
     const FunctionShape& known = row.frame.function;
     const auto likeness =
         static_cast<uint8_t>((known.before == shape.before) + (known.after == shape.after));
     row.is_here = row.is_here || code_at(function, row.frame.offset) == row.frame.code;
-    if (likeness < row.likeness) continue;
+    if (likeness < row.likeness) return;
     row.most_alike = likeness > row.likeness ? 1 : row.most_alike + 1;
     row.likeness = likeness;
     row.alike = function;
-  }
+  });
 }
 
 void FrameMatch::note_between(const LoadedFunction& function) {
-  const uint64_t wanted = neighbours(function.shape);
-  Row* const rows = rows_.data();
-  const std::span<const uint32_t> all = by_neighbours_.view();
-  auto at = std::lower_bound(all.begin(), all.end(), wanted, [rows](uint32_t a, uint64_t key) {
-    return neighbours(rows[a].frame.function) < key;
+  for_rows(by_neighbours_, neighbours_of, neighbours(function.shape), [&](Row& row) {
+    row.between = function;
+    ++row.all_between;
   });
-  for (; at != all.end() && neighbours(rows[*at].frame.function) == wanted; ++at) {
-    rows[*at].between = function;
-    ++rows[*at].all_between;
-  }
 }
 
 void FrameMatch::choose_alike(Row& row) {

@@ -78,8 +78,13 @@ class FrameMatch final : public LoadedFunctions::Visitor {
   };
   using Numbers = MappedRows<uint32_t>;
 
-  template <typename Key>
-  bool sort_by(Key&& key, PageSource& scratch, Numbers* out);
+  using Key = uint64_t (*)(const Row& row);
+  static uint64_t look_of(const Row& row);
+  static uint64_t neighbours_of(const Row& row);
+  bool sort_by(Key key, PageSource& scratch, Numbers* out);
+  // note(row) for those with this key.
+  template <typename Note>
+  void for_rows(const Numbers& sorted, Key key, uint64_t wanted, Note&& note);
   void note_alike(const LoadedFunction& function);
   void note_between(const LoadedFunction& function);
   static void choose_alike(Row& row);

@@ -10,7 +10,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr uint64_t kOld = 11, kNew = 22;
 constexpr uint32_t kOffset = 0x25;
 
 class LearnedFramesTest : public testing::Test {

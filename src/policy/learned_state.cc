@@ -49,13 +49,10 @@ struct Parts {
 
   size_t node_bytes() const { return version == 1 ? kOldNodeBytes : kLearnedNodeBytes; }
   size_t all_bytes() const {
-    return version == 1 ? kLearnedHeaderBytes + nodes * kOldNodeBytes + kOldTailBytes
+    return version == 1 ? kLearnedHeaderBytes + nodes * kOldNodeBytes + kLearnedChecksumBytes
                         : learned_bytes(nodes, frames);
   }
 };
-
-// The checksum is the last number of both versions.
-constexpr size_t kChecksumBytes = sizeof(uint32_t);
 
 ReadStatus check_whole(const char* data, size_t size, const LearnedStart& start, Parts* parts,
                        ErrorText& error) {
@@ -70,8 +67,8 @@ ReadStatus check_whole(const char* data, size_t size, const LearnedStart& start,
     return ReadStatus::damaged;
   }
   uint32_t written;
-  LittleEndianIn(data + size - kChecksumBytes).number(written);
-  return crc32(0, data, size - kChecksumBytes) == written
+  LittleEndianIn(data + size - kLearnedChecksumBytes).number(written);
+  return crc32(0, data, size - kLearnedChecksumBytes) == written
              ? ReadStatus::ok
              : damaged(error, "the checksum does not match");
 }

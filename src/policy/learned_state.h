@@ -22,12 +22,13 @@ inline constexpr size_t kLearnedHeaderBytes = 104;
 inline constexpr size_t kLearnedNodeBytes = 56;
 inline constexpr size_t kLearnedFrameBytes = 40;
 inline constexpr size_t kLearnedTailBytes = 16;
+inline constexpr size_t kLearnedChecksumBytes = 4;  // at the end of it
 inline constexpr size_t kMaxLearnedBytes = size_t{1} << 20;
-// Files of version 1 are read, too: their nodes end before `parent`, and there are no frames.
+// Files of version 1 are read, too: their nodes end before `parent`, there are no
+// frames, and the tail is the checksum.
 inline constexpr size_t kOldNodeBytes = 40;
-inline constexpr size_t kOldTailBytes = 4;
 inline constexpr size_t kMaxOldNodes =
-    (kMaxLearnedBytes - kLearnedHeaderBytes - kOldTailBytes) / kOldNodeBytes;
+    (kMaxLearnedBytes - kLearnedHeaderBytes - kLearnedChecksumBytes) / kOldNodeBytes;
 static_assert(kMaxOldNodes == 26211);
 constexpr size_t learned_bytes(size_t nodes, size_t frames) {
   return kLearnedHeaderBytes + nodes * kLearnedNodeBytes + frames * kLearnedFrameBytes +

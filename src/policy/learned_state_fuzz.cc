@@ -18,11 +18,11 @@ namespace llamalloc {
 namespace {
 
 void seal(std::vector<char>& bytes) {
-  constexpr size_t kChecksumBytes = sizeof(uint32_t);
-  if (bytes.size() < kChecksumBytes) return;
-  const size_t end = bytes.size() - kChecksumBytes;
+  if (bytes.size() < kLearnedChecksumBytes) return;
+  const size_t end = bytes.size() - kLearnedChecksumBytes;
   const uint32_t crc = crc32(0, bytes.data(), end);
-  for (size_t i = 0; i < kChecksumBytes; ++i) bytes[end + i] = static_cast<char>(crc >> 8 * i);
+  for (size_t i = 0; i < kLearnedChecksumBytes; ++i)
+    bytes[end + i] = static_cast<char>(crc >> 8 * i);
 }
 
 void use(LearnedState& state, size_t bound, FuzzPages& pages) {

@@ -11,6 +11,8 @@
 
 namespace llamalloc {
 
+inline constexpr uint64_t kOld = 11, kNew = 22;  // builds
+
 // One module. A function's shape is its look and those of its neighbours.
 class TestFunctions final : public LoadedFunctions {
  public:

@@ -149,23 +149,38 @@ bool saw_enough() {
   return process.profiler.samples() >= process.profiler.firsts() + kEnoughShort;
 }
 
-// False: another process writes just now. Nothing is written where nothing was learned since, nor
-// where the program installed a filter of system calls, which may end it for those of a file.
-bool save() {
+// Nothing is written where nothing was learned since, nor where the program installed a filter of
+// system calls, which may end it for those of a file.
+bool has_to_save() {
   const bool worth_it = learning->run.has_file() || saw_enough();
-  if (learning->path[0] == 0 || !worth_it || !learning->run.has_news() ||
-      process_world.program_filters_calls())
-    return true;
+  return learning->path[0] != 0 && worth_it && learning->run.has_news() &&
+         !process_world.program_filters_calls();
+}
+
+void look_at_frames() {
   ProcessFunctions functions;
   learning->run.look_at_frames(process.profiler.stacks(), functions, process.system);
+}
+
+// False: another process writes just now.
+bool try_to_write() {
   return with_state_lock(learning->path, merge_into_file);
+}
+
+bool save() {
+  if (!has_to_save()) return true;
+  look_at_frames();
+  return try_to_write();
 }
 
 // Processes that share a file often end together, and what one does not write now is lost. One that
 // saw little, as many a forked child, does not wait.
 void save_or_wait() {
+  if (!has_to_save()) return;
+  look_at_frames();
   Waiter pause;
-  for (int tries = saw_enough() ? kTries : 0; !save() && tries > 0; --tries) pause.wait(kPause);
+  for (int tries = saw_enough() ? kTries : 0; !try_to_write() && tries > 0; --tries)
+    pause.wait(kPause);
 }
 
 // ----- Rounds -----

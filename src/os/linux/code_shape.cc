@@ -63,11 +63,9 @@ struct Run {
 
 void visit_run(const UnwindModule& module, const FunctionIndex& index, const Run& run,
                const Visit& visit) {
-  FrameEntry entry;
   for (uint32_t i = run.first; i < run.end; ++i) {
-    if (!index.entry(i, &entry)) continue;
-    visit.function(visit.visitor,
-                   {run.shape(i), module.build, entry.begin - module.start, entry.begin});
+    const uintptr_t begin = index.begin(i);
+    visit.function(visit.visitor, {run.shape(i), module.build, begin - module.start, begin});
   }
 }
 
@@ -132,7 +130,7 @@ bool is_readable(const UnwindModule& module, uintptr_t begin, uintptr_t end) {
   for (int i = 0; i < header.e_phnum; ++i) {
     const ElfW(Phdr)& segment = segments[i];
     const uintptr_t low = base + segment.p_vaddr;
-    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && low <= begin && begin < end &&
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && low <= begin &&
         end - low <= segment.p_filesz)
       return true;
   }

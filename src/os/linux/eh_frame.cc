@@ -211,13 +211,16 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
 FunctionIndex::FunctionIndex(const UnwindModule& module)
     : module_(module), rows_(index_rows(module, &count_)) {}
 
+uintptr_t FunctionIndex::begin(uint32_t i) const {
+  return reinterpret_cast<uintptr_t>(module_.index) +
+         static_cast<intptr_t>(index_row(rows_, i).function);
+}
+
 uint32_t FunctionIndex::find(uintptr_t address) const {
-  const uintptr_t base = reinterpret_cast<uintptr_t>(module_.index);
   uint32_t first = 0;  // rows before it start at or below address; from first + count on, above
   for (uint32_t count = count_; count > 0;) {
     const uint32_t half = count / 2;
-    const bool below =
-        base + static_cast<intptr_t>(index_row(rows_, first + half).function) <= address;
+    const bool below = begin(first + half) <= address;
     first = below ? first + half + 1 : first;
     count = below ? count - half - 1 : half;
   }

@@ -72,7 +72,9 @@ class FunctionIndex {
   uint32_t size() const { return count_; }  // 0: the table is of another layout
   // The last one that begins at or below the address; size(): none does.
   uint32_t find(uintptr_t address) const;
-  // i < size(). False: not one that can be read.
+  // i < size().
+  uintptr_t begin(uint32_t i) const;
+  // False: not one that can be read.
   bool entry(uint32_t i, FrameEntry* out) const;
 
  private:
