@@ -284,6 +284,26 @@ Result buffers_in_threads(size_t size) {
                       [&] { run_in_threads(thread_a_processor(), use_own_buffers, &size); });
 }
 
+constexpr uint64_t kBatchesBytes = uint64_t{8} << 30;
+constexpr size_t kBatchBytes = size_t{2} << 20;
+
+// Requests that hold 2 MiB in objects of one size, more than a thread caches, and free them.
+void* use_batches(void* size_of_object) {
+  const size_t size = *static_cast<size_t*>(size_of_object), objects = kBatchBytes / size;
+  auto** held = static_cast<void**>(malloc(objects * sizeof(void*)));
+  for (uint64_t batch = 0; batch < kBatchesBytes / kBatchBytes; ++batch) {
+    for (size_t i = 0; i < objects; ++i) held[i] = allocate(size);
+    for (size_t i = 0; i < objects; ++i) free(held[i]);
+  }
+  free(held);
+  return nullptr;
+}
+
+Result batches_in_threads(size_t size) {
+  return measure_once(kBatchesBytes / size,
+                      [&] { run_in_threads(thread_a_processor(), use_batches, &size); });
+}
+
 // --- Many threads that allocate in every class once and sleep ---
 
 constexpr int kThreads = 500;
@@ -424,6 +444,9 @@ const Row rows[] = {
      "a thread a processor, each replaces one of its 700 objects"},
     {"threads_32", churn_in_threads, 32, "32 threads, each replaces one of its 700 objects"},
     {"threads_200", churn_in_threads, 200, "200 threads, each replaces one of its 700 objects"},
+    {"batch_1k_all", batches_in_threads, 1 << 10,
+     "2 MiB in objects of 1 KiB, freed in order, a thread a processor (a pair)"},
+    {"batch_16k_all", batches_in_threads, 16 << 10, "the same of 16 KiB"},
     {"threads_500", idle_threads, 0, "500 threads, every class once, then idle"},
     {"realloc_growth", realloc_growth, 0, "a step of growth from 16 bytes to 1 MiB"},
     {"calloc_64", zeroed, 64, "calloc and free of 64 bytes"},

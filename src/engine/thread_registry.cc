@@ -19,6 +19,7 @@ ThreadCache* ThreadRegistry::adopt(MetadataArena& arena) {
     cache->next = all_;
     all_ = cache;
   }
+  cache->magazines.begin();
   cache->in_use = true;
   in_use_.fetch_add(1, std::memory_order_relaxed);
   return cache;

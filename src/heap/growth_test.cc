@@ -100,7 +100,7 @@ TEST_F(TurnsTest, WhatIsShelvedDoesNotKeepPagesFromMakingRoom) {
   while (shelf.room < kRunMax) shelf.earn(kRunMax);
   Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
   heap_.hide(run);
-  heap_.shelve_or_free(shelf, run, 1);
+  EXPECT_TRUE(heap_.shelve_run(shelf, run));
   ASSERT_FALSE(heap_.pages().has_empty());
   heap_.allocate(kMapped, 1, PageGroup::unknown, false);
   EXPECT_LE(heap_.backed_bytes(), kMapped);
@@ -116,7 +116,7 @@ TEST_F(TurnsTest, WhatIsShelvedMakesRoomBesideEmptyPages) {
   for (Span* run : {runs[2], runs[4], runs[6]}) heap_.deallocate(run);
   for (Span* run : {runs[3], runs[5], runs[7]}) {
     heap_.hide(run);
-    heap_.shelve_or_free(shelf, run, 1);
+    EXPECT_TRUE(heap_.shelve_run(shelf, run));
   }
   ASSERT_EQ(heap_.pages().counts().empty_backed, 1u);
   heap_.allocate(kMapped, 1, PageGroup::unknown, false);
@@ -133,7 +133,7 @@ TEST_F(TurnsTest, WhatIsShelvedMakesRoomWithinALimit) {
     while (shelf.room < kRunMax) shelf.earn(kRunMax);
     Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
     heap_.hide(run);
-    heap_.shelve_or_free(shelf, run, 1);
+    EXPECT_TRUE(heap_.shelve_run(shelf, run));
     if (grows) {
       EXPECT_NE(heap_.resize(grown, kLimit - kRunMax), nullptr);
     } else {

@@ -17,22 +17,12 @@ size_t depot_capacity(int bin) {
   return std::min<size_t>(kDepotBytes / slot_size_of(bin), kDepotSlots);
 }
 
-void list(AddressHeap<Span>& partial, Span* span) {
-  partial.insert(span);
-  span->set_listed(true);
-}
-
-void unlist(AddressHeap<Span>& partial, Span* span) {
-  partial.remove(span);
-  span->set_listed(false);
-}
-
 // Takes up to n slots of the span, the lowest first, and writes them downwards from `end`.
 size_t take_from_span(Span* span, void** end, size_t n) {
   void** out = end;
   char* base = span->base;
   const size_t size = span->slot_size;
-  uint64_t* const words_end = span->words() + span->word_count;
+  uint64_t* const words_end = span->words() + span->word_count();
   for (uint64_t* word = span->words(); word != words_end && n != 0; ++word, base += 64 * size) {
     const uint64_t bits = __atomic_load_n(word, __ATOMIC_RELAXED);
     uint64_t left = bits;
@@ -45,11 +35,13 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 
 }  // namespace
 
-size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
-  size_t taken = take_from_bin(bin, out, n, Opens::sparingly, waited);
+size_t Heap::take(int bin, void** out, size_t n, int shard) {
+  if (shard != 0 && Lock::this_thread_holds_all()) shard = 0;  // none may be opened
+  size_t taken = take_from(bin, out, n, Opens::sparingly, shard);
   if (taken == 0 && !fills_left_over(bin)) {  // perhaps held back
     drain_shelves();
-    taken = take_from_bin(bin, out, n, Opens::first_choice, waited);
+    if (shards_.any() && bin < kLocalBins) taken = take_from_others(bin, out, n, shard);
+    if (taken == 0) taken = take_from(bin, out, n, Opens::first_choice, shard);
   }
   settle();
   return taken;
@@ -57,78 +49,100 @@ size_t Heap::take(int bin, void** out, size_t n, bool* waited) {
 
 [[gnu::cold, gnu::noinline]] void* Heap::take_last_resort(int bin) {
   void* slot = nullptr;
-  bool waited = false;
   if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
     if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
-      take_from_bin(other, &slot, 1, Opens::never, &waited);
-  if (slot == nullptr) take_from_bin(bin, &slot, 1, Opens::always, &waited);
+      take_from(other, &slot, 1, Opens::never, 0);
+  if (slot == nullptr) take_from(bin, &slot, 1, Opens::always, 0);
   settle();
   return slot;
 }
 
+// A shard takes over what the bin itself has free before it opens a span.
+size_t Heap::take_from(int bin, void** out, size_t n, Opens opens, int shard) {
+  if (shard == 0) return take_from_bin(bin, out, n, opens, 0);
+  size_t taken = take_from_bin(bin, out, n, Opens::never, shard);
+  if (taken == 0 && bins_[bin].may_have(1)) taken = take_over(bin, 0, shard, 0, out, n);
+  return taken != 0 ? taken : take_from_bin(bin, out, n, opens, shard);
+}
+
 // Opens a new span only for the first slot: what a thread takes beyond is for its convenience.
-size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, bool* waited) {
-  Bin& bin = bins_[bin_index];
-  LockGuard guard(bin.lock, waited);
-  size_t taken = take_from_depot(bin, out + n, n);
-  if (taken != 0) return taken;
+size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, int shard) {
+  if (shard != 0) open_shard(bin_index, shard);
+  Bin& bin = bin_at(bin_index, shard);
+  LockGuard guard(bin.lock);
+  if (shard != 0) {
+    if (!shards_.is_open(shard, bin_index)) return 0;  // it was closed again
+    bin.used = true;
+  }
+  const size_t left = take_from_depot(bin, out + n, n);
+  if (left != 0) return left;
   list_pending(bin);
+  const size_t taken = take_listed(bin, out + n, n);
+  if (taken != 0 || !may_open(opens, bin_index)) return taken;
+  Span* span = new_span(bin_index, shard, opens != Opens::sparingly);
+  if (span == nullptr) return 0;
+  bin.list(span);
+  bins_[bin_index].spans.fetch_add(1, std::memory_order_relaxed);
+  if (shard != 0) {
+    bin.spans.fetch_add(1, std::memory_order_relaxed);
+    earn_spare(bin, bin_index);
+  }
+  return take_listed(bin, out + n, n);
+}
+
+// Of spans that are listed, the lowest first; downwards from `end`.
+size_t Heap::take_listed(Bin& bin, void** end, size_t n) {
+  size_t taken = 0;
   while (taken < n) {
     Span* span = bin.partial.min();
-    if (span == nullptr) {
-      if (taken != 0 || !may_open(opens, bin_index) ||
-          (span = new_span(bin_index, opens != Opens::sparingly)) == nullptr)
-        break;
-      list(bin.partial, span);
-      bin.count_spans(1);
-    }
+    if (span == nullptr) break;
     SLOW_DCHECK(span->is_consistent());
-    const size_t got = take_from_span(span, out + n - taken, n - taken);
+    if (span->is_spare()) use_spare(bin, span);
+    const size_t got = take_from_span(span, end - taken, n - taken);
     taken += got;
     pages_.touch(span->page);
     // Out of the list before the sum says so: from then on another thread may link it.
     const bool leaves = span->free_now() <= static_cast<int>(got);
-    if (leaves) unlist(bin.partial, span);
-    if (span->add_free(-static_cast<int>(got)) > 0 && leaves) list(bin.partial, span);
+    if (leaves) bin.unlist(span);
+    if (span->add_free(-static_cast<int>(got)) > 0 && leaves) bin.list(span);
   }
-  bin.taken.fetch_add(taken, std::memory_order_relaxed);
+  if (taken != 0) bin.taken.fetch_add(taken, std::memory_order_relaxed);
   return taken;
 }
 
 // Where others use the bin, nobody waits for its lock: that would cost more than the way to the
 // spans.
-void* Heap::deposit(int bin_index, void* const* slots, size_t n, bool* waited) {
-  Bin& bin = bins_[bin_index];
+void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
+  int shard = 0;
+  if (__builtin_expect(shards_.any(), 0))
+    if (const Span* span = map_.find(slots[0]); span != nullptr && span->is_of(bin_index))
+      shard = span->shard_now();
+  Bin& bin = bin_at(bin_index, shard);
   if (n != 1 && bin.in_depot() + n > depot_capacity(bin_index)) return give(bin_index, slots, n);
-  if (!bin.lock.try_lock()) {
-    *waited = true;
-    return give(bin_index, slots, n);
-  }
+  if (!bin.lock.try_lock()) return give(bin_index, slots, n);
   const bool twice = n == 1 && bin.is_newest(slots[0]);
-  const bool done = twice || put_in_depot(bin, bin_index, slots, n);
+  const bool open = shard == 0 || shards_.is_open(shard, bin_index);
+  const bool done = twice || (open && put_in_depot(bin, bin_index, slots, n));
   bin.lock.unlock();
   if (!done) return give(bin_index, slots, n);
   return twice ? slots[0] : nullptr;
 }
 
-bool Heap::is_free(int bin_index, const void* slot, bool* waited) const {
+bool Heap::is_free(int bin_index, const void* slot) {
   const Span* const span = map_.find(slot);
   if (span == nullptr || !span->is_of(bin_index)) return false;
   const uint64_t index = span->slot_of(slot);
   if (index < span->slots && span->has_free(index)) return true;
-  Bin& bin = bins_[bin_index];
-  if (bin.in_depot() == 0) return false;
-  if (!bin.lock.try_lock()) {
-    *waited = true;
-    return false;
-  }
+  Bin& bin = home_of(bin_index, *span);
+  if (bin.in_depot() == 0 || !bin.lock.try_lock()) return false;
   const bool newest = bin.is_newest(slot);
   bin.lock.unlock();
   return newest;
 }
 
-// What an empty depot keeps of its room is one step, so that the sum is not written each time.
+// What an empty depot keeps of its room is one step, so that the sum is not written each time; in a
+// shard all of it, for then threads would wait for each other at the sum.
 size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t held = bin.in_depot();
   if (held == 0) return 0;
@@ -136,7 +150,7 @@ size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t left = held - static_cast<uint32_t>(taken);
   bin.deposited.store(left, std::memory_order_relaxed);
   memcpy(end - taken, bin.depot.slots + left, taken * sizeof(void*));
-  if (left == 0) keep_room(bin, kDepotStep);
+  if (left == 0 && bin.may_spare == 0) keep_room(bin, kDepotStep);
   return taken;
 }
 
@@ -167,33 +181,45 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
 [[gnu::cold]] size_t Heap::depot_bytes() const {
   size_t bytes = 0;
   for (int b = 0; b < kLocalBins; ++b) bytes += bins_[b].in_depot() * slot_size_of(b);
+  shards_.for_each_open(
+      [&](int shard, int b) { bytes += shards_.at(shard, b).in_depot() * slot_size_of(b); });
   return bytes;
 }
 
 // So many at a time that nobody waits long for the lock.
-[[gnu::cold]] void* Heap::drain_depots() {
+[[gnu::cold]] void* Heap::drain_depot(Bin& bin, int bin_index) {
   constexpr size_t kStep = 64;
-  shelves_.halve_rooms();
-  drain_shelves();
-  void* twice = twice_.exchange(nullptr, std::memory_order_relaxed);
-  for (int b = 0; b < kLocalBins && depot_room_.load(std::memory_order_relaxed) != 0; ++b) {
-    Bin& bin = bins_[b];
-    for (size_t n = kStep; n == kStep;) {
-      void* slots[kStep];
-      {
-        LockGuard guard(bin.lock);
-        n = take_from_depot(bin, slots + kStep, kStep);
-        if (n != kStep) keep_room(bin, 0);
-      }
-      void* bad = give(b, slots + kStep - n, n);
-      if (bad != nullptr) twice = bad;
+  void* twice = nullptr;
+  for (size_t n = kStep; n == kStep;) {
+    void* slots[kStep];
+    {
+      LockGuard guard(bin.lock);
+      n = take_from_depot(bin, slots + kStep, kStep);
+      if (n != kStep) keep_room(bin, 0);
     }
+    void* bad = give(bin_index, slots + kStep - n, n);
+    if (bad != nullptr) twice = bad;
   }
   return twice;
 }
 
+[[gnu::cold]] void* Heap::drain_depots() {
+  shelves_.halve_rooms();
+  drain_shelves();
+  void* twice = twice_.exchange(nullptr, std::memory_order_relaxed);
+  const auto drain = [&](Bin& bin, int b) {
+    if (depot_room_.load(std::memory_order_relaxed) == 0) return;
+    if (void* bad = drain_depot(bin, b)) twice = bad;
+  };
+  for (int b = 0; b < kLocalBins; ++b) drain(bins_[b], b);
+  shards_.for_each_open([&](int shard, int b) { drain(shards_.at(shard, b), b); });
+  if (shards_.any()) settle_shards();
+  return twice;
+}
+
 [[gnu::cold]] bool Heap::drain_shelves() {
-  if (!shelves_.any()) return false;
+  const bool spares = drain_spares();
+  if (!shelves_.any()) return spares;
   shelves_.drain([&](Kind kind, void* what) {
     if (kind.is_run())
       free_run(static_cast<Span*>(what));
@@ -203,24 +229,16 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
   return true;
 }
 
-void Heap::shelve_or_free(Shelf& shelf, Span* run, size_t threads) {
-  const Blocks blocks = Blocks::covering(run->bytes);
-  const uintptr_t address = reinterpret_cast<uintptr_t>(run->base) >> kBlockShift;
-  if (shelves_.put(shelf, Kind::of_run(run->asked, blocks), run, address)) return;
-  shelf.earn(shelf_limit(threads));
-  free_run(run);
-}
-
 // Slots freed together often lie together: a span is looked up and counted once for all of its
 // slots that come in a row, a word is written once.
 void* Heap::give(int bin_index, void* const* slots, size_t n) {
   void* twice = nullptr;
-  size_t refused = 0;
+  Bin* bin = &bins_[bin_index];
+  size_t counted = 0;  // of `bin`
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
     if (span == nullptr || !span->is_of(bin_index)) {
       twice = slots[i++];
-      ++refused;
       continue;
     }
     uint64_t* const words = span->words();
@@ -243,25 +261,30 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
     }
     if (i == first) {  // not an object: behind the last slot of its span
       twice = slots[i++];
-      ++refused;
       continue;
     }
-    refused += bad;
     const int freed = static_cast<int>(i - first - bad);
     if (freed == 0) continue;
+    // Before it may become free, and its record another span's.
+    if (Bin* here = &home_of(bin_index, *span); here != bin) {
+      if (counted != 0) bin->taken.fetch_sub(counted, std::memory_order_relaxed);
+      bin = here;
+      counted = 0;
+    }
+    counted += static_cast<size_t>(freed);
     note_freed(bin_index, span, freed);
   }
-  bins_[bin_index].taken.fetch_sub(n - refused, std::memory_order_relaxed);
+  if (counted != 0) bin->taken.fetch_sub(counted, std::memory_order_relaxed);
   return twice;
 }
 
 // One thread's sum makes free_slots positive: it, and nobody else, appends the span to those that
 // wait. From a span that is not listed nobody takes slots meanwhile.
 void Heap::note_freed(int bin_index, Span* span, int freed) {
-  Bin& bin = bins_[bin_index];
   const int all = span->slots;
   const int now = span->add_free(freed);
   if (now > 0 && now <= freed) {
+    Bin& bin = home_of(bin_index, *span);  // it is not listed: it stays there
     Span* head = bin.pending.load();
     do span->links.next = head;
     while (!bin.pending.compare_exchange_weak(head, span));
@@ -270,13 +293,23 @@ void Heap::note_freed(int bin_index, Span* span, int freed) {
   }
   // Also after it was appended: who freed the rest meanwhile may not have found it in the list, and
   // left it to this thread. The record may be another span's by now; then this is in vain.
-  if (span->free_now() != all) return;
-  LockGuard guard(bin.lock);
-  list_pending(bin);
-  // In this order: a record of zeroes could be one of bin 0, but it is not listed.
-  if (!span->is_listed() || !span->is_of(bin_index) || span->free_now() != span->slots) return;
-  unlist(bin.partial, span);
-  free_span(bin, span);
+  if (span->free_now() == all) free_if_empty(bin_index, span);
+}
+
+void Heap::free_if_empty(int bin_index, Span* span) {
+  for (;;) {
+    const int shard = bin_index < kLocalBins ? span->shard_now() : 0;
+    Bin& bin = bin_at(bin_index, shard);
+    LockGuard guard(bin.lock);
+    list_pending(bin);
+    // In this order: a record of zeroes could be one of bin 0, but it is not listed.
+    if (!span->is_listed() || !span->is_of(bin_index) || span->free_now() != span->slots) return;
+    if (shard != span->shard_now()) continue;  // it moved meanwhile
+    if (span->is_spare()) return;
+    if (shard != 0 && may_keep(bin, bin_index, shard)) return keep_spare(bin, span);
+    bin.unlist(span);
+    return free_span(bin, span);
+  }
 }
 
 void Heap::list_pending(Bin& bin) {
@@ -285,15 +318,14 @@ void Heap::list_pending(Bin& bin) {
   while (span != nullptr) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
-    list(bin.partial, span);
+    bin.list(span);
     span = next;
   }
 }
 
-Span* Heap::new_span(int bin_index, bool may_grow) {
+Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
   const SizeClassRow& shape = kSizeClassRows[bin_index % kSizeClasses];
   const SpanShape room = shape_of_bin(bin_index);
-  const int words = (room.slots + 63) / 64;
   const Blocks blocks{room.blocks};
   const PageGroup group = group_of_bin(bin_index);
   const Grain grain = grain_of(shape.size);
@@ -305,14 +337,14 @@ Span* Heap::new_span(int bin_index, bool may_grow) {
   span->slot_size = shape.size;
   span->sampled = bin_index >= kLocalBins;
   span->fresh = place.fresh;
-  span->word_count = static_cast<uint8_t>(words);
-  span->set_listed(false);
+  span->set_shard(shard);
+  span->set_listed(Span::Listed::no);
   span->slots = room.slots;
   span->store_free(room.slots);
   span->page = place.page;
   span->kind = SpanKind::slots;
   span->set_bin(bin_index);
-  for (int w = 0; w < words; ++w) {
+  for (int w = 0; w < span->word_count(); ++w) {
     const int left = room.slots - w * 64;
     span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   }
@@ -322,7 +354,8 @@ Span* Heap::new_span(int bin_index, bool may_grow) {
 
 void Heap::free_span(Bin& bin, Span* span) {
   const Blocks blocks{shape_of_bin(span->bin).blocks};
-  bin.count_spans(size_t{0} - 1);
+  bins_[span->bin].spans.fetch_sub(1, std::memory_order_relaxed);
+  if (span->shard != 0) bin.spans.fetch_sub(1, std::memory_order_relaxed);
   set_in_map(*span, blocks, nullptr);
   span->set_bin(kNoSpanBin);
   pages_.give(span->page, span->base, blocks);
@@ -337,14 +370,15 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- Blocks -----
 
-// may_grow: otherwise no page is taken from the system while something may be shelved. Whoever gets
-// none then empties the shelves, which takes locks that the caller may hold now, and asks again.
+// may_grow: otherwise no page is taken from the system while something may be shelved, or free in a
+// shard. Whoever gets none then empties the shelves, and looks there, which takes locks that the
+// caller may hold now, and asks again.
 // What is free but kept, or free in pages for other objects, helps out only where the system has no
 // memory: it is not to shape the heap.
 [[gnu::noinline]] PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks,
                                                     uint32_t alignment, Grain grain,
                                                     bool may_grow) {
-  if (!may_grow && shelves_.any() && !pages_.has_empty())
+  if (!may_grow && (shelves_.any() || shards_.any()) && !pages_.has_empty())
     return pages_.take_in_use(group, blocks, alignment, grain);
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)
@@ -515,7 +549,7 @@ size_t Heap::held_bytes() const {
     const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
     of_spans +=
         bins_[b].spans.load(std::memory_order_relaxed) * shape_of_bin(b).blocks * kBlockSize;
-    taken += bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
+    taken += taken_of(b) * shape.size;
   }
   return less(pages_.used_bytes() + taken, of_spans);
 }
@@ -525,10 +559,9 @@ size_t Heap::held_bytes() const {
   counts.pages = pages_.in_use_by(group);
   for (int b = 0; b < kBins; ++b) {
     if (group_of_bin(b) != group) continue;
-    const SizeClassRow& shape = kSizeClassRows[b % kSizeClasses];
     const size_t in_spans =
         bins_[b].spans.load(std::memory_order_relaxed) * shape_of_bin(b).blocks * kBlockSize;
-    const size_t taken = bins_[b].taken.load(std::memory_order_relaxed) * shape.size;
+    const size_t taken = taken_of(b) * slot_size_of(b);
     counts.allocated += taken;
     counts.free_slots += less(in_spans, taken);
   }
@@ -537,15 +570,22 @@ size_t Heap::held_bytes() const {
 
 bool Heap::is_consistent() {
   bool good = pages_.is_consistent() && direct_.is_consistent();
-  for (Bin& bin : bins_) {
+  const auto look_at = [&](Bin& bin, int shard) {
     LockGuard guard(bin.lock);
     list_pending(bin);
     good &= bin.partial.is_consistent();
+    uint32_t listed = 0, spares = 0;
     bin.partial.for_each([&](Span* span) {
+      ++listed;
+      spares += span->is_spare();
       good &= span->is_consistent() && span->is_settled() && span->is_listed() &&
-              span->free_now() > 0 && map_.find(span->base) == span;
+              span->free_now() > 0 && map_.find(span->base) == span && span->shard == shard &&
+              (!span->is_spare() || span->free_now() == span->slots);
     });
-  }
+    good &= bin.listed == listed && bin.spares == spares && (shard != 0 || spares == 0);
+  };
+  for (Bin& bin : bins_) look_at(bin, 0);
+  shards_.for_each_open([&](int shard, int b) { look_at(shards_.at(shard, b), shard); });
   return good;
 }
 

@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "heap/bin.h"
 #include "heap/bin_number.h"
+#include "heap/bin_shards.h"
 #include "heap/direct_mappings.h"
 #include "heap/recent_peak.h"
 #include "heap/shelves.h"
@@ -76,18 +78,6 @@ struct GroupCounts {
   void add(const HugePage& page, const PageCounts& counts);
 };
 
-// Free slots that one thread left and another may take, half a magazine at a time and without
-// access to their spans. Where one thread frees what another allocates, slots go this way while
-// there is room and the lock is free. They count as allocated. The worker returns them to their
-// spans once a second.
-struct Depot {
-  void** slots = nullptr;  // null: not used yet
-  uint32_t room = 0;       // bytes, of all that depots may hold
-};
-// Room is handed out to depots in steps, so that the sum over all is seldom written.
-inline constexpr uint32_t kDepotStep = 4096;
-inline constexpr uint32_t kDepotSlots = 2048;
-inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
 // The limit for all depots together, and a fair share for all magazines of all threads: a 64th of
 // the heap, within these bounds. Threads that are busy may cache more (magazines.cc), but all
 // together no more than the upper bound and their first budgets.
@@ -98,32 +88,11 @@ inline constexpr size_t kMostCached = size_t{32} << 20;
 inline constexpr size_t kLeastShelved = size_t{16} << 20;
 inline constexpr size_t kMostShelved = size_t{1} << 30;
 
-struct alignas(2 * kCacheLine) Bin {
-  Lock lock{LockRank::bin};
-  AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots
-  Depot depot GUARDED_BY(lock);
-  // Written under the lock, read without: slots in the depot, and spans.
-  std::atomic<uint32_t> deposited{0};
-  std::atomic<size_t> spans{0};
-  // In a line of their own, since who gives slots back needs no lock: slots that no span has free;
-  // spans that have free slots again and wait to be put into `partial`, linked through links.next.
-  alignas(kCacheLine) std::atomic<size_t> taken{0};
-  std::atomic<Span*> pending{nullptr};
-
-  uint32_t in_depot() const { return deposited.load(std::memory_order_relaxed); }
-  bool is_newest(const void* slot) const REQUIRES(lock) {
-    return in_depot() != 0 && depot.slots[in_depot() - 1] == slot;
-  }
-  void count_spans(size_t change) REQUIRES(lock) {  // modulo 2^64
-    spans.store(spans.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
-  }
-};
-static_assert(sizeof(Bin) == size_t{2} * kCacheLine);
-
 // The large tables. They are not part of Heap, so that they are in .bss and not in .data.
 struct HeapTables {
   SpanMap map;
   Bin bins[kBins];
+  BinShards shards;  // behind the bins, as their locks are taken
   Shelves shelves;
   PageSets sets;
 };
@@ -135,6 +104,7 @@ class Heap {
         arena_(arena),
         map_(tables.map),
         bins_(tables.bins),
+        shards_(tables.shards),
         shelves_(tables.shelves),
         map_tables_(tables.map, system),
         pages_(system, arena, map_tables_, tables.sets),
@@ -151,16 +121,12 @@ class Heap {
   // Takes up to n free slots of the bin: from its depot if it has any, else lowest addresses first.
   // Puts them at the end of out[0..n), the lowest last, so that a stack pops them in order of
   // address. Returns how many; 0: take_last_resort() may have one.
-  // Sets *waited if another thread held the bin's lock.
-  size_t take(int bin, void** out, size_t n, bool* waited);
-  size_t take(int bin, void** out, size_t n) {
-    bool waited = false;
-    return take(bin, out, n, &waited);
-  }
+  // shard: of the caller's processor, where threads wait for each other, and the bin is local; 0.
+  size_t take(int bin, void** out, size_t n, int shard = 0);
   // One slot, or null.
-  void* take_one(int bin) {
+  void* take_one(int bin, int shard = 0) {
     void* slot = nullptr;
-    return take(bin, &slot, 1) == 1 ? slot : take_last_resort(bin);
+    return take(bin, &slot, 1, shard) == 1 ? slot : take_last_resort(bin);
   }
   // After take() found none: a slot that another group left over, or of a new span; null: no
   // memory.
@@ -175,15 +141,16 @@ class Heap {
   // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
-  // The same for slots of a local bin that another thread may want soon. A double free among
-  // several may show only when the depot is drained. Sets *waited if another thread held the bin's
-  // lock: then they went to their spans.
-  void* deposit(int bin, void* const* slots, size_t n, bool* waited);
+  // The same for slots of a local bin that another thread may want soon: of the shard of the first
+  // one's span. A double free among several may show only when the depot is drained. If another
+  // thread holds the lock, they go to their spans.
+  void* deposit(int bin, void* const* slots, size_t n);
   // Whether the slot is free in its span, or the newest in the depot: then it was freed twice.
-  // Where another thread holds the bin's lock, the depot is not looked at, and *waited is set.
-  bool is_free(int bin, const void* slot, bool* waited) const;
+  // Where another thread holds the lock, the depot is not looked at.
+  bool is_free(int bin, const void* slot);
   // Returns what is in depots and on shelves to the spans and pages, and halves the rooms of the
-  // shelves. Same result as give(). Once a second, by the worker.
+  // shelves and for spares; shards that nobody used give their spans to the bin. Same result as
+  // give(). Once a second, by the worker.
   void* drain_depots();
   // ----- Shelves -----
   Shelf& next_shelf() { return shelves_.next(); }
@@ -191,8 +158,12 @@ class Heap {
   bool shelve(Shelf& shelf, int bin, void* slot) {
     return shelves_.put(shelf, Kind::of_slot(bin), slot);
   }
-  // The rest of deallocate() after hide(), for a run that may_shelve().
-  void shelve_or_free(Shelf& shelf, Span* run, size_t threads);
+  // The same for a run that may_shelve(), after hide().
+  bool shelve_run(Shelf& shelf, Span* run) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(run->base) >> kBlockShift;
+    return shelves_.put(shelf, Kind::of_run(run->asked, Blocks::covering(run->bytes)), run,
+                        address);
+  }
   // Null: there is none of that bin, or of that length and group.
   void* take_shelved(Shelf& shelf, int bin) { return shelves_.take(shelf, Kind::of_slot(bin)); }
   Span* take_shelved(Shelf& shelf, PageGroup group, Blocks blocks, uint32_t alignment) {
@@ -282,7 +253,8 @@ class Heap {
   // with memory behind them; what is in depots or on shelves.
   bool has_empty_pages() const {
     return pages_.may_release() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
-           shelves_.any() || depot_room_.load(std::memory_order_relaxed) != 0;
+           shelves_.any() || shards_.any_spares() ||
+           depot_room_.load(std::memory_order_relaxed) != 0;
   }
   // As PageHeap::publish.
   template <typename F>
@@ -332,33 +304,70 @@ class Heap {
   template <typename F>
   void for_each_lock(F&& f) {
     for (Bin& bin : bins_) f(bin.lock);
-    pages_.for_each_lock(f);
-    f(direct_.lock());
-    f(arena_.lock());
+    for_each_shard_lock(f);
+    for_each_lock_beyond(f);
   }
   void lock_all() {
     for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.lock(); });
   }
+  // Those of shards first: none opens or closes while the bins are locked.
   void unlock_all() {
-    for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); });
+    const auto unlock = [](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); };
+    for_each_shard_lock(unlock);
+    for (Bin& bin : bins_) unlock(bin.lock);
+    for_each_lock_beyond(unlock);
   }
   void reset_locks_after_fork() {
     for_each_lock([](Lock& lock) { lock.reset(); });
+    shards_.reset_locks();
     shelves_.suspect();
   }
   bool is_consistent();
 
  private:
+  template <typename F>
+  void for_each_shard_lock(F&& f) {
+    shards_.for_each_open([&](int shard, int bin) { f(shards_.at(shard, bin).lock); });
+  }
+  template <typename F>
+  void for_each_lock_beyond(F&& f) {
+    pages_.for_each_lock(f);
+    f(direct_.lock());
+    f(arena_.lock());
+  }
   size_t take_from_depot(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   // Of the room of a depot; the rest is for others.
   void keep_room(Bin& bin, uint32_t bytes) REQUIRES(bin.lock);
   bool put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) REQUIRES(bin.lock);
-  // Returns what is shelved to the spans and pages. False: there was nothing.
+  void* drain_depot(Bin& bin, int bin_index);
+  // Returns what is shelved, and spares, to the spans and pages. False: there was nothing.
   bool drain_shelves();
-  Span* new_span(int bin, bool may_grow);
+  Span* new_span(int bin, int shard, bool may_grow);
   void note_freed(int bin_index, Span* span, int freed);
+  void free_if_empty(int bin_index, Span* span);
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
+
+  // ----- Shards (shards.cc) -----
+  Bin& bin_at(int bin, int shard) { return shard == 0 ? bins_[bin] : shards_.at(shard, bin); }
+  // The bin that the span belongs to; if its record is another span's by now, any bin.
+  Bin& home_of(int bin, const Span& span) {
+    return bin_at(bin, bin < kLocalBins ? span.shard_now() : 0);
+  }
+  void open_shard(int bin, int shard);
+  // Free slots of other shards and of the bin itself, and their spans with them. Only before a page
+  // is taken from the system: where each shard has what it needs, spans would only go round.
+  size_t take_from_others(int bin, void** out, size_t n, int shard);
+  size_t take_over(int bin, int from, int to, uint32_t leave, void** out, size_t n);
+  void move_span(Bin& from, Bin& to, int shard, Span* span) REQUIRES(from.lock, to.lock);
+  // Earns room for one more spare.
+  void earn_spare(Bin& bin, int bin_index) REQUIRES(bin.lock);
+  bool may_keep(const Bin& bin, int bin_index, int shard) const REQUIRES(bin.lock);
+  void keep_spare(Bin& bin, Span* span) REQUIRES(bin.lock);
+  void use_spare(Bin& bin, Span* span) REQUIRES(bin.lock);
+  bool drain_spares();
+  void settle_shards();
+  size_t taken_of(int bin) const;  // slots
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
@@ -367,7 +376,9 @@ class Heap {
   // A span for slots. first_choice: not if other groups may have free slots of that size;
   // sparingly: nor in a page from the system, while something may be shelved.
   enum class Opens { never, sparingly, first_choice, always };
-  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, bool* waited);
+  size_t take_from(int bin, void** out, size_t n, Opens opens, int shard);
+  size_t take_from_bin(int bin, void** out, size_t n, Opens opens, int shard);
+  size_t take_listed(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   bool fills_left_over(int bin) const {
     return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
   }
@@ -388,6 +399,7 @@ class Heap {
   MetadataArena& arena_;
   SpanMap& map_;
   Bin (&bins_)[kBins];
+  BinShards& shards_;
   Shelves& shelves_;
   SpanMapTables map_tables_;
   PageHeap pages_;

@@ -95,7 +95,8 @@ class Run {
     const size_t n = 1 + input_.below(64);
     if (live_.size() + n > kMostLive) return;
     const bool in_order = heap_.depot_bytes() == 0;
-    const size_t got = heap_.take(bin, slots, n);
+    const int shard = bin < kLocalBins ? static_cast<int>(input_.below(4)) : 0;
+    const size_t got = heap_.take(bin, slots, n, shard);
     CHECK_LE(got, n);
     for (size_t i = n - got; i < n; ++i) {
       CHECK(!in_order || i == n - got || slots[i] < slots[i - 1]);  // the lowest last
@@ -126,7 +127,7 @@ class Run {
     if (slots.empty()) return;
     if (input_.flag()) std::reverse(slots.begin(), slots.end());
     const bool to_depot = bin < kLocalBins && input_.flag();
-    void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size(), &waited_)
+    void* twice = to_depot ? heap_.deposit(bin, slots.data(), slots.size())
                            : heap_.give(bin, slots.data(), slots.size());
     CHECK(twice == nullptr);
   }
@@ -205,7 +206,6 @@ class Run {
   FuzzPages& system_;
   MetadataArena arena_;
   Heap heap_;
-  bool waited_ = false;  // for deposit
   Live live_;
   char mark_ = 0;
 };

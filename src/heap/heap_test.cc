@@ -142,15 +142,15 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
   void *slots[100], *again[100];
   ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
   const Span* span = heap_.find(slots[0]);
-  EXPECT_EQ(heap_.deposit(bin, slots, 60, &waited_), nullptr);
+  EXPECT_EQ(heap_.deposit(bin, slots, 60), nullptr);
   EXPECT_EQ(heap_.depot_bytes(), 60 * 64u);
   EXPECT_EQ(span->free_slots, span->slots - 100) << "the span does not know";
   EXPECT_EQ(heap_.take(bin, again, 40), 40u);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(again[i], slots[20 + i]);
   EXPECT_EQ(heap_.take(bin, again, 40), 20u) << "no more than there are: no look at a span";
   EXPECT_EQ(heap_.depot_bytes(), 0u);
-  EXPECT_EQ(heap_.deposit(bin, slots, 100, &waited_), nullptr);
-  EXPECT_EQ(heap_.deposit(bin, slots + 7, 1, &waited_), nullptr) << "not seen yet";
+  EXPECT_EQ(heap_.deposit(bin, slots, 100), nullptr);
+  EXPECT_EQ(heap_.deposit(bin, slots + 7, 1), nullptr) << "not seen yet";
   EXPECT_EQ(heap_.drain_depots(), slots[7]);
   EXPECT_EQ(heap_.depot_bytes(), 0u);
   EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u);
@@ -158,7 +158,8 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
 }
 
 // Threads take slots of two bins and give back those of others, so that spans become full, partly
-// used and free at the same time as others look at them, and records pass from bin to bin.
+// used and free at the same time as others look at them, and records pass from bin to bin and from
+// shard to shard.
 TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
   constexpr int kThreads = 4, kShared = 64, kRounds = 30'000;
   for (const size_t size : {size_t{1024}, size_t{10'000}, size_t{40'000}}) {
@@ -170,14 +171,14 @@ TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
         const uint32_t which = random() % 2;
         void* slots[8];
         const size_t want = 1 + random() % 8;
-        const size_t got = heap_.take(bins[which], slots, want);
+        const int shard = static_cast<int>(random() % 4);
+        const size_t got = heap_.take(bins[which], slots, want, shard);
         size_t back = 0;
         for (size_t i = want - got; i < want; ++i) {
           auto& place = shared[random() % (kShared / 2) * 2 + which];
           if (void* other = place.exchange(slots[i])) slots[back++] = other;
         }
-        bool waited = false;
-        EXPECT_EQ(random() % 8 == 0 ? heap_.deposit(bins[which], slots, back, &waited)
+        EXPECT_EQ(random() % 8 == 0 ? heap_.deposit(bins[which], slots, back)
                                     : heap_.give(bins[which], slots, back),
                   nullptr);
       }
@@ -202,9 +203,10 @@ TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
         EXPECT_EQ(heap_.give_one(left), nullptr);
       }
     EXPECT_TRUE(heap_.is_consistent());
+    heap_.release(Nanos::max(), 0);  // spares of shards
     EXPECT_EQ(heap_.count(PageGroup::unknown).pages, 0u) << size << ": no span is left behind";
     for (const int bin : bins) {
-      EXPECT_EQ(tables_->bins[bin].taken, 0u);
+      EXPECT_EQ(heap_.quick_count(PageGroup::unknown).allocated, 0u);
       EXPECT_EQ(tables_->bins[bin].spans, 0u);
     }
   }
@@ -222,14 +224,13 @@ TEST_F(HeapTest, WhatIsFreeInItsSpanOrNewestInTheDepotIsFree) {
   const int bin = size_class_of(64);
   void* slots[3];
   ASSERT_EQ(heap_.take(bin, slots, 3), 3u);
-  EXPECT_FALSE(heap_.is_free(bin, slots[0], &waited_));
+  EXPECT_FALSE(heap_.is_free(bin, slots[0]));
   ASSERT_EQ(heap_.give(bin, slots, 1), nullptr);
-  EXPECT_TRUE(heap_.is_free(bin, slots[0], &waited_));
-  ASSERT_EQ(heap_.deposit(bin, slots + 1, 1, &waited_), nullptr);
-  EXPECT_TRUE(heap_.is_free(bin, slots[1], &waited_));
-  EXPECT_EQ(heap_.deposit(bin, slots + 1, 1, &waited_), slots[1]);
-  EXPECT_FALSE(heap_.is_free(bin, slots[2], &waited_));
-  EXPECT_FALSE(waited_);
+  EXPECT_TRUE(heap_.is_free(bin, slots[0]));
+  ASSERT_EQ(heap_.deposit(bin, slots + 1, 1), nullptr);
+  EXPECT_TRUE(heap_.is_free(bin, slots[1]));
+  EXPECT_EQ(heap_.deposit(bin, slots + 1, 1), slots[1]);
+  EXPECT_FALSE(heap_.is_free(bin, slots[2]));
 }
 
 TEST_F(HeapTest, DepotsHoldLittle) {
@@ -240,7 +241,7 @@ TEST_F(HeapTest, DepotsHoldLittle) {
   const size_t limit = heap_.cache_limit();  // it shrinks as slots go back
   for (int c = 0; c < kTableClasses; ++c) {
     for (size_t i = 0; i < 3000; i += 10)
-      ASSERT_EQ(heap_.deposit(c, taken[c].data() + i, 10, &waited_), nullptr);
+      ASSERT_EQ(heap_.deposit(c, taken[c].data() + i, 10), nullptr);
     ASSERT_LE(heap_.depot_bytes() - before, kDepotBytes);
     ASSERT_LE(heap_.depot_bytes() - before, kDepotSlots * slot_size_of(c));
     ASSERT_LE(heap_.depot_bytes(), limit);
@@ -352,7 +353,7 @@ TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
   ASSERT_EQ(heap_.take(bin, slots, 100), 100u);
   EXPECT_EQ(heap_.live_bytes(), 100 * slot_size_of(bin));
   EXPECT_EQ(heap_.held_bytes(), kHugePageSize);
-  ASSERT_EQ(heap_.deposit(bin, slots, 60, &waited_), nullptr);
+  ASSERT_EQ(heap_.deposit(bin, slots, 60), nullptr);
   EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin));
   ASSERT_EQ(heap_.drain_depots(), nullptr);
   expect_counters_agree();
@@ -362,7 +363,7 @@ TEST_F(HeapTest, KnowsWhatLivesWithoutAWalk) {
   const int large = kSizeClasses - 1;
   ASSERT_TRUE(heap_.shelve(shelf, large, heap_.take_one(large)));
   heap_.hide(run);
-  heap_.shelve_or_free(shelf, run, 1);
+  EXPECT_TRUE(heap_.shelve_run(shelf, run));
   EXPECT_EQ(heap_.live_bytes(), 40 * slot_size_of(bin));
   EXPECT_EQ(heap_.shelved_bytes(), kRunMax / 2 + kSmallMax);
   heap_.release(Nanos::max(), 0);

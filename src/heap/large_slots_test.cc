@@ -74,7 +74,7 @@ TEST_F(LargeSlotsTest, NobodyIsRefusedWhileShelvesAreEmptied) {
     while (!done) {
       Span* run = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
       heap_.hide(run);
-      heap_.shelve_or_free(shelf, run, 1);
+      EXPECT_TRUE(heap_.shelve_run(shelf, run));
       heap_.release(Nanos::max(), 0);
     }
   });

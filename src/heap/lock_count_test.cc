@@ -2,6 +2,7 @@
 // How many locks the heap takes, and which: counted, not timed. The table that it prints:
 //   heap_test --gtest_filter='LockCount.*'
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cstdio>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "heap/test_heap.h"
 #include "heap/test_thread.h"
 #include "os/fake/fake_pages.h"
+#include "os/processor.h"
 
 #ifdef LLAMALLOC_CHECK_BUILD
 
@@ -127,6 +129,36 @@ TEST_F(LockCount, ThreadsOfDifferentSizesShareNoLock) {
   };
   const Counts a = locks_of(first, size_class_of(64)), b = locks_of(second, size_class_of(128));
   for (const auto& [lock, times] : a) EXPECT_FALSE(b.contains(lock) && is_bin(lock)) << times;
+}
+
+// A thread that has waited often and holds more at once than it may cache: the lock of its shard.
+TEST_F(LockCount, AContendedThreadSharesNoneWithOtherProcessors) {
+  std::thread([&] {
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(static_cast<size_t>(this_processor()), &here);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(here), &here), 0);
+    TestThread thread(heap_, arena_, 4);
+    const auto batch = [&](size_t size) {
+      thread.cache().waits = kContended;
+      std::vector<char*> objects((2 << 20) / size);
+      for (char*& p : objects) p = thread.allocate(size_class_of(size));
+      for (char* p : objects) thread.deallocate(p);
+    };
+    for (const size_t size : {size_t{64}, size_t{1024}, size_t{16} << 10}) {
+      for (int i = 0; i < 10; ++i) batch(size);
+      const Counts before = counts();
+      for (int i = 0; i < 100; ++i) batch(size);
+      const Counts taken = since(before);
+      EXPECT_EQ(taken.size(), 1u) << size;
+      for (const auto& [lock, times] : taken)
+        EXPECT_EQ(
+            lock,
+            &tables_->shards.at(BinShards::shard_of(this_processor()), size_class_of(size)).lock);
+    }
+    thread.flush();
+  }).join();
+  EXPECT_TRUE(heap_.is_consistent());
 }
 
 // Locks a million operations (an allocation and a free), all threads together.

@@ -46,36 +46,44 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_empty());
   groups |= group_bit(bin);
+  count_waits();
   if (threads > 1 && magazine.capacity() == 0 && !magazine.ran_dry) {
     magazine.ran_dry = true;
-    return heap.take_one(bin);
+    return heap.take_one(bin, shard());
   }
   magazine.ran_dry = true;
   grow(bin, heap, arena, threads);
-  if (is_large(bin))
-    if (void* slot = take_shelved(heap, bin, threads)) return slot;
-  if (magazine.capacity() == 0) return heap.take_one(bin);
+  if (is_large(bin)) {
+    if (void* slot = heap.take_shelved(shelf_of(heap), bin)) return slot;
+    earn(heap, threads);
+  }
+  if (magazine.capacity() == 0) return heap.take_one(bin, shard());
   const size_t want = half_of(magazine);
-  const size_t got = heap.take(bin, magazine.base, want, &magazine.waited);
+  const size_t got = watch(magazine, [&] { return heap.take(bin, magazine.base, want, shard()); });
   if (got == 0) return take_elsewhere(heap, bin);
   if (got < want) memmove(magazine.base, magazine.base + (want - got), got * sizeof(void*));
   magazine.top = magazine.base + got;
   return magazine.pop();
 }
 
-void* Magazines::take_shelved(Heap& heap, int bin, size_t threads) {
-  Shelf& own = shelf_of(heap);
-  void* slot = heap.take_shelved(own, bin);
-  if (slot == nullptr) own.earn(heap.shelf_limit(threads));
-  return slot;
+// Room on the shelf, each time that it did not help.
+void Magazines::earn(Heap& heap, size_t threads) {
+  const size_t share = heap.shelf_limit(threads);
+  if (is_contended())
+    shelf_of(heap).earn(std::max(share, kContendedShelf), Shelf::kEarnedWaiting);
+  else
+    shelf_of(heap).earn(share);
 }
 
 bool Magazines::keep_run(Heap& heap, Span* span, size_t threads) {
   if (span->kind != SpanKind::run || !Heap::may_shelve(*span)) return false;
   heap.hide(span);
+  count_waits();
   Span* leaves = span;
   if (span->bytes * threads <= heap.cache_limit()) std::swap(run, leaves);
-  if (leaves != nullptr) heap.shelve_or_free(shelf_of(heap), leaves, threads);
+  if (leaves == nullptr || heap.shelve_run(shelf_of(heap), leaves)) return true;
+  earn(heap, threads);
+  heap.free_run(leaves);
   return true;
 }
 
@@ -84,9 +92,8 @@ Span* Magazines::take_kept_run(Heap& heap, Blocks blocks, PageGroup group, uint3
   const auto address = reinterpret_cast<uintptr_t>(run != nullptr ? run->base : nullptr);
   if (address % (alignment * kBlockSize) == 0)
     if (Span* span = take_run(heap, blocks, group)) return span;
-  Shelf& own = shelf_of(heap);
-  Span* span = heap.take_shelved(own, group, blocks, alignment);
-  span != nullptr ? heap.show_again(span) : own.earn(heap.shelf_limit(threads));
+  Span* span = heap.take_shelved(shelf_of(heap), group, blocks, alignment);
+  span != nullptr ? heap.show_again(span) : earn(heap, threads);
   return span;
 }
 
@@ -102,21 +109,24 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   Magazine& magazine = bins[bin];
   DCHECK(magazine.is_full());
   groups |= group_bit(bin);
+  count_waits();
   const bool first = !magazine.overflowed;
   magazine.overflowed = true;
   const bool may_keep = bypasses == 0 && most_log2 == kMagazineLog2Max;
   const bool may_deposit = threads > 1 && may_keep;
   if (threads > 1 && magazine.capacity() == 0 && slot_size_of(bin) <= kMostDepositedFirst) {
-    if (first && may_deposit) return heap.deposit(bin, &slot, 1, &magazine.waited);
-    if (heap.is_free(bin, slot, &magazine.waited)) return slot;
+    if (first && may_deposit) return watch(magazine, [&] { return heap.deposit(bin, &slot, 1); });
+    if (watch(magazine, [&] { return heap.is_free(bin, slot); })) return slot;
   }
   void* twice = nullptr;
   if (!grow(bin, heap, arena, threads)) {
     if (may_keep && is_large(bin) && shelve(heap, bin, slot, threads, &twice)) return twice;
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
     const size_t oldest = half_of(magazine);
-    twice = may_deposit ? heap.deposit(bin, magazine.base, oldest, &magazine.waited)
-                        : heap.give(bin, magazine.base, oldest);
+    twice = watch(magazine, [&] {
+      return may_deposit ? heap.deposit(bin, magazine.base, oldest)
+                         : heap.give(bin, magazine.base, oldest);
+    });
     magazine.top -= oldest;
     memmove(magazine.base, magazine.base + oldest, magazine.held() * sizeof(void*));
   }
@@ -127,12 +137,12 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
 // False: there was no room for the slot. *twice: it was freed already.
 bool Magazines::shelve(Heap& heap, int bin, void* slot, size_t threads, void** twice) {
   Shelf& own = shelf_of(heap);
-  if (own.holds(bin, slot) || heap.is_free(bin, slot, &bins[bin].waited)) {
+  if (own.holds(bin, slot) || watch(bins[bin], [&] { return heap.is_free(bin, slot); })) {
     *twice = slot;
     return true;
   }
   if (heap.shelve(own, bin, slot)) return true;
-  own.earn(heap.shelf_limit(threads));
+  earn(heap, threads);
   return false;
 }
 
@@ -201,7 +211,7 @@ void Magazines::start_over(uint32_t allowed_bypasses, bool stay_small) {
     if (magazine.array_log2 != 0) free_array(magazine.base - 1, magazine.array_log2);
     magazine = {};
   });
-  groups = 0;
+  groups = waits = 0;
   capacity_bytes = 0;
   budget = std::max(budget / 2, kFirstBudget);
   bypasses = allowed_bypasses;

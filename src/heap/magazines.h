@@ -27,9 +27,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "heap/heap.h"
 #include "os/arena.h"
+#include "os/processor.h"
 
 namespace llamalloc {
 
@@ -40,7 +42,7 @@ struct Magazine {
   uint8_t array_log2;  // log2 of the words of the array, base[-1] included; 0: no array
   bool ran_dry;        // since it last grew
   bool overflowed;     // since it last grew
-  bool waited;         // since it last grew: found the lock of its bin held
+  bool waited;         // since it last grew: found a lock held on the way to its bin
 
   size_t capacity() const { return static_cast<size_t>(limit - base); }
   size_t held() const { return static_cast<size_t>(top - base); }
@@ -55,9 +57,13 @@ inline constexpr int kMagazineLog2Max = 11;  // 2047 slots
 inline constexpr int kSmallLog2 = 3;         // 7 slots
 inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
-inline constexpr size_t kWaitedStep = 1024;  // for a magazine that found the lock of its bin held
+inline constexpr size_t kWaitedStep = 1024;  // for a magazine that waited
 inline constexpr size_t kBusyBudget = size_t{512} << 10;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
+// A thread that found locks held so often since it last started over uses the shard of its
+// processor (bin_shards.h), and its shelf earns faster. To wait once takes about a microsecond.
+inline constexpr uint32_t kContended = 128;
+inline constexpr size_t kContendedShelf = size_t{8} << 20;  // bytes, where its share is less
 // kClassIndex in bytes, so that the fast path needs no shift: the offset of a class's magazine
 // among the magazines of a group.
 inline constexpr auto kMagazineOffsets = [] {
@@ -85,6 +91,8 @@ struct Magazines {
   // So many more allocations are to pass by the cache, and what is freed goes back to its span, not
   // to a depot. Until the next start_over.
   uint32_t bypasses;
+  uint32_t waits;   // locks that its thread found held, since it started over
+  uint32_t seen;    // waits_of_this_thread, then
   int most_log2;    // no magazine grows beyond; kMagazineLog2Max, or kSmallLog2 until then, too
   uint32_t groups;  // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first
@@ -97,6 +105,8 @@ struct Magazines {
   // The magazine of the tag's bin; not to be used if the tag has no bin.
   Magazine* at(SpanTag tag) { return at_offset(tag.bin_offset() * kTagScale) + kNoLocalBin; }
   void initialise();
+  // By a thread that begins to use them.
+  void begin() { seen = waits_of_this_thread; }
   // Fills the empty magazine of a bin and returns one more slot; null: no memory. threads: how many
   // share the cache limit.
   void* refill(Heap& heap, MetadataArena& arena, int bin, size_t threads);
@@ -122,6 +132,8 @@ struct Magazines {
   // budget. So a thread that is less busy than before does not keep large magazines, and one that
   // takes the place of one that has ended need not begin from nothing.
   void start_over(uint32_t allowed_bypasses = 0, bool stay_small = false);
+  // Whether its thread waited often, since it started over.
+  bool is_contended() const { return waits >= kContended; }
   size_t cached_bytes() const;
   bool is_consistent() const;
 
@@ -137,7 +149,21 @@ struct Magazines {
     if (shelf == nullptr) shelf = &heap.next_shelf();
     return *shelf;
   }
-  void* take_shelved(Heap& heap, int bin, size_t threads);
+  // Counts what the thread waited since the last time; the owner calls it.
+  void count_waits() { waits += waits_of_this_thread - std::exchange(seen, waits_of_this_thread); }
+  // f() may wait on the way to the bin of the magazine.
+  template <typename F>
+  auto watch(Magazine& magazine, F&& f) {
+    const uint32_t before = waits_of_this_thread;
+    auto result = f();
+    if (waits_of_this_thread != before) magazine.waited = true;
+    return result;
+  }
+  int shard() const {
+    return __builtin_expect(is_contended(), 0) ? BinShards::shard_of(this_processor()) : 0;
+  }
+  void earn(Heap& heap, size_t threads);
+  void* take_shelved(Heap& heap, int bin);
   bool shelve(Heap& heap, int bin, void* slot, size_t threads, void** twice);
   void* take_elsewhere(Heap& heap, int bin);
   bool grow(int bin, Heap& heap, MetadataArena& arena, size_t threads);

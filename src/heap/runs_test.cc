@@ -178,7 +178,7 @@ class ShelvedRunsTest : public RunsTest {
   }
   void shelve(Span* span) {
     heap_.hide(span);
-    heap_.shelve_or_free(shelf_, span, 1);
+    if (!heap_.shelve_run(shelf_, span)) heap_.free_run(span);
   }
   Shelf& shelf_ = heap_.next_shelf();
 };

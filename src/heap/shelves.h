@@ -13,7 +13,8 @@
 // Room is earned: each time that a shelf did not help and the thread needs a lock, it may hold
 // kEarned bytes more; once a second the room halves. So a MiB stays only where tens of thousands of
 // visits a second win it back, which would take about a hundredth of a processor, and nothing stays
-// where large objects are few. (Without a worker no room halves; what grows empties the shelves.)
+// where large objects are few. A thread that waits for the locks of others earns kEarnedWaiting.
+// (Without a worker no room halves; what grows empties the shelves.)
 #pragma once
 
 #include <algorithm>
@@ -47,11 +48,11 @@ struct Kind {
 
 struct alignas(4 * kCacheLine) Shelf {
   static constexpr uint16_t kPlaces = 30;
-  static constexpr uint32_t kEarned = 16;  // bytes
+  static constexpr uint32_t kEarned = 16, kEarnedWaiting = 4096;  // bytes
   // Up to `most` bytes.
-  void earn(size_t most) {
+  void earn(size_t most, uint32_t bytes = kEarned) {
     const uint32_t now = room.load(std::memory_order_relaxed);
-    if (now < most) room.store(now + kEarned, std::memory_order_relaxed);
+    if (now < most) room.store(now + bytes, std::memory_order_relaxed);
   }
   // What is of that kind and aligned to so many blocks, or null: the address of a slot, the record
   // of a run.

@@ -40,11 +40,12 @@ struct alignas(kCacheLine) Span {
   uint32_t slot_size;  // slots only; others 0
   uint16_t bin;        // its number (bin_number.h); kNoSpanBin: not slots
   SpanKind kind;
-  bool sampled;  // every object in it is a sample
-  bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
-  bool grown;    // a direct mapping just allocated: reads as zero from byte `used` on
-  uint8_t word_count;
-  bool listed;  // slots: in the bin's `partial`; guarded by its lock
+  bool sampled;   // every object in it is a sample
+  bool fresh;     // a direct mapping, or a run of blocks never used: reads as zero
+  bool grown;     // a direct mapping just allocated: reads as zero from byte `used` on
+  uint8_t shard;  // slots: whose bin it belongs to; 0: none's (bin_shards.h)
+  enum class Listed : uint8_t { no, yes, spare };
+  uint8_t listed;  // slots: Listed, in the `partial` of its bin; guarded by its lock
   uint16_t slots;
   int16_t free_slots;
   HugePage* page;  // null for direct mappings
@@ -66,11 +67,12 @@ struct alignas(kCacheLine) Span {
 
   static constexpr int kNearWords = 8;
 
+  int word_count() const { return (slots + 63) / 64; }
   // If the span has more words than kNearWords, they are in the second half of the page's records.
   uint64_t* words() {
     char* record = reinterpret_cast<char*>(this);
     return reinterpret_cast<uint64_t*>(
-        record + (word_count <= kNearWords ? kRecordBytes / 2 : kRecordsBytes));
+        record + (slots <= kNearWords * 64 ? kRecordBytes / 2 : kRecordsBytes));
   }
   const uint64_t* words() const { return const_cast<Span*>(this)->words(); }
   // Sets bits, whose slots the caller holds; those that were set already are returned. The release
@@ -100,8 +102,17 @@ struct alignas(kCacheLine) Span {
     __atomic_store_n(&bin, static_cast<uint16_t>(number), __ATOMIC_RELAXED);
   }
   // Acquire and release: who sees a span listed sees of which bin it is.
-  bool is_listed() const { return __atomic_load_n(&listed, __ATOMIC_ACQUIRE); }
-  void set_listed(bool yes) { __atomic_store_n(&listed, yes, __ATOMIC_RELEASE); }
+  bool is_listed() const { return __atomic_load_n(&listed, __ATOMIC_ACQUIRE) != 0; }
+  void set_listed(Listed now) {
+    __atomic_store_n(&listed, static_cast<uint8_t>(now), __ATOMIC_RELEASE);
+  }
+  // Wholly free and kept, in a shard. Under the lock of its bin.
+  bool is_spare() const { return listed == static_cast<uint8_t>(Listed::spare); }
+  // While it is listed it changes under the locks of both bins; while it is not, never.
+  int shard_now() const { return __atomic_load_n(&shard, __ATOMIC_RELAXED); }
+  void set_shard(int number) {
+    __atomic_store_n(&shard, static_cast<uint8_t>(number), __ATOMIC_RELAXED);
+  }
   const char* address() const { return base; }
   // What runs and direct mappings have in common: one object, and no thread may cache it.
   void become_whole(SpanKind as) {
@@ -109,7 +120,6 @@ struct alignas(kCacheLine) Span {
     set_bin(kNoSpanBin);
     magic = 1;
     slot_size = 0;
-    word_count = 0;
     slots = 0;
     store_free(0);
     grown = false;
@@ -137,7 +147,7 @@ struct alignas(kCacheLine) Span {
   void store_bytes(size_t now) { __atomic_store_n(&bytes, now, __ATOMIC_RELAXED); }
   uint32_t count_free() const {
     uint32_t n = 0;
-    for (const uint64_t *word = words(), *end = word + word_count; word != end; ++word)
+    for (const uint64_t *word = words(), *end = word + word_count(); word != end; ++word)
       n += static_cast<uint32_t>(std::popcount(__atomic_load_n(word, __ATOMIC_RELAXED)));
     return n;
   }

@@ -22,7 +22,6 @@ class OnFakeMemory : public testing::Test {
   MetadataArena arena_{system_};
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   Heap heap_{system_, arena_, *tables_};
-  bool waited_ = false;  // for Heap::deposit
 };
 
 }  // namespace llamalloc

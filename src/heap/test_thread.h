@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <thread>
 
 #include "heap/magazines.h"
 
@@ -17,6 +18,7 @@ class TestThread {
     cache_->initialise();
   }
   char* allocate(int bin) {
+    if (const auto now = std::this_thread::get_id(); now != thread_) cache_->begin(), thread_ = now;
     Magazine& m = cache_->bins[bin];
     return static_cast<char*>(m.is_empty() ? cache_->refill(heap_, arena_, bin, threads_)
                                            : m.pop());
@@ -38,6 +40,7 @@ class TestThread {
   MetadataArena& arena_;
   size_t threads_;
   std::unique_ptr<Magazines> cache_;
+  std::thread::id thread_;  // that allocated last
 };
 
 }  // namespace llamalloc

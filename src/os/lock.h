@@ -20,6 +20,9 @@ namespace llamalloc {
 // Locks that this thread holds or waits for. A signal handler may read it at any time.
 extern constinit thread_local uint32_t locks_of_this_thread
     __attribute__((tls_model("initial-exec")));
+// How often this thread found a lock held, modulo 2^32.
+extern constinit thread_local uint32_t waits_of_this_thread
+    __attribute__((tls_model("initial-exec")));
 
 class CAPABILITY("lock") Lock {
  public:
@@ -33,19 +36,15 @@ class CAPABILITY("lock") Lock {
 
   // False: the thread holds all locks, this one too; it must not unlock it.
   bool lock() ACQUIRE() {
-    bool waited = false;
-    return lock(&waited);
-  }
-  // Sets *waited if the lock was not free.
-  bool lock(bool* waited) ACQUIRE() {
     check_order();
     count_one();
-    return counted(take() || (*waited = true, lock_slow()));
+    return counted(take() || lock_slow());
   }
   bool try_lock() TRY_ACQUIRE(true) {
     count_one();
     if (counted(take())) return true;
     --locks_of_this_thread;
+    ++waits_of_this_thread;
     return false;
   }
   void unlock() RELEASE() {
@@ -117,8 +116,6 @@ class CAPABILITY("lock") Lock {
 class SCOPED_CAPABILITY LockGuard {
  public:
   explicit LockGuard(Lock& lock) ACQUIRE(lock) : lock_(lock), taken_(lock.lock()) {}
-  // Sets *waited if the lock was not free.
-  LockGuard(Lock& lock, bool* waited) ACQUIRE(lock) : lock_(lock), taken_(lock.lock(waited)) {}
   ~LockGuard() RELEASE() {
     if (__builtin_expect(taken_, 1)) lock_.unlock();
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/process_world.h"
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/own_stack.h"
+#include "os/processor.h"
 #include "os/thread_barrier.h"
 #include "os/unwind.h"
 #include "runtime/background.h"
@@ -55,9 +55,7 @@ void ProcessWorld::trace_stack(const CallSite& site, StackTrace* out) {
 }
 
 uint32_t ProcessWorld::processor() {
-  unsigned cpu = 0;
-  getcpu(&cpu, nullptr);
-  return cpu;
+  return this_processor();
 }
 
 void ProcessWorld::note_sample(const void* p, size_t size, double weight) {

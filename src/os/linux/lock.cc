@@ -9,9 +9,13 @@ namespace {
 
 constinit thread_local bool holds_all __attribute__((tls_model("initial-exec"))) = false;
 
+// 128 pauses in all: a few microseconds.
+constexpr int kMostPauses = 16, kSpinsOfALength = 4;
+
 }  // namespace
 
 constinit thread_local uint32_t locks_of_this_thread __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local uint32_t waits_of_this_thread __attribute__((tls_model("initial-exec"))) = 0;
 
 #ifdef LLAMALLOC_CHECK_BUILD
 namespace {
@@ -77,9 +81,13 @@ bool Lock::lock_slow() {
     --locks_of_this_thread;
     return false;
   }
-  for (int spin = 0; spin < 100; ++spin) {
-    if (state_.load(std::memory_order_relaxed) == 0 && take()) return true;
-    __builtin_ia32_pause();
+  ++waits_of_this_thread;
+  // Ever longer pauses: where many wait, most of them leave the line of the lock alone.
+  for (int pauses = 1; pauses <= kMostPauses; pauses *= 2) {
+    for (int i = 0; i < kSpinsOfALength; ++i) {
+      if (state_.load(std::memory_order_relaxed) == 0 && take()) return true;
+      for (int p = 0; p < pauses; ++p) __builtin_ia32_pause();
+    }
   }
   while (state_.exchange(2, std::memory_order_acquire) != 0) futex_wait(state_, 2, nullptr);
   return true;
