@@ -83,6 +83,7 @@ Engine::Due Engine::tick(ThreadCache* cache) {
     flush_cache(cache);
     cache->magazines.start_over(bypasses_.load(std::memory_order_relaxed),
                                 small_caches_.load(std::memory_order_relaxed));
+    cache->magazines.begin();
   }
   if (cache->magazines.bypasses != 0) due.apart = Due::Apart::past;
   if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();

@@ -49,13 +49,14 @@ void Engine::place_by_lifetime(Placing how) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
   placement.part_only_what_stays(how == Placing::late);
   heap.pages().fill_unknown_pages(how != Placing::late);
-  heap.fill_left_over(!on);
+  heap.pages().fill_left_over(!on);
   heap.pages().note_most_used(0);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
   if (how == Placing::given_up) heap.pages().join_groups();
+  has_left_ = !on && heap.join_groups();
 }
 
 void Engine::explore(bool on) {
@@ -107,9 +108,11 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 
-// Not from the thread's cache (CacheBypass), unless the heap has no slot left.
+// Not from the thread's cache (CacheBypass), unless the heap has no slot left, or the thread would
+// wait for others.
 [[gnu::cold, gnu::noinline]] void* Engine::take_past(ThreadCache* cache, const Request& request,
                                                      PageGroup group) {
+  if (cache->magazines.is_contended()) return take(cache, request, group);
   if (--cache->magazines.bypasses == 0) bypasses_used_up_.store(true, std::memory_order_relaxed);
   const int size_class = class_serving(request.size, request.alignment);
   if (!request.grows && size_class < kSizeClasses)

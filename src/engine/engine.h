@@ -35,8 +35,7 @@ namespace llamalloc {
 enum class Placing : uint8_t { given_up, rests, late, all };
 
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
-// How long new objects fill what given-up placement left. A slot that they free goes back to where
-// it came from, so that the next object has to look for it again: three to ten times as slow.
+// How long blocks of unknown objects fill any hole in the pages that given-up placement left.
 inline constexpr Nanos kFillsLeftOver = Nanos::seconds(60);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);
@@ -306,6 +305,7 @@ class Engine {
   size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
   Nanos last_house_{};
   Nanos fills_until_{};
+  bool has_left_ = false;  // spans of other groups, where nothing is placed by lifetime
   Nanos last_change_{};    // of the page heap's level, as seen by the steps
   size_t level_then_ = 0;  // bytes used
   Nanos last_busy_{};

@@ -159,7 +159,8 @@ void Engine::keep_house(Nanos now) {
   if (since < kHousekeeping) return;
   last_house_ = now;
   heap.begin_epoch();
-  if (now > fills_until_) heap.fill_left_over(false);
+  if (now > fills_until_) heap.pages().fill_left_over(false);
+  if (has_left_) has_left_ = heap.join_groups();
   look_at_caches(now);
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));

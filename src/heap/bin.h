@@ -33,14 +33,14 @@ struct alignas(2 * kCacheLine) Bin {
   std::atomic<uint32_t> deposited{0}, listed{0};
   // Of the bin itself those of its shards, too.
   std::atomic<size_t> spans{0};
-  // Of a shard (bin_shards.h): of those in `partial`, spans that are wholly free and were kept, how
-  // many may be, and whether a slot was taken in this second.
+  // Of a shard (bin_shards.h), written under the lock: of those in `partial`, spans that are wholly
+  // free and were kept, how many may be, and whether a slot was taken in this second.
   std::atomic<uint32_t> spares{0};
-  uint16_t may_spare GUARDED_BY(lock) = 0;
-  bool used GUARDED_BY(lock) = false;
+  std::atomic<uint16_t> may_spare{0};
+  std::atomic<bool> used{false};
   // In a line of their own, since who gives slots back needs no lock: slots that no span has free,
-  // of a shard modulo 2^64; spans that have free slots again and wait to be put into `partial`,
-  // linked through links.next.
+  // modulo 2^64, since slots of one shard may be given back to another; spans that have free slots
+  // again and wait to be put into `partial`, linked through links.next.
   alignas(kCacheLine) std::atomic<size_t> taken{0};
   std::atomic<Span*> pending{nullptr};
 
@@ -48,9 +48,9 @@ struct alignas(2 * kCacheLine) Bin {
   bool is_newest(const void* slot) const REQUIRES(lock) {
     return in_depot() != 0 && depot.slots[in_depot() - 1] == slot;
   }
-  // Whether there may be so many spans with free slots, or more.
-  bool may_have(uint32_t n) const {
-    return listed.load(std::memory_order_relaxed) >= n ||
+  // Whether spans may have free slots.
+  bool may_have_any() const {
+    return listed.load(std::memory_order_relaxed) != 0 ||
            pending.load(std::memory_order_relaxed) != nullptr;
   }
   void list(Span* span) REQUIRES(lock) {

@@ -21,6 +21,11 @@ static_assert(kBins < kNoSpanBin);
 constexpr int bin_of(PageGroup group, int size_class, bool sampled) {
   return ((sampled ? kPageGroups : 0) + static_cast<int>(group)) * kSizeClasses + size_class;
 }
+static_assert(static_cast<int>(PageGroup::unknown) == 0);
+// The bin of the same slots in group `unknown`.
+constexpr int bin_of_unknown(int bin) {
+  return bin % kSizeClasses + (bin < kLocalBins ? 0 : kLocalBins);
+}
 constexpr PageGroup group_of_bin(int bin) {
   return static_cast<PageGroup>(bin / kSizeClasses % kPageGroups);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where threads wait for each other's locks, those of each processor share bins of their own: its
-// shard. A span belongs to the shard that opened it, and what is freed in it returns there. Who
-// waits for nobody uses the bins themselves, so then this costs nothing.
+// shard. (There are 16; with more processors some share one.) A span belongs to the shard that
+// opened it, and what is freed in it returns there. Who waits for nobody uses the bins themselves,
+// so then this costs nothing.
 //
 //   bin b       [ lock, spans ]  <--holes first--  shard 1 [ lock, spans ]  shard 2  ...
 //
@@ -15,9 +16,9 @@
 //   - Of a shard that nobody used for a second the worker gives the spans to the bin.
 //
 // A bin of a shard is open from its first use until it has no span any more. It opens under the
-// lock of the bin and closes under both locks. So who holds the locks of all bins and of all open
-// shards holds all that matter (a fork). Spans move between two bins under both locks, taken in
-// order of address: the bin first.
+// lock of the bin and closes under both locks. Without a worker none closes. So who holds the locks
+// of all bins and of all open shards holds all that matter (a fork). Spans move between two bins
+// under both locks, taken in order of address: the bin first.
 #pragma once
 
 #include <algorithm>
@@ -43,15 +44,15 @@ class BinShards {
   // A hint: whether any is open.
   bool any() const { return any_.load(std::memory_order_relaxed); }
   bool was_used(int shard) const { return ever_[shard - 1].load(std::memory_order_relaxed); }
-  // Stable for who holds the lock of the bin, or of that of the shard.
+  // Stable for who holds the lock of the bin; for who holds that of the shard, if true.
   bool is_open(int shard, int bin) const {
     return (word_of(shard, bin).load(std::memory_order_relaxed) & bit_of(bin)) != 0;
   }
   // The caller holds the lock of the bin.
   void open(int shard, int bin) {
     ever_[shard - 1].store(true, std::memory_order_relaxed);
-    word_of(shard, bin).fetch_or(bit_of(bin), std::memory_order_relaxed);
-    any_.store(true, std::memory_order_relaxed);
+    word_of(shard, bin).fetch_or(bit_of(bin));
+    any_.store(true);  // afterwards: look_for_any()
   }
   // The caller holds both locks.
   void close(int shard, int bin) {
@@ -68,24 +69,31 @@ class BinShards {
           f(shard, w * 64 + std::countr_zero(left));
     }
   }
-  // What is opened meanwhile may be missed until the next time.
+  // Who opens one that this misses says so afterwards.
   void look_for_any() {
-    bool found = false;
-    for_each_open([&](int, int) { found = true; });
-    any_.store(found, std::memory_order_relaxed);
+    any_.exchange(false);
+    for_each_open([&](int, int) { any_.store(true); });
   }
-  // In a child after fork: also those that somebody looked at who found them closed.
+  // In a child after fork: also those that somebody looked at who found them closed. What another
+  // thread was about to say of any is not known.
   void reset_locks() {
     for (int shard = 1; shard <= kShards; ++shard) {
       if (!was_used(shard)) continue;
       for (Bin& bin : bins_[shard - 1])
         if (bin.lock.is_held()) bin.lock.reset();
     }
+    any_.store(true);
+    note_spare();
   }
 
   // ----- Spares, in bytes -----
   size_t spared(int shard) const {
     return spared_[shard - 1].bytes.load(std::memory_order_relaxed);
+  }
+  size_t spared() const {
+    size_t bytes = 0;
+    for (int shard = 1; any() && shard <= kShards; ++shard) bytes += spared(shard);
+    return bytes;
   }
   void count_spared(int shard, size_t change) {  // modulo 2^64
     spared_[shard - 1].bytes.fetch_add(change, std::memory_order_relaxed);
@@ -96,7 +104,7 @@ class BinShards {
   }
   // A hint. forget: until the next one is kept.
   bool any_spares() const { return any_spares_.load(std::memory_order_relaxed); }
-  void forget_spares() { any_spares_.store(false, std::memory_order_relaxed); }
+  void forget_spares() { any_spares_.exchange(false); }
 
  private:
   static constexpr int kWords = (kLocalBins + 63) / 64;

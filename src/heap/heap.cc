@@ -38,10 +38,11 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 size_t Heap::take(int bin, void** out, size_t n, int shard) {
   if (shard != 0 && Lock::this_thread_holds_all()) shard = 0;  // none may be opened
   size_t taken = take_from(bin, out, n, Opens::sparingly, shard);
-  if (taken == 0 && !fills_left_over(bin)) {  // perhaps held back
+  if (taken == 0) {  // perhaps held back
     drain_shelves();
     if (shards_.any() && bin < kLocalBins) taken = take_from_others(bin, out, n, shard);
-    if (taken == 0) taken = take_from(bin, out, n, Opens::first_choice, shard);
+    if (taken == 0) taken = take_from(bin, out, n, Opens::always, shard);
+    if (taken == 0 && shard != 0) taken = take_from(bin, out, n, Opens::always, 0);
   }
   settle();
   return taken;
@@ -49,11 +50,11 @@ size_t Heap::take(int bin, void** out, size_t n, int shard) {
 
 [[gnu::cold, gnu::noinline]] void* Heap::take_last_resort(int bin) {
   void* slot = nullptr;
-  if (bin >= kSizeClasses) return slot;  // whatever the flag says by now
+  if (bin >= kSizeClasses) return slot;
   for (int other = bin + kSizeClasses; slot == nullptr && other < kLocalBins; other += kSizeClasses)
-    if (bins_[other].spans.load(std::memory_order_relaxed) != 0)
-      take_from(other, &slot, 1, Opens::never, 0);
-  if (slot == nullptr) take_from(bin, &slot, 1, Opens::always, 0);
+    if (bins_[other].spans.load(std::memory_order_relaxed) != 0 &&
+        take_from(other, &slot, 1, Opens::never, 0) == 0)
+      take_from_others(other, &slot, 1, 0);
   settle();
   return slot;
 }
@@ -62,7 +63,7 @@ size_t Heap::take(int bin, void** out, size_t n, int shard) {
 size_t Heap::take_from(int bin, void** out, size_t n, Opens opens, int shard) {
   if (shard == 0) return take_from_bin(bin, out, n, opens, 0);
   size_t taken = take_from_bin(bin, out, n, Opens::never, shard);
-  if (taken == 0 && bins_[bin].may_have(1)) taken = take_over(bin, 0, shard, 0, out, n);
+  if (taken == 0 && bins_[bin].may_have_any()) taken = take_over(bin, 0, shard, out, n);
   return taken != 0 ? taken : take_from_bin(bin, out, n, opens, shard);
 }
 
@@ -73,13 +74,13 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, int
   LockGuard guard(bin.lock);
   if (shard != 0) {
     if (!shards_.is_open(shard, bin_index)) return 0;  // it was closed again
-    bin.used = true;
+    bin.used.store(true, std::memory_order_relaxed);
   }
   const size_t left = take_from_depot(bin, out + n, n);
   if (left != 0) return left;
   list_pending(bin);
   const size_t taken = take_listed(bin, out + n, n);
-  if (taken != 0 || !may_open(opens, bin_index)) return taken;
+  if (taken != 0 || opens == Opens::never) return taken;
   Span* span = new_span(bin_index, shard, opens != Opens::sparingly);
   if (span == nullptr) return 0;
   bin.list(span);
@@ -116,11 +117,14 @@ size_t Heap::take_listed(Bin& bin, void** end, size_t n) {
 void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
   int shard = 0;
   if (__builtin_expect(shards_.any(), 0))
-    if (const Span* span = map_.find(slots[0]); span != nullptr && span->is_of(bin_index))
-      shard = span->shard_now();
+    if (const Span* span = map_.find(slots[0]); span != nullptr && span->serves(bin_index))
+      shard = span->home_now().shard;
   Bin& bin = bin_at(bin_index, shard);
   if (n != 1 && bin.in_depot() + n > depot_capacity(bin_index)) return give(bin_index, slots, n);
-  if (!bin.lock.try_lock()) return give(bin_index, slots, n);
+  if (!bin.lock.try_lock()) {
+    ++waits_of_this_thread;
+    return give(bin_index, slots, n);
+  }
   const bool twice = n == 1 && bin.is_newest(slots[0]);
   const bool open = shard == 0 || shards_.is_open(shard, bin_index);
   const bool done = twice || (open && put_in_depot(bin, bin_index, slots, n));
@@ -131,11 +135,15 @@ void* Heap::deposit(int bin_index, void* const* slots, size_t n) {
 
 bool Heap::is_free(int bin_index, const void* slot) {
   const Span* const span = map_.find(slot);
-  if (span == nullptr || !span->is_of(bin_index)) return false;
+  if (span == nullptr || !span->serves(bin_index)) return false;
   const uint64_t index = span->slot_of(slot);
   if (index < span->slots && span->has_free(index)) return true;
-  Bin& bin = home_of(bin_index, *span);
-  if (bin.in_depot() == 0 || !bin.lock.try_lock()) return false;
+  Bin& bin = bin_at(bin_index, span->home_now().shard);
+  if (bin.in_depot() == 0) return false;
+  if (!bin.lock.try_lock()) {
+    ++waits_of_this_thread;
+    return false;
+  }
   const bool newest = bin.is_newest(slot);
   bin.lock.unlock();
   return newest;
@@ -150,7 +158,7 @@ size_t Heap::take_from_depot(Bin& bin, void** end, size_t n) {
   const uint32_t left = held - static_cast<uint32_t>(taken);
   bin.deposited.store(left, std::memory_order_relaxed);
   memcpy(end - taken, bin.depot.slots + left, taken * sizeof(void*));
-  if (left == 0 && bin.may_spare == 0) keep_room(bin, kDepotStep);
+  if (left == 0 && bin.may_spare.load(std::memory_order_relaxed) == 0) keep_room(bin, kDepotStep);
   return taken;
 }
 
@@ -237,7 +245,7 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
   size_t counted = 0;  // of `bin`
   for (size_t i = 0; i < n;) {
     Span* span = map_.find(slots[i]);
-    if (span == nullptr || !span->is_of(bin_index)) {
+    if (span == nullptr || !span->serves(bin_index)) {
       twice = slots[i++];
       continue;
     }
@@ -266,13 +274,13 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
     const int freed = static_cast<int>(i - first - bad);
     if (freed == 0) continue;
     // Before it may become free, and its record another span's.
-    if (Bin* here = &home_of(bin_index, *span); here != bin) {
+    if (Bin* here = &home_of(*span); here != bin) {
       if (counted != 0) bin->taken.fetch_sub(counted, std::memory_order_relaxed);
       bin = here;
       counted = 0;
     }
     counted += static_cast<size_t>(freed);
-    note_freed(bin_index, span, freed);
+    note_freed(span, freed);
   }
   if (counted != 0) bin->taken.fetch_sub(counted, std::memory_order_relaxed);
   return twice;
@@ -280,11 +288,12 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
 
 // One thread's sum makes free_slots positive: it, and nobody else, appends the span to those that
 // wait. From a span that is not listed nobody takes slots meanwhile.
-void Heap::note_freed(int bin_index, Span* span, int freed) {
+void Heap::note_freed(Span* span, int freed) {
+  const int bin_index = span->bin_now();
   const int all = span->slots;
   const int now = span->add_free(freed);
   if (now > 0 && now <= freed) {
-    Bin& bin = home_of(bin_index, *span);  // it is not listed: it stays there
+    Bin& bin = home_of(*span);  // it is not listed: it stays there
     Span* head = bin.pending.load();
     do span->links.next = head;
     while (!bin.pending.compare_exchange_weak(head, span));
@@ -298,15 +307,17 @@ void Heap::note_freed(int bin_index, Span* span, int freed) {
 
 void Heap::free_if_empty(int bin_index, Span* span) {
   for (;;) {
-    const int shard = bin_index < kLocalBins ? span->shard_now() : 0;
-    Bin& bin = bin_at(bin_index, shard);
+    const Span::Home home = span->home_now();
+    if (!home.serves(bin_index)) return;
+    Bin& bin = bin_at(home.bin, home.shard);
     LockGuard guard(bin.lock);
     list_pending(bin);
-    // In this order: a record of zeroes could be one of bin 0, but it is not listed.
-    if (!span->is_listed() || !span->is_of(bin_index) || span->free_now() != span->slots) return;
-    if (shard != span->shard_now()) continue;  // it moved meanwhile
-    if (span->is_spare()) return;
-    if (shard != 0 && may_keep(bin, bin_index, shard)) return keep_spare(bin, span);
+    // By one load: while we hold the lock, only what is in the list of that bin reads so.
+    const Span::Home now = span->home_now();
+    if (now.listed == Span::Listed::no || !now.serves(bin_index)) return;
+    if (now.bin != home.bin || now.shard != home.shard) continue;  // it moved meanwhile
+    if (now.listed == Span::Listed::spare || span->free_now() != span->slots) return;
+    if (now.shard != 0 && may_keep(bin, now.bin, now.shard)) return keep_spare(bin, span);
     bin.unlist(span);
     return free_span(bin, span);
   }
@@ -366,6 +377,45 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
     map_.set(span.base, blocks, entry);
   else
     map_.set_slots(span.base, blocks, entry, span.bin);
+}
+
+// ----- What placement by lifetime left -----
+
+[[gnu::cold]] bool Heap::join_groups() {
+  bool left = false;
+  for (int b = 0; b < kBins; ++b) {
+    if (group_of_bin(b) == PageGroup::unknown) continue;
+    const auto& spans = bins_[b].spans;
+    if (spans.load(std::memory_order_relaxed) != 0) join_bin(b, bin_of_unknown(b));
+    left |= spans.load(std::memory_order_relaxed) != 0;
+  }
+  return left;
+}
+
+// So many at a time that nobody waits long for the locks.
+void Heap::join_bin(int from, int to) {
+  constexpr int kStep = 64;
+  Bin &theirs = bins_[from], &own = bins_[to];
+  for (int moved = kStep; moved == kStep;) {
+    LockGuard first(own.lock);
+    LockGuard second(theirs.lock);
+    list_pending(theirs);
+    for (moved = 0; moved < kStep && !theirs.partial.empty(); ++moved) {
+      Span* span = theirs.partial.min();
+      theirs.unlist(span);
+      const auto used = static_cast<size_t>(span->slots - span->free_now());
+      theirs.taken.fetch_sub(used, std::memory_order_relaxed);
+      own.taken.fetch_add(used, std::memory_order_relaxed);
+      theirs.spans.fetch_sub(1, std::memory_order_relaxed);
+      own.spans.fetch_add(1, std::memory_order_relaxed);
+      span->set_bin(to);
+      set_in_map(*span, {shape_of_bin(to).blocks}, span);
+      own.list(span);
+      if (span->free_now() != span->slots) continue;
+      own.unlist(span);
+      free_span(own, span);
+    }
+  }
 }
 
 // ----- Blocks -----
@@ -540,7 +590,7 @@ void GroupCounts::add(const HugePage& page, const PageCounts& counts) {
 }
 
 size_t Heap::held_bytes() const {
-  return less(pages_.in_use() * kHugePageSize, pages_.unbacked_bytes());
+  return less(pages_.in_use() * kHugePageSize, pages_.unbacked_bytes() + shards_.spared());
 }
 
 [[gnu::cold]] size_t Heap::live_bytes() const {
@@ -559,9 +609,10 @@ size_t Heap::held_bytes() const {
   counts.pages = pages_.in_use_by(group);
   for (int b = 0; b < kBins; ++b) {
     if (group_of_bin(b) != group) continue;
-    const size_t in_spans =
-        bins_[b].spans.load(std::memory_order_relaxed) * shape_of_bin(b).blocks * kBlockSize;
-    const size_t taken = taken_of(b) * slot_size_of(b);
+    const size_t spans = bins_[b].spans.load(std::memory_order_relaxed);
+    const size_t in_spans = spans * shape_of_bin(b).blocks * kBlockSize;
+    // What was given back while its span joined another bin may be counted in the wrong one.
+    const size_t taken = std::min(taken_of(b), spans * shape_of_bin(b).slots) * slot_size_of(b);
     counts.allocated += taken;
     counts.free_slots += less(in_spans, taken);
   }

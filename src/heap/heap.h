@@ -83,8 +83,8 @@ struct GroupCounts {
 // together no more than the upper bound and their first budgets.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
-// For all shelves together a 16th of the heap, within these bounds. Room is earned besides, and is
-// no longer there when the heap grows, so it may be more.
+// For all shelves together a 16th of the heap, within these bounds; more where threads wait for
+// each other (magazines.h). Room is earned besides, and is no longer there when the heap grows.
 inline constexpr size_t kLeastShelved = size_t{16} << 20;
 inline constexpr size_t kMostShelved = size_t{1} << 30;
 
@@ -131,13 +131,11 @@ class Heap {
   // After take() found none: a slot that another group left over, or of a new span; null: no
   // memory.
   void* take_last_resort(int bin);
-  // Whether spans of `unknown` are opened only where no other group has a free slot of that size.
-  // Where placement by lifetime is given up, what it left would otherwise stay free. take() then
-  // finds none, and take_last_resort() has it. Pages: PageHeap::join_groups.
-  void fill_left_over(bool yes) {
-    has_left_over_.store(yes, std::memory_order_relaxed);
-    pages_.fill_left_over(yes);
-  }
+  // All spans that have free slots are of `unknown` from now on: where placement by lifetime is
+  // given up, what it left would otherwise stay free. What a thread has in hand of another bin is
+  // given back as before. False: no span of another group is left; full ones join later. By the
+  // worker. Pages: PageHeap::join_groups.
+  bool join_groups();
   // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
@@ -267,7 +265,7 @@ class Heap {
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
   // changes meanwhile is counted or not.
-  //   held   pages in use, less what sparse ones gave back
+  //   held   pages in use, less what sparse ones gave back, and spares
   //   live   slots and runs that are taken: magazines count, depots and shelves do not
   size_t held_bytes() const;
   size_t live_bytes() const;
@@ -343,22 +341,24 @@ class Heap {
   // Returns what is shelved, and spares, to the spans and pages. False: there was nothing.
   bool drain_shelves();
   Span* new_span(int bin, int shard, bool may_grow);
-  void note_freed(int bin_index, Span* span, int freed);
+  void note_freed(Span* span, int freed);
   void free_if_empty(int bin_index, Span* span);
+  void join_bin(int from, int to);
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
 
   // ----- Shards (shards.cc) -----
   Bin& bin_at(int bin, int shard) { return shard == 0 ? bins_[bin] : shards_.at(shard, bin); }
-  // The bin that the span belongs to; if its record is another span's by now, any bin.
-  Bin& home_of(int bin, const Span& span) {
-    return bin_at(bin, bin < kLocalBins ? span.shard_now() : 0);
+  // The bin that a span of slots belongs to.
+  Bin& home_of(const Span& span) {
+    const Span::Home home = span.home_now();
+    return bin_at(home.bin, home.shard);
   }
   void open_shard(int bin, int shard);
   // Free slots of other shards and of the bin itself, and their spans with them. Only before a page
   // is taken from the system: where each shard has what it needs, spans would only go round.
   size_t take_from_others(int bin, void** out, size_t n, int shard);
-  size_t take_over(int bin, int from, int to, uint32_t leave, void** out, size_t n);
+  size_t take_over(int bin, int from, int to, void** out, size_t n);
   void move_span(Bin& from, Bin& to, int shard, Span* span) REQUIRES(from.lock, to.lock);
   // Earns room for one more spare.
   void earn_spare(Bin& bin, int bin_index) REQUIRES(bin.lock);
@@ -366,6 +366,7 @@ class Heap {
   void keep_spare(Bin& bin, Span* span) REQUIRES(bin.lock);
   void use_spare(Bin& bin, Span* span) REQUIRES(bin.lock);
   bool drain_spares();
+  bool settle_shard(int bin, int shard, bool idle);
   void settle_shards();
   size_t taken_of(int bin) const;  // slots
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
@@ -373,18 +374,11 @@ class Heap {
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
-  // A span for slots. first_choice: not if other groups may have free slots of that size;
-  // sparingly: nor in a page from the system, while something may be shelved.
-  enum class Opens { never, sparingly, first_choice, always };
+  // A span for slots. sparingly: not in a page from the system while something may be shelved.
+  enum class Opens { never, sparingly, always };
   size_t take_from(int bin, void** out, size_t n, Opens opens, int shard);
   size_t take_from_bin(int bin, void** out, size_t n, Opens opens, int shard);
   size_t take_listed(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
-  bool fills_left_over(int bin) const {
-    return has_left_over_.load(std::memory_order_relaxed) && bin < kSizeClasses;
-  }
-  bool may_open(Opens opens, int bin) const {
-    return opens == Opens::always || (opens != Opens::never && !fills_left_over(bin));
-  }
   bool has_few_holes() const;
   // After each growth, without a lock.
   void settle() {
@@ -407,7 +401,6 @@ class Heap {
   std::atomic<size_t> depot_room_{0};  // the sum over all depots
   std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
   RecentPeak peak_;                    // of backed_bytes()
-  std::atomic<bool> has_left_over_{false};
 };
 
 }  // namespace llamalloc

@@ -70,7 +70,7 @@ void* Magazines::refill(Heap& heap, MetadataArena& arena, int bin, size_t thread
 void Magazines::earn(Heap& heap, size_t threads) {
   const size_t share = heap.shelf_limit(threads);
   if (is_contended())
-    shelf_of(heap).earn(std::max(share, kContendedShelf), Shelf::kEarnedWaiting);
+    shelf_of(heap).earn(std::max(share, kContendedShelves / threads), Shelf::kEarnedWaiting);
   else
     shelf_of(heap).earn(share);
 }

@@ -60,10 +60,11 @@ inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kWaitedStep = 1024;  // for a magazine that waited
 inline constexpr size_t kBusyBudget = size_t{512} << 10;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread
-// A thread that found locks held so often since it last started over uses the shard of its
-// processor (bin_shards.h), and its shelf earns faster. To wait once takes about a microsecond.
+// A thread that waited so often since it last started over uses the shard of its processor
+// (bin_shards.h), and its shelf earns faster, up to its part of kContendedShelves if that is more.
+// To wait once takes about a microsecond.
 inline constexpr uint32_t kContended = 128;
-inline constexpr size_t kContendedShelf = size_t{8} << 20;  // bytes, where its share is less
+inline constexpr size_t kContendedShelves = size_t{128} << 20;  // bytes
 // kClassIndex in bytes, so that the fast path needs no shift: the offset of a class's magazine
 // among the magazines of a group.
 inline constexpr auto kMagazineOffsets = [] {
@@ -92,7 +93,7 @@ struct Magazines {
   // to a depot. Until the next start_over.
   uint32_t bypasses;
   uint32_t waits;   // locks that its thread found held, since it started over
-  uint32_t seen;    // waits_of_this_thread, then
+  uint32_t seen;    // waits_of_this_thread when they were last counted
   int most_log2;    // no magazine grows beyond; kMagazineLog2Max, or kSmallLog2 until then, too
   uint32_t groups;  // bit g: a magazine of page group g was needed; the others are as new
   void** free_arrays[kMagazineLog2Max + 1];  // by log2 of their words, linked through the first

@@ -149,36 +149,69 @@ TEST_F(MagazinesTest, SlotsThatOtherGroupsLeftAreTakenBeforeASpanIsOpened) {
   const auto was_placed = [&](void* p) {
     return std::binary_search(placed.begin(), placed.end(), p);
   };
-  heap_.fill_left_over(true);
+  const size_t spans = tables_->bins[left].spans;
+  heap_.join_groups();
   TestThread thread(heap_, arena_);
   std::vector<char*> objects;
   for (int i = 0; i < 500; ++i) {
     objects.push_back(thread.allocate(kClass));
     ASSERT_TRUE(was_placed(objects.back())) << i;
   }
+  EXPECT_EQ(tables_->bins[kClass].spans, spans);
   EXPECT_FALSE(was_placed(thread.allocate(kClass))) << "no more are left";
   EXPECT_EQ(thread.flush(), nullptr);
+  EXPECT_EQ(tables_->bins[kClass].taken, 1001u);
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-// The worker switches it on and off while threads allocate.
-TEST_F(MagazinesTest, ThereIsAlwaysASlotWhileThatChanges) {
-  const int bin = bin_of(PageGroup::unknown, 3, false);
-  std::atomic<bool> stop = false;
-  std::atomic<int> none = 0;
-  std::thread allocating([&] {
-    while (!stop) {
-      void* slot = heap_.take_one(bin);
-      slot != nullptr ? static_cast<void>(heap_.give_one(slot)) : static_cast<void>(++none);
-    }
-  });
-  for (int i = 0; i < 20'000; ++i) {
-    heap_.fill_left_over(i % 2 == 0);
-    if (i % 16 == 0) std::this_thread::yield();
+// A full span is in no list: it joins when something of it was freed.
+TEST_F(MagazinesTest, FullSpansJoinLater) {
+  const int bin = bin_of(PageGroup::brief, 3, false);
+  std::vector<void*> placed(shape_of_bin(bin).slots);
+  for (void*& slot : placed) slot = heap_.take_one(bin);
+  EXPECT_TRUE(heap_.join_groups());
+  EXPECT_EQ(heap_.give_one(placed[0]), nullptr);
+  EXPECT_FALSE(heap_.join_groups());
+  EXPECT_EQ(heap_.take_one(3), placed[0]);
+  EXPECT_EQ(heap_.find(placed[0])->local_bin(), 3);
+  SpanTag tag;
+  EXPECT_TRUE(tables_->map.find_tag(placed[0], &tag) && tables_->map.starts_slot(placed[0], tag));
+  EXPECT_EQ(tag.bin_offset(), SpanTag(nullptr, 3).bin_offset());
+}
+
+// What a thread has in hand when its span joins another bin, and what lies in a depot.
+TEST_F(MagazinesTest, WhatWasTakenOfTheOldBinIsGivenBack) {
+  const int bin = bin_of(PageGroup::brief, 3, false);
+  TestThread thread(heap_, arena_, 2);
+  std::vector<char*> objects;
+  for (int i = 0; i < 400; ++i) objects.push_back(thread.allocate(bin));
+  void* slots[] = {objects[0], objects[1]};
+  EXPECT_EQ(heap_.deposit(bin, slots, 2), nullptr);
+  heap_.join_groups();
+  for (size_t i = 2; i < objects.size(); ++i) EXPECT_EQ(thread.deallocate(objects[i]), nullptr);
+  EXPECT_EQ(heap_.give(bin, slots, 0), nullptr);
+  EXPECT_EQ(thread.flush(), nullptr);
+  EXPECT_EQ(heap_.drain_depots(), nullptr);
+  heap_.join_groups();
+  EXPECT_EQ(heap_.live_bytes(), 0u);
+  for (int g = 0; g < kPageGroups; ++g) {
+    EXPECT_EQ(heap_.quick_count(static_cast<PageGroup>(g)).allocated, 0u);
+    EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
   }
-  stop = true;
-  allocating.join();
-  EXPECT_EQ(none, 0);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// Where the system has no memory.
+TEST_F(MagazinesTest, TheLastSlotsAreThoseOfOtherGroups) {
+  const int left = bin_of(PageGroup::transient, 3, false);
+  char* const placed = static_cast<char*>(heap_.take_one(left));
+  system_.most_mapped = 0;
+  int taken = 0;
+  while (void* slot = heap_.take_one(3)) {
+    const auto apart = static_cast<char*>(slot) - placed;
+    taken += apart > 0 && apart < 16 << 10;
+  }
+  EXPECT_EQ(taken, shape_of_bin(left).slots - 1);
 }
 
 // Threads place by lifetime or not, as they find it, and free what others allocated, while the
@@ -213,9 +246,10 @@ TEST_F(MagazinesTest, PlacementThatIsSwitchedUnderLoadLosesAndDoublesNothing) {
   for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
   for (bool on = true; running != 0; on = !on) {
     heap_.pages().fill_unknown_pages(!on);
-    heap_.fill_left_over(!on);
+    heap_.pages().fill_left_over(!on);
     places = on;
     if (!on) heap_.pages().join_groups();
+    if (!on) heap_.join_groups();
     faults += heap_.drain_depots() != nullptr;
     heap_.release(Nanos::max(), 0);
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the heap does with shards (bin_shards.h).
+#include <algorithm>
+
 #include "heap/heap.h"
 
 namespace llamalloc {
@@ -30,17 +32,14 @@ void Heap::open_shard(int bin, int shard) {
       LockGuard guard(other.lock);
       if (const size_t taken = take_from_depot(other, out + n, n); taken != 0) return taken;
     }
-    // A shard keeps one span for itself.
-    const uint32_t leave = from == 0 ? 0 : 1;
-    if (!other.may_have(leave + 1)) continue;
-    if (const size_t taken = take_over(bin_index, from, shard, leave, out, n); taken != 0)
-      return taken;
+    if (!other.may_have_any()) continue;
+    if (const size_t taken = take_over(bin_index, from, shard, out, n); taken != 0) return taken;
   }
   return 0;
 }
 
 // The bin itself takes over no more than is taken from at once: it keeps no spares.
-size_t Heap::take_over(int bin_index, int from, int to, uint32_t leave, void** out, size_t n) {
+size_t Heap::take_over(int bin_index, int from, int to, void** out, size_t n) {
   Bin &theirs = bin_at(bin_index, from), &own = bin_at(bin_index, to);
   LockGuard first(from < to ? theirs.lock : own.lock);
   LockGuard second(from < to ? own.lock : theirs.lock);
@@ -49,8 +48,7 @@ size_t Heap::take_over(int bin_index, int from, int to, uint32_t leave, void** o
   if (to != 0 && !shards_.is_open(to, bin_index)) return 0;
   list_pending(theirs);
   Span* moved = nullptr;
-  for (int i = 0; i < (to == 0 ? 1 : kTakenOver); ++i) {
-    if (theirs.listed.load(std::memory_order_relaxed) <= leave) break;
+  for (int i = 0; i < (to == 0 ? 1 : kTakenOver) && !theirs.partial.empty(); ++i) {
     moved = theirs.partial.min();
     move_span(theirs, own, to, moved);
   }
@@ -78,12 +76,15 @@ void Heap::move_span(Bin& from, Bin& to, int shard, Span* span) {
 // ----- Spares -----
 
 void Heap::earn_spare(Bin& bin, int bin_index) {
-  if (bin.may_spare * span_bytes(bin_index) < kMostSpares) ++bin.may_spare;
+  const uint16_t now = bin.may_spare.load(std::memory_order_relaxed);
+  if (now * span_bytes(bin_index) < kMostSpares)
+    bin.may_spare.store(static_cast<uint16_t>(now + 1), std::memory_order_relaxed);
 }
 
 bool Heap::may_keep(const Bin& bin, int bin_index, int shard) const {
   const size_t limit = std::max(BinShards::kLeastSpare, shelf_limit(BinShards::kShards));
-  return bin.spares.load(std::memory_order_relaxed) < bin.may_spare &&
+  return bin.spares.load(std::memory_order_relaxed) <
+             bin.may_spare.load(std::memory_order_relaxed) &&
          shards_.spared(shard) + span_bytes(bin_index) <= limit;
 }
 
@@ -105,7 +106,8 @@ void Heap::use_spare(Bin& bin, Span* span) {
   shards_.forget_spares();
   shards_.for_each_open([&](int shard, int b) {
     Bin& bin = shards_.at(shard, b);
-    while (bin.spares.load(std::memory_order_relaxed) != 0) {
+    size_t left = bin.spares.load(std::memory_order_relaxed);  // not what comes meanwhile
+    while (left != 0) {
       Span* spares[kFreedAtOnce];
       size_t n = 0;
       LockGuard guard(bin.lock);
@@ -118,6 +120,7 @@ void Heap::use_spare(Bin& bin, Span* span) {
         free_span(bin, spares[i]);
       }
       if (n == 0) break;
+      left -= std::min(left, n);
     }
   });
   return true;
@@ -126,34 +129,54 @@ void Heap::use_spare(Bin& bin, Span* span) {
 // ----- Once a second -----
 
 size_t Heap::taken_of(int bin_index) const {
-  size_t taken = bins_[bin_index].taken.load(std::memory_order_relaxed);
+  size_t taken = 0;
   if (bin_index < kLocalBins)
     for (int shard = 1; shard <= BinShards::kShards; ++shard)
-      if (shards_.was_used(shard))
-        taken += shards_.at(shard, bin_index).taken.load(std::memory_order_relaxed);
-  return taken;
+      if (shards_.was_used(shard)) taken += shards_.at(shard, bin_index).taken.load();
+  return taken + bins_[bin_index].taken.load();  // last: settle_shard()
 }
 
-// What a process publishes of its bins is that of the bins alone (published.cc).
+// What the worker does about a bin of a shard, a few spans at a time. False: there are more.
+bool Heap::settle_shard(int bin_index, int shard, bool idle) {
+  Bin &main = bins_[bin_index], &bin = shards_.at(shard, bin_index);
+  LockGuard first(main.lock);
+  LockGuard second(bin.lock);
+  // First added: who sums up meanwhile counts too much rather than too little.
+  const size_t taken = bin.taken.load(std::memory_order_relaxed);
+  main.taken.fetch_add(taken);
+  bin.taken.fetch_sub(taken);
+  if (!idle) return true;
+  list_pending(bin);
+  for (int i = 0; i < kReturned && !bin.partial.empty(); ++i) {
+    Span* span = bin.partial.min();
+    move_span(bin, main, 0, span);
+    if (span->free_now() != span->slots) continue;
+    main.unlist(span);
+    free_span(main, span);
+  }
+  if (!bin.partial.empty()) return false;
+  if (bin.spans.load(std::memory_order_relaxed) == 0 && bin.in_depot() == 0) {
+    keep_room(bin, 0);
+    bin.may_spare.store(0, std::memory_order_relaxed);
+    shards_.close(shard, bin_index);
+  }
+  return true;
+}
+
+// What a process publishes of its bins is that of the bins alone (published.cc). One that is idle
+// and has nothing but full spans is let be.
 [[gnu::cold]] void Heap::settle_shards() {
   shards_.for_each_open([&](int shard, int b) {
-    Bin &main = bins_[b], &bin = shards_.at(shard, b);
-    LockGuard first(main.lock);
-    LockGuard second(bin.lock);
-    main.taken.fetch_add(bin.taken.exchange(0, std::memory_order_relaxed),
-                         std::memory_order_relaxed);
-    bin.may_spare /= 2;
-    if (std::exchange(bin.used, false)) return;
-    list_pending(bin);
-    for (int i = 0; i < kReturned && !bin.partial.empty(); ++i) {
-      Span* span = bin.partial.min();
-      move_span(bin, main, 0, span);
-      if (span->free_now() != span->slots) continue;
-      main.unlist(span);
-      free_span(main, span);
+    Bin& bin = shards_.at(shard, b);
+    const uint16_t may_spare = bin.may_spare.load(std::memory_order_relaxed);
+    if (may_spare != 0)
+      bin.may_spare.store(static_cast<uint16_t>(may_spare / 2), std::memory_order_relaxed);
+    const bool idle = !bin.used.exchange(false, std::memory_order_relaxed);
+    if (idle && !bin.may_have_any() && bin.spans.load(std::memory_order_relaxed) != 0 &&
+        bin.taken.load(std::memory_order_relaxed) == 0)
+      return;
+    while (!settle_shard(b, shard, idle)) {
     }
-    if (bin.spans.load(std::memory_order_relaxed) == 0 && bin.in_depot() == 0)
-      shards_.close(shard, b);
   });
   shards_.look_for_any();
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <thread>
 #include <vector>
@@ -33,7 +34,7 @@ class ShardsTest : public OnFakeMemory {
   }
   size_t spans(int bin) const { return tables_->bins[bin].spans; }
   size_t pages() { return heap_.count(PageGroup::unknown).pages; }
-  int shard_of(void* slot) const { return heap_.find(slot)->shard_now(); }
+  int shard_of(void* slot) const { return heap_.find(slot)->home_now().shard; }
   size_t held_locks() {
     size_t held = 0;
     heap_.for_each_lock([&](Lock& lock) { held += lock.is_held(); });
@@ -86,11 +87,17 @@ TEST_F(ShardsTest, NoPageIsTakenWhileAShardHasHoles) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-TEST_F(ShardsTest, AShardKeepsOneSpanForItself) {
-  const Slots own = take(bin_, 2, 1);
-  take(bin_, 1, 2);
-  EXPECT_EQ(spans(bin_), 2u);
-  EXPECT_EQ(shard_of(own[0]), 1);
+// Where there is no other memory, all free slots of all shards serve.
+TEST_F(ShardsTest, NoSlotIsOutOfReach) {
+  std::set<void*> taken;
+  for (int shard = 1; shard <= BinShards::kShards; ++shard)
+    taken.insert(heap_.take_one(bin_, shard));
+  heap_.pages().limit_growth(1);
+  Slots filler;
+  while (void* slot = heap_.take_one(size_class_of(8000), 0)) filler.push_back(slot);
+  while (void* slot = heap_.take_one(bin_, 0)) taken.insert(slot);
+  EXPECT_EQ(taken.size(), spans(bin_) * per_span_);
+  EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(ShardsTest, SparesStayUntilTheWorkersStep) {
@@ -119,11 +126,52 @@ TEST_F(ShardsTest, SparesAreFewerEachSecondThatNothingEarnsThem) {
   }
   give(bin_, take(bin_, 100 * per_span_, 1));
   EXPECT_GT(spans(bin_), 90u);
-  for (int second = 0; second < 12; ++second) {
-    give(bin_, take(bin_, 1, 1));
-    heap_.drain_depots();
+  const auto& may_spare = tables_->shards.at(1, bin_).may_spare;
+  EXPECT_GT(may_spare, 90);
+  for (int second = 0; second < 8; ++second) heap_.drain_depots();
+  EXPECT_EQ(may_spare, 0);
+}
+
+// The shard takes and the bin gives back: each sum is off, all together are not.
+TEST_F(ShardsTest, WhatIsTakenIsCountedWhereverItIsGivenBack) {
+  const Slots slots = take(bin_, 10 * per_span_, 1), more = take(bin_, 5, 2);
+  heap_.drain_depots();
+  EXPECT_EQ(tables_->bins[bin_].taken, slots.size() + more.size());
+  const Slots left = thin_out(bin_, slots, 2);
+  EXPECT_EQ(heap_.live_bytes(), (left.size() + more.size()) * 1024);
+  EXPECT_EQ(heap_.quick_count(PageGroup::unknown).allocated, heap_.live_bytes());
+  for (int second = 0; second < 2; ++second) heap_.drain_depots();
+  EXPECT_EQ(tables_->bins[bin_].taken, left.size() + more.size());
+}
+
+TEST_F(ShardsTest, OneThatClosesKeepsNoRoomForItsDepot) {
+  const Slots slots = take(bin_, 1, 1);
+  EXPECT_EQ(heap_.deposit(bin_, slots.data(), 1), nullptr);
+  EXPECT_EQ(take(bin_, 1, 1), slots);
+  give(bin_, slots);
+  for (int second = 0; second < 3; ++second) heap_.drain_depots();
+  EXPECT_FALSE(tables_->shards.is_open(1, bin_));
+  heap_.release(Nanos::max(), 0);
+  EXPECT_FALSE(heap_.has_empty_pages());
+}
+
+// The worker looks whether any is open while threads open some.
+TEST_F(ShardsTest, WhatIsOpenIsNeverForgotten) {
+  BinShards& shards = tables_->shards;
+  for (int round = 0; round < 2000; ++round) {
+    std::atomic<bool> begun{false};
+    std::thread opening([&] {
+      begun = true;
+      shards.open(1, bin_);
+    });
+    while (!begun) std::this_thread::yield();
+    shards.look_for_any();
+    opening.join();
+    ASSERT_TRUE(shards.any()) << round;
+    shards.close(1, bin_);
+    shards.look_for_any();
+    ASSERT_FALSE(shards.any());
   }
-  EXPECT_LE(spans(bin_), 2u);
 }
 
 // A load of another size: what is spared makes room before a page is taken from the system.
@@ -213,12 +261,7 @@ TEST_F(ShardsTest, AThreadThatWaitsOftenUsesThatOfItsProcessor) {
 TEST_F(ShardsTest, WaitsAreCountedWhereverTheyHappen) {
   TestThread thread(heap_, arena_, 4);
   thread.allocate(bin_);
-  Lock lock{LockRank::pool};
-  lock.lock();
-  for (uint32_t i = 0; i < kContended; ++i) {
-    EXPECT_FALSE(lock.try_lock());
-  }
-  lock.unlock();
+  waits_of_this_thread += kContended;  // as Lock does
   thread.allocate(size_class_of(64));
   EXPECT_TRUE(thread.cache().is_contended());
 }

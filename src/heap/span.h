@@ -38,14 +38,21 @@ struct alignas(kCacheLine) Span {
   char* base;
   uint64_t magic;      // slots: of the size class; others: 1, so that only offset 0 is a start
   uint32_t slot_size;  // slots only; others 0
-  uint16_t bin;        // its number (bin_number.h); kNoSpanBin: not slots
-  SpanKind kind;
-  bool sampled;   // every object in it is a sample
-  bool fresh;     // a direct mapping, or a run of blocks never used: reads as zero
-  bool grown;     // a direct mapping just allocated: reads as zero from byte `used` on
-  uint8_t shard;  // slots: whose bin it belongs to; 0: none's (bin_shards.h)
+  // Slots: whose list it belongs to, and whether it is in it. Guarded by the lock of that bin; one
+  // load sees a state that was, in which a listed span is in that list (Heap::free_if_empty).
+  union alignas(4) {
+    uint32_t home;
+    struct {
+      uint16_t bin;    // its number (bin_number.h); kNoSpanBin: not slots
+      uint8_t shard;   // 0: of the bin itself (bin_shards.h)
+      uint8_t listed;  // Listed
+    };
+  };
   enum class Listed : uint8_t { no, yes, spare };
-  uint8_t listed;  // slots: Listed, in the `partial` of its bin; guarded by its lock
+  SpanKind kind;
+  bool sampled;  // every object in it is a sample
+  bool fresh;    // a direct mapping, or a run of blocks never used: reads as zero
+  bool grown;    // a direct mapping just allocated: reads as zero from byte `used` on
   uint16_t slots;
   int16_t free_slots;
   HugePage* page;  // null for direct mappings
@@ -95,24 +102,34 @@ struct alignas(kCacheLine) Span {
   void store_free(int n) {
     __atomic_store_n(&free_slots, static_cast<int16_t>(n), __ATOMIC_RELAXED);
   }
-  // Whether it is a span of slots of the bin. The record may be another span's by now; under the
-  // lock of the bin a listed span of it stays one.
-  bool is_of(int wanted) const { return __atomic_load_n(&bin, __ATOMIC_RELAXED) == wanted; }
+  // What was true at one moment. The record may be another span's by now.
+  struct Home {
+    int bin, shard;  // bin: kNoSpanBin if not slots
+    Listed listed;
+    // Whether slots that were taken of the bin may lie here: all its spans may have joined those of
+    // `unknown` since (Heap::join_groups).
+    bool serves(int wanted) const { return bin == wanted || bin == bin_of_unknown(wanted); }
+  };
+  // While it is listed bin and shard change under the locks of both bins; while it is not, never.
+  Home home_now() const {
+    const uint32_t word = __atomic_load_n(&home, __ATOMIC_ACQUIRE);
+    return {static_cast<int>(word & 0xffff), static_cast<int>(word >> 16 & 0xff),
+            static_cast<Listed>(word >> 24)};
+  }
+  int bin_now() const { return __atomic_load_n(&bin, __ATOMIC_RELAXED); }
+  bool serves(int wanted) const { return home_now().serves(wanted); }
   void set_bin(int number) {
     __atomic_store_n(&bin, static_cast<uint16_t>(number), __ATOMIC_RELAXED);
   }
-  // Acquire and release: who sees a span listed sees of which bin it is.
-  bool is_listed() const { return __atomic_load_n(&listed, __ATOMIC_ACQUIRE) != 0; }
-  void set_listed(Listed now) {
-    __atomic_store_n(&listed, static_cast<uint8_t>(now), __ATOMIC_RELEASE);
-  }
-  // Wholly free and kept, in a shard. Under the lock of its bin.
-  bool is_spare() const { return listed == static_cast<uint8_t>(Listed::spare); }
-  // While it is listed it changes under the locks of both bins; while it is not, never.
-  int shard_now() const { return __atomic_load_n(&shard, __ATOMIC_RELAXED); }
   void set_shard(int number) {
     __atomic_store_n(&shard, static_cast<uint8_t>(number), __ATOMIC_RELAXED);
   }
+  void set_listed(Listed now) {
+    __atomic_store_n(&listed, static_cast<uint8_t>(now), __ATOMIC_RELEASE);
+  }
+  // Under the lock of its bin.
+  bool is_listed() const { return home_now().listed != Listed::no; }
+  bool is_spare() const { return home_now().listed == Listed::spare; }  // wholly free and kept
   const char* address() const { return base; }
   // What runs and direct mappings have in common: one object, and no thread may cache it.
   void become_whole(SpanKind as) {
@@ -131,7 +148,7 @@ struct alignas(kCacheLine) Span {
     return offset * magic < magic;
   }
   // The bin, if threads may cache the slots; else kNoLocalBin.
-  int local_bin() const { return kind == SpanKind::slots && !sampled ? bin : kNoLocalBin; }
+  int local_bin() const { return kind == SpanKind::slots && !sampled ? bin_now() : kNoLocalBin; }
   // The slot that the pointer lies in; at least `slots` if it lies behind them, or elsewhere.
   uint64_t slot_of(const void* pointer) const {
     const auto offset = static_cast<uint64_t>(static_cast<const char*>(pointer) - base);
@@ -161,6 +178,6 @@ struct alignas(kCacheLine) Span {
   // While nobody gives slots back.
   bool is_settled() const { return free_now() == static_cast<int>(count_free()); }
 };
-static_assert(sizeof(Span) == kRecordBytes / 2);
+static_assert(sizeof(Span) == kRecordBytes / 2 && std::endian::native == std::endian::little);
 
 }  // namespace llamalloc

@@ -20,7 +20,7 @@ namespace llamalloc {
 // Locks that this thread holds or waits for. A signal handler may read it at any time.
 extern constinit thread_local uint32_t locks_of_this_thread
     __attribute__((tls_model("initial-exec")));
-// How often this thread found a lock held, modulo 2^32.
+// How often this thread waited for a lock, or let be what needed one, modulo 2^32.
 extern constinit thread_local uint32_t waits_of_this_thread
     __attribute__((tls_model("initial-exec")));
 
@@ -44,7 +44,6 @@ class CAPABILITY("lock") Lock {
     count_one();
     if (counted(take())) return true;
     --locks_of_this_thread;
-    ++waits_of_this_thread;
     return false;
   }
   void unlock() RELEASE() {

@@ -140,6 +140,7 @@ def groups(at: Published) -> list[dict[str, int | str]]:
         for b, (taken, spans) in enumerate(
             zip(at.numbers.get("bins.taken", []), at.numbers.get("bins.spans", []), strict=False)
         ):
+            taken = 0 if taken >> 63 else taken  # for a moment less was taken than given back
             if b // classes % len(names) == g:
                 kind = "classes" if b < classes * len(names) else "samples"
                 whole = spans * at.numbers[f"{kind}.blocks"][b % classes] * BLOCK

@@ -6,9 +6,8 @@
 namespace llamalloc {
 
 uint32_t this_processor() {
-  unsigned processor = 0;
-  getcpu(&processor, nullptr);
-  return processor;
+  const int processor = sched_getcpu();
+  return processor < 0 ? 0 : static_cast<uint32_t>(processor);
 }
 
 }  // namespace llamalloc
