@@ -16,6 +16,15 @@ constexpr uint64_t hash_build_id(const uint8_t* id, size_t bytes) {
   return h | 1;
 }
 
+// A module by what numbers its frames.
+struct CodeModule {
+  uintptr_t low = 0;
+  uintptr_t limit = 0;
+  uint64_t build = 0;
+
+  bool contains(uintptr_t address) const { return address - low < limit - low; }
+};
+
 // offset: of the return address from the module's lowest address. Never 0.
 constexpr uint64_t code_key(uint64_t build, uint64_t offset) {
   const uint64_t hash = (build ^ offset) * 0xFF51AFD7ED558CCDull;

@@ -141,8 +141,8 @@ class Engine {
     Placement::Choice choice = placement.choose(request.site, cache.own_stack, size_class);
     if (!choice.miss || !known_contexts.is_open()) return choice;
     cache.busy = 1;
-    const ContextResolver::Answer answer =
-        known_contexts.resolve(code(), request.size, placement.cache().sites, unwind);
+    const ContextResolver::Answer answer = known_contexts.resolve(
+        request.site.return_address, code(), request.size, placement.cache().sites, unwind);
     cache.busy = 0;
     if (!answer.known) return choice;
     counters.add(Stat::predict_misses);

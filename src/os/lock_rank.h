@@ -27,6 +27,7 @@ namespace llamalloc {
   LOCK_RANK(page_set, true)        /* pages of a group: one moves: two; a fork: all */      \
   LOCK_RANK(pool, false)           /* empty huge pages */                                   \
   LOCK_RANK(direct, false)         /* mappings of large objects */                          \
+  LOCK_RANK(model_names, false)    /* modules whose names are being read */                 \
   LOCK_RANK(arena, false)          /* memory for our own tables */
 
 enum class LockRank : uint8_t {

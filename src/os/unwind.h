@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/code_key.h"
 #include "base/stack_trace.h"
 #include "os/own_stack.h"
 
@@ -82,6 +83,8 @@ uint32_t unwind_frame_bytes(uintptr_t return_address);
 
 // StackTrace::codes of a return address whose module stays, as it does on the caller's own stack.
 uint64_t code_of(uintptr_t return_address);
+// That of a return address, if it stays. False: none covers it that has an unwind table.
+bool find_code_module(uintptr_t return_address, CodeModule* out);
 // hash_build_id (base/code_key.h) of the module that covers an address and stays; 0: none does.
 uint64_t build_of_code(uintptr_t address);
 

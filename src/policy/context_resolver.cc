@@ -8,10 +8,28 @@ bool ContextResolver::open(MetadataArena& arena) {
   return varying_ != nullptr && tree_.open(arena);
 }
 
-bool ContextResolver::use(const NodeTable& exact, MetadataArena& arena) {
+bool ContextResolver::use(const ModelEvidence& model, KnownNames* names, MetadataArena& arena) {
   if (varying_ == nullptr) varying_ = arena.make<SiteTable>();
-  if (varying_ != nullptr) exact_ = &exact;
-  return varying_ != nullptr;
+  if (varying_ == nullptr) return false;
+  model_ = &model;
+  names_ = names;
+  return true;
+}
+
+const StackTrace& ContextResolver::Stack::walked() {
+  if (trace_.depth == 0) walk_.walk(walk_.how, &trace_);
+  return trace_;
+}
+
+// A function of which no name leads on may still be on the way to a node, but only behind the
+// frames that count as callers.
+bool ContextResolver::Stack::look(int frame, FrameName* out) {
+  if (frame >= ModelEvidence::kNamedFrames) return false;
+  if (frame > 0 && frame >= walked().depth) return false;
+  const bool named = names_->name_frame(trace_.frames[frame], &last_, out);
+  const bool tells = frame < ModelEvidence::kSearchedCallers || out->function != 0;
+  is_lost_ = is_lost_ || !named || !tells;
+  return !is_lost_;
 }
 
 void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& sites) {
@@ -25,6 +43,14 @@ void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& s
   sites.forget_if([site](uintptr_t known) { return known == site; });
 }
 
+ContextResolver::Answer ContextResolver::look_further(const ContextPath& path, const Found& node,
+                                                      const Walk& walk, SiteTable& sites) {
+  Stack stack(walk, names_);
+  Answer answer;
+  if (node.found) answer = look_up_stack(path, stack.walked(), sites);
+  return answer.known || names_ == nullptr ? answer : ask_names(stack, walk.size, sites);
+}
+
 ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,
                                                        SiteTable& sites) {
   Found node{{.found = true, .deeper = true}};
@@ -36,10 +62,25 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
     path.descend(trace.codes[passed]);
     node = find(path.key());
   }
-  bool whole = passed <= SiteTable::kDepth;
-  for (int i = 0; i < passed; ++i)
+  return {node.found, false, node.learned, looks_past_all(trace, passed, sites), node.lifetime};
+}
+
+bool ContextResolver::looks_past_all(const StackTrace& trace, int frames,
+                                     const SiteTable& sites) const {
+  bool whole = frames <= SiteTable::kDepth;
+  for (int i = 0; i < frames; ++i)
     whole = whole && sites.frame_bytes(trace.frames[i]) == trace.sizes[i];
-  return {node.found, false, node.learned, whole, node.lifetime};
+  return whole;
+}
+
+ContextResolver::Answer ContextResolver::ask_names(Stack& stack, size_t size, SiteTable& sites) {
+  const ModelEvidence::Answer named = model_->find_named(stack, size);
+  const bool answers = named.kind != EvidenceKind::none && !model_->asks_network(named);
+  if (!answers || stack.is_lost()) return {};
+  if (named.callers == 0) return {true, true, false, true, named.lifetime};
+  for (int i = 0; i < named.callers; ++i) look_past(stack.walked(), i, sites);
+  const bool whole = looks_past_all(stack.walked(), named.callers, sites);
+  return {true, false, false, whole, named.lifetime};
 }
 
 }  // namespace llamalloc

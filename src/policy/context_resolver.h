@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers a miss of the prediction cache from the tree of what is known (predict/context_tree.h),
-// and from the exact table of a model (predict/node_table.h), in the allocating thread: no lock,
-// about 0.2 us where the site decides, about 1 us where the stack has to be walked. From then on
-// the cache answers.
+// Answers a miss of the prediction cache in the allocating thread: no lock, about 0.2 us where the
+// site decides, about 1 us where the stack has to be walked. From then on the cache answers.
+//
+//   the tree of what is known (predict/context_tree.h)
+//   the exact table of a model (predict/node_table.h)
+//   its name table and site prior (predict/model_evidence.h), unless its network is to be asked:
+//   that is the worker's, which says the same of all others
 //
 // Where the tree needs callers to tell contexts apart, the cache's key has to hold them too: each
 // frame passed on the way becomes a site that the key looks past. A frame whose size varies
@@ -10,10 +13,13 @@
 // differs.
 #pragma once
 
+#include <type_traits>
+
 #include "base/size_bucket.h"
+#include "policy/loaded_code.h"
 #include "policy/placement.h"
 #include "predict/context_tree.h"
-#include "predict/node_table.h"
+#include "predict/model_evidence.h"
 
 namespace llamalloc {
 
@@ -21,9 +27,10 @@ class ContextResolver {
  public:
   // False: no memory.
   bool open(MetadataArena& arena);
-  // Asks this table for what the tree does not know. False: no memory.
-  bool use(const NodeTable& exact, MetadataArena& arena);
-  bool is_open() const { return tree_.is_open() || exact_ != nullptr; }
+  // Asks the tables of this model for what the tree does not know; names: null: not by name. False:
+  // no memory.
+  bool use(const ModelEvidence& model, KnownNames* names, MetadataArena& arena);
+  bool is_open() const { return tree_.is_open() || model_ != nullptr; }
   ContextTree& tree() { return tree_; }
 
   struct Answer {
@@ -33,21 +40,22 @@ class ContextResolver {
     bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
   };
-  // code: of the site's return address. trace(StackTrace*) is called at most once, if the stack is
-  // needed.
+  // site: its return address, and code: the same as of StackTrace::codes. trace(StackTrace*) is
+  // called at most once, if the stack is needed.
   template <typename Trace>
-  Answer resolve(uint64_t code, size_t size, SiteTable& sites, Trace&& trace) {
+  Answer resolve(uintptr_t site, uint64_t code, size_t size, SiteTable& sites, Trace&& trace) {
     ContextPath path(code, size_bucket(size));
     Found node = find(path.key());
     if (node.found && node.deeper) {
       path.descend(0);
       node = find(path.key());
     }
-    if (!node.found) return {};
-    if (!node.deeper) return {true, true, node.learned, true, node.lifetime};
-    StackTrace stack;
-    trace(&stack);
-    return look_up_stack(path, stack, sites);
+    if (node.found && !node.deeper) return {true, true, node.learned, true, node.lifetime};
+    if (!node.found && names_ == nullptr) return {};
+    const auto walk = [](const void* how, StackTrace* out) {
+      (*static_cast<const std::remove_reference_t<Trace>*>(how))(out);
+    };
+    return look_further(path, node, {site, size, walk, &trace}, sites);
   }
 
   // Drops what was noted of frames of which is_gone(return address) is true.
@@ -60,16 +68,46 @@ class ContextResolver {
   struct Found : ContextTree::Node {
     bool learned = false;
   };
+  struct Walk {
+    uintptr_t site;
+    size_t size;
+    void (*walk)(const void* how, StackTrace* out);
+    const void* how;
+  };
+  // Walked when a caller is asked for.
+  class Stack final : public NamedStack {
+   public:
+    Stack(const Walk& walk, KnownNames* names) : walk_(walk), names_(names) {
+      trace_.frames[0] = walk.site;
+    }
+    const StackTrace& walked();
+    bool look(int frame, FrameName* out) override;
+    // A frame that was asked for has a name that is not known now.
+    bool is_lost() const { return is_lost_; }
+
+   private:
+    const Walk& walk_;
+    KnownNames* const names_;
+    CodeModule last_;
+    bool is_lost_ = false;
+    StackTrace trace_;  // depth 0: not walked
+  };
+
   Found find(uint64_t key) const {
     const ContextTree::Node node = tree_.find(key);
-    if (node.found || exact_ == nullptr) return {node, node.found};
-    return {exact_->find(key), false};
+    if (node.found || model_ == nullptr) return {node, node.found};
+    return {model_->exact.find(key), false};
   }
+  Answer look_further(const ContextPath& path, const Found& node, const Walk& walk,
+                      SiteTable& sites);
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
+  Answer ask_names(Stack& stack, size_t size, SiteTable& sites);
   void look_past(const StackTrace& trace, int frame, SiteTable& sites);
+  bool looks_past_all(const StackTrace& trace, int frames, const SiteTable& sites) const;
 
   ContextTree tree_;
-  const NodeTable* exact_ = nullptr;
+  const ModelEvidence* model_ = nullptr;
+  KnownNames* names_ = nullptr;
   SiteTable* varying_ = nullptr;  // frames whose size is not always the same
 };
 

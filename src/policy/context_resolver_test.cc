@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,6 +48,55 @@ struct FakeStack {
   }
 };
 
+// A model's name table, and who knows the names of its frames.
+class NameModel final : public KnownNames {
+ public:
+  // A node: the functions of its frames; size 0: of the site alone.
+  void add(const std::vector<const char*>& functions, size_t size, uint8_t answer,
+           LifetimeClass prior) {
+    ContextPath path(frame_name_key(functions[0]), size_bucket(size));
+    if (size != 0) path.descend(0);
+    for (size_t i = 1; i < functions.size(); ++i) path.descend(frame_name_key(functions[i]));
+    nodes_[path.key()] = {answer, static_cast<uint8_t>(prior)};
+  }
+  void add_caller(const char* function, LifetimeClass prior) {
+    nodes_[ContextPath(caller_name_key(function), 0).key()] = {NodeTable::kOpen,
+                                                               static_cast<uint8_t>(prior)};
+  }
+  const ModelEvidence& evidence() {
+    keys_.clear(), answers_.clear();
+    for (const auto& [key, answer] : nodes_) {
+      keys_.push_back(key);
+      answers_.insert(answers_.end(), {answer.first, answer.second});
+    }
+    evidence_.names = NodeTable(keys_.data(), answers_.data(), keys_.size(), 2);
+    evidence_.priors = answers_.data() + 1;
+    evidence_.prior_trust = prior_trust;
+    evidence_.network_trust = network_trust;
+    return evidence_;
+  }
+  bool name_frame(uintptr_t return_address, CodeModule*, FrameName* out) override {
+    ++asked;
+    *out = {};
+    if (!names.contains(return_address)) return false;
+    const FrameName name = frame_name(names[return_address]);
+    if (evidence_.knows(name)) *out = name;
+    return true;
+  }
+
+  std::map<uintptr_t, const char*> names{
+      {kSite, "site"}, {kWrapper, "wrapper"}, {kLoader, "loader"}, {kServer, "server"}};
+  float prior_trust[kNearnesses] = {0.9f, 0.9f, 0.9f, 0.9f};
+  float network_trust[kNearnesses] = {-1, -1, -1, -1};
+  int asked = 0;
+
+ private:
+  std::map<uint64_t, std::pair<uint8_t, uint8_t>> nodes_;
+  std::vector<uint64_t> keys_;
+  std::vector<uint8_t> answers_;
+  ModelEvidence evidence_;
+};
+
 class ContextResolverTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(resolver_.open(arena_)); }
@@ -69,7 +119,7 @@ class ContextResolverTest : public testing::Test {
     resolver_.tree().publish();
   }
   ContextResolver::Answer ask(const FakeStack& stack, size_t size = 100) {
-    return resolver_.resolve(stack.trace.codes[0], size, cache_->sites,
+    return resolver_.resolve(stack.trace.frames[0], stack.trace.codes[0], size, cache_->sites,
                              [&](StackTrace* trace) { ++walks_, *trace = stack.trace; });
   }
   uint64_t key(const FakeStack& stack) const {
@@ -96,7 +146,7 @@ TEST_F(ContextResolverTest, KnowsNothingAtFirst) {
   EXPECT_FALSE(closed.is_open());
   const FakeStack stack({{kSite, 32}});
   EXPECT_FALSE(closed
-                   .resolve(1, 100, cache_->sites,
+                   .resolve(kSite, 1, 100, cache_->sites,
                             [&](StackTrace* trace) { ++walks_, *trace = stack.trace; })
                    .known);
   EXPECT_EQ(walks_, 0);
@@ -231,14 +281,15 @@ TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) 
   std::vector<uint64_t> keys;
   std::vector<uint8_t> answers;
   for (const auto& [node_key, answer] : nodes) keys.push_back(node_key), answers.push_back(answer);
-  const NodeTable exact(keys.data(), answers.data(), keys.size(), 1);
+  ModelEvidence model;
+  model.exact = NodeTable(keys.data(), answers.data(), keys.size(), 1);
 
   ContextResolver resolver;  // nothing is learned: it has no tree
   ASSERT_FALSE(resolver.is_open());
-  ASSERT_TRUE(resolver.use(exact, arena_));
+  ASSERT_TRUE(resolver.use(model, nullptr, arena_));
   ASSERT_TRUE(resolver.is_open());
   const auto ask_it = [&](const FakeStack& stack, size_t size) {
-    return resolver.resolve(stack.trace.codes[0], size, cache_->sites,
+    return resolver.resolve(stack.trace.frames[0], stack.trace.codes[0], size, cache_->sites,
                             [&](StackTrace* trace) { *trace = stack.trace; });
   };
   EXPECT_TRUE(ask_it(one, 100).known);
@@ -247,10 +298,92 @@ TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) 
   EXPECT_FALSE(ask_it(two, 100).known);
   EXPECT_FALSE(ask_it(one, 1000).known);
 
-  ASSERT_TRUE(resolver_.use(exact, arena_));
+  ASSERT_TRUE(resolver_.use(model, nullptr, arena_));
   teach({{{kSite}, 0, false, LifetimeClass::never}});
   EXPECT_EQ(ask(one).lifetime, LifetimeClass::never);  // what is learned here comes first
   EXPECT_TRUE(ask(one).learned);
+}
+
+constexpr uint8_t byte_of(LifetimeClass lifetime) {
+  return static_cast<uint8_t>(lifetime);
+}
+
+TEST_F(ContextResolverTest, NamesAnswerWhatNoFrameOfThisBuildIsKnownOf) {
+  using enum LifetimeClass;
+  NameModel model;
+  model.add({"site"}, 0, NodeTable::kDeeper, mixed);
+  model.add({"site"}, 100, byte_of(le_10ms), le_10ms);
+  ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
+  const FakeStack stack({{kSite, 32}, {kLoader, 0}});
+  const auto answer = ask(stack);
+  EXPECT_TRUE(answer.known && answer.by_site && answer.whole);
+  EXPECT_FALSE(answer.learned);
+  EXPECT_EQ(answer.lifetime, le_10ms);
+  EXPECT_EQ(walks_, 0) << "the site decides: no stack is needed";
+  EXPECT_EQ(ask(stack, 1000).lifetime, mixed) << "another size: the prior of the site";
+  teach({{{kSite}, 0, false, never}});
+  EXPECT_EQ(ask(stack).lifetime, never) << "what is learned here comes first";
+}
+
+TEST_F(ContextResolverTest, NamedCallersDecideAndAreLookedPast) {
+  using enum LifetimeClass;
+  NameModel model;
+  model.add({"site"}, 0, NodeTable::kDeeper, mixed);
+  model.add({"site"}, 100, NodeTable::kDeeper, mixed);
+  model.add({"site", "wrapper"}, 100, NodeTable::kDeeper, mixed);
+  model.add({"site", "wrapper", "loader"}, 100, byte_of(never), never);
+  model.add({"site", "wrapper", "server"}, 100, byte_of(le_10ms), le_10ms);
+  for (const char* name : {"site", "wrapper", "loader", "server"}) model.add_caller(name, mixed);
+  ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
+  const FakeStack loader({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}});
+  const FakeStack server({{kSite, 32}, {kWrapper, 48}, {kServer, 16}});
+  ASSERT_EQ(key(loader), key(server));
+  EXPECT_EQ(ask(loader).lifetime, never);
+  EXPECT_EQ(walks_, 1);
+  const auto answer = ask(server);
+  EXPECT_TRUE(answer.known && answer.whole && !answer.by_site);
+  EXPECT_EQ(answer.lifetime, le_10ms);
+  EXPECT_NE(key(loader), key(server));
+  FakeStack odd({{kSite, 32}, {kWrapper, 48}, {kServer, 16}});
+  odd.trace.sizes[1] = 36;
+  EXPECT_FALSE(ask(odd).whole);
+}
+
+TEST_F(ContextResolverTest, ThePriorAnswersWhereItIsTrustedAndTheNetworkIsNotAsked) {
+  using enum LifetimeClass;
+  NameModel model;
+  model.add_caller("loader", le_1s);
+  ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
+  const FakeStack stack({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}, {kServer, 0}});
+  const auto answer = ask(stack);
+  EXPECT_TRUE(answer.known && !answer.by_site && answer.whole);
+  EXPECT_EQ(answer.lifetime, le_1s);
+  EXPECT_EQ(cache_->sites.frame_bytes(kWrapper), 48u);
+  EXPECT_EQ(cache_->sites.frame_bytes(kLoader), 0u) << "nothing depends on its callers";
+  const auto caller = static_cast<int>(Nearness::caller);
+  model.network_trust[caller] = 0.95f;
+  EXPECT_FALSE(ask(stack).known) << "it is the worker's";
+  model.network_trust[caller] = -1;
+  model.prior_trust[caller] = 0.4f;
+  EXPECT_FALSE(ask(stack).known);
+}
+
+TEST_F(ContextResolverTest, AFrameWhoseNameIsNotKnownNowIsLeftToTheWorker) {
+  using enum LifetimeClass;
+  NameModel model;
+  model.add({"site"}, 0, NodeTable::kDeeper, le_1s);
+  model.add({"site"}, 100, NodeTable::kDeeper, le_1s);
+  model.add({"site", "loader"}, 100, byte_of(never), never);
+  model.add_caller("loader", never);
+  ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
+  const FakeStack stack({{kSite, 32}, {kLoader, 0}});
+  model.names.erase(kLoader);
+  EXPECT_FALSE(ask(stack).known) << "not the prior of the site";
+  model.names.erase(kSite);
+  EXPECT_FALSE(ask(stack).known);
+  model.names[kSite] = "site";
+  EXPECT_TRUE(ask(FakeStack({{kSite, 32}, {kServer, 0}})).known) << "another caller: the prior";
+  EXPECT_TRUE(ask(FakeStack({{kSite, 32}})).known) << "no caller: the prior";
 }
 
 }  // namespace

@@ -40,11 +40,11 @@ bool ContextWorker::open(Evaluator& evaluator, LoadedCode& code, const Origin& o
   return true;
 }
 
-bool ContextWorker::share_exact(ContextResolver& resolver, MetadataArena& arena) {
-  const NodeTable& exact = evaluator_->evidence().exact;
-  if (exact.size() == 0) return true;
+bool ContextWorker::share_tables(ContextResolver& resolver, KnownNames* names,
+                                 MetadataArena& arena) {
+  if (evidence().exact.size() == 0 && names == nullptr) return true;
   resolver_ = &resolver;
-  return resolver.use(exact, arena);
+  return resolver.use(evidence(), names, arena);
 }
 
 int ContextWorker::work(Placement& placement, Counters& counters, PageSource& clock) {

@@ -28,10 +28,11 @@ class ContextWorker {
   bool open(Evaluator& evaluator, LoadedCode& code, const Origin& origin, MetadataArena& arena,
             char* error, size_t room);
   bool loaded() const { return evaluator_ != nullptr; }
-  // What the model's training proved of placement (GateKept::read).
-  const char* gate_of_model() const { return evaluator_->evidence().gate; }
-  // After open: lets the resolver answer from the model's exact table. False: no memory.
-  bool share_exact(ContextResolver& resolver, MetadataArena& arena);
+  // Of the model. After open.
+  const ModelEvidence& evidence() const { return evaluator_->evidence(); }
+  // After open: lets the resolver answer from the model's tables, by name only with `names`. False:
+  // no memory.
+  bool share_tables(ContextResolver& resolver, KnownNames* names, MetadataArena& arena);
 
   MissQueue& queue() { return queue_; }
   // Contexts whose names could not be read for want of a descriptor or memory have no class, and
@@ -42,7 +43,7 @@ class ContextWorker {
   int work(Placement& placement, Counters& counters, PageSource& clock);
 
  private:
-  static constexpr int kNamedFrames = 32;  // as many as the model reads
+  static constexpr int kNamedFrames = ModelEvidence::kNamedFrames;
   static constexpr size_t kNameRoom = kMaxNameBytes + 1;
   static constexpr size_t kCallers = 4096;
   static constexpr size_t kVerdicts = 4096;
@@ -66,7 +67,7 @@ class ContextWorker {
     LifetimeClass lifetime;
   };
   Evaluator* evaluator_ = nullptr;
-  ContextResolver* resolver_ = nullptr;  // has the exact table
+  ContextResolver* resolver_ = nullptr;  // has the tables, too
   Verdict* verdicts_ = nullptr;
   MissQueue queue_;
   LoadedCode* code_ = nullptr;

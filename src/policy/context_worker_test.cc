@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -204,6 +205,83 @@ TEST_F(ContextWorkerTest, WhatAModuleTaughtGoesWithIt) {
   EXPECT_FALSE(cache_->find(gone).found);
   EXPECT_EQ(cache_->sites.frame_bytes(101), 0u);
   EXPECT_TRUE(cache_->find(own).found);
+}
+
+// The names of a TableCode, as far as a model knows them.
+class TableNames final : public KnownNames {
+ public:
+  bool name_frame(uintptr_t return_address, CodeModule*, FrameName* out) override {
+    const std::string name = "f" + std::to_string(return_address);
+    *out = {};
+    if (model->knows(frame_name(name.c_str()))) *out = frame_name(name.c_str());
+    return true;
+  }
+  const ModelEvidence* model = nullptr;
+};
+
+// What a model says of 60 random contexts, as training writes it: each node's answer and prior, and
+// the callers among the innermost frames.
+TestModel random_model(std::minstd_rand& random) {
+  std::map<uint64_t, std::string> nodes;
+  const auto lifetime = [&] { return static_cast<char>(random() % kLifetimeClasses); };
+  for (int i = 0; i < 60; ++i) {
+    ContextPath path(frame_name_key("f0"), 48);
+    const auto number = [&] { return frame_name(("f" + std::to_string(random() % 12)).c_str()); };
+    std::vector<FrameName> frames{frame_name("f0")};
+    for (size_t depth = random() % 12; frames.size() <= depth;) frames.push_back(number());
+    if (random() % 4 == 0) frames[0] = number();
+    path = ContextPath(frames[0].function, 48);
+    for (size_t f = 0; f <= frames.size(); ++f) {
+      const bool last = f == frames.size();
+      const char answer = !last ? '\x80' : random() % 3 == 0 ? '\x7f' : lifetime();
+      nodes.insert({path.key(), {answer, lifetime()}});
+      if (!last) path.descend(frames[f].function);
+      if (f < 8 && !last && random() % 2 == 0)
+        nodes.insert({ContextPath(frames[f].caller, 48).key(), {'\x7f', lifetime()}});
+    }
+    for (size_t f = 0; f < 8 && f < frames.size(); ++f)
+      nodes.insert({ContextPath(frames[f].caller, 48).key(), {'\x7f', lifetime()}});
+  }
+  std::vector<uint64_t> keys;
+  std::string answers;
+  for (const auto& [key, answer] : nodes) keys.push_back(key), answers += answer;
+  TestModel model;
+  model.set_table("name", keys, answers);
+  model.set_floats("network_trust", {-1, -1, -1, -1});
+  model.set_floats("prior_trust", {0.9f, 0.9f, random() % 2 ? 0.9f : 0.1f, 0.9f});
+  return model;
+}
+
+// What a thread says at once is what the worker says later.
+TEST_F(ContextWorkerTest, TheFirstAnswerByNamesIsTheWorkersToo) {
+  std::minstd_rand random(5);
+  int known = 0, all = 0;
+  for (int round = 0; round < 10; ++round) {
+    ContextWorker worker;
+    ContextResolver resolver;
+    TableNames names;
+    ASSERT_TRUE(open(&worker, random_model(random))) << error_;
+    names.model = &worker.evidence();
+    ASSERT_TRUE(worker.share_tables(resolver, &names, arena_));
+    for (int i = 0; i < 300; ++i) {
+      std::vector<uintptr_t> frames{random() % 3 ? 0 : random() % 20};
+      for (size_t depth = 1 + random() % 40; frames.size() < depth;)
+        frames.push_back(random() % (i % 2 ? 14 : 12));
+      const auto answer = resolver.resolve(frames[0], frames[0] * 1000 + 1, 48, cache_->sites,
+                                           [&](StackTrace* trace) {
+                                             trace->depth = static_cast<uint16_t>(frames.size());
+                                             for (size_t f = 0; f < frames.size(); ++f)
+                                               trace->frames[f] = frames[f];
+                                           });
+      cache_->clear();
+      const LifetimeClass later = cache_->find(work(worker, frames)).lifetime;
+      ++all;
+      if (!answer.known) continue;
+      ++known;
+      ASSERT_EQ(answer.lifetime, later) << "round " << round << ", stack " << i;
+    }
+  }
+  EXPECT_GT(known, all / 2);
 }
 
 TEST_F(ContextWorkerTest, RefusesTheModelOfAnotherProgram) {

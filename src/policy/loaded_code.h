@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/code_key.h"
 #include "base/stack_trace.h"
+#include "predict/frame_name_key.h"
 #include "predict/miss_queue.h"
 
 namespace llamalloc {
@@ -34,6 +36,17 @@ class LoadedCode {
 
  protected:
   ~LoadedCode() = default;
+};
+
+// The same names, for whoever meets a context first: in any thread, inside malloc, without waiting.
+class KnownNames {
+ public:
+  // Of a return address on the caller's own stack: as far as the model knows it. last: where the
+  // one before it lay, in one stack; first: nowhere. False: not now.
+  virtual bool name_frame(uintptr_t return_address, CodeModule* last, FrameName* out) = 0;
+
+ protected:
+  ~KnownNames() = default;
 };
 
 }  // namespace llamalloc

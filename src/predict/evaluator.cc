@@ -50,9 +50,10 @@ Evaluator::Result Evaluator::evaluate(const char* const* frames, int depth, size
 }
 
 ModelEvidence::Answer Evaluator::answer(const char* const* frames, int depth, size_t size) {
-  ModelEvidence::Answer named = evidence().find_named(frames, depth, size);
+  NamesAsText stack(frames, depth);
+  const ModelEvidence::Answer named = evidence().find_named(stack, size);
   if (!evidence().asks_network(named)) return named;
-  return {EvidenceKind::network, choose(evaluate(frames, depth, size)), named.nearness};
+  return {EvidenceKind::network, choose(evaluate(frames, depth, size)), named.nearness, 0};
 }
 
 LifetimeClass choose(const Evaluator::Result& result) {

@@ -22,9 +22,8 @@ inline size_t name_length(const char* name) {
   return strnlen(name, kMaxNameBytes);
 }
 
-// How much of a frame name tells the function.
-inline size_t lasting_length(const char* name) {
-  const size_t length = name_length(name);
+// How much of a frame name of that length tells the function.
+inline size_t lasting_length(const char* name, size_t length) {
   if (length == 0 || name[0] == '?') return length;
   const void* const dot = memchr(name + 1, '.', length - 1);
   return dot == nullptr ? length : static_cast<size_t>(static_cast<const char*>(dot) - name);
@@ -41,14 +40,30 @@ inline uint64_t hash_name(const char* name, size_t length) {
   return hash_build_id(reinterpret_cast<const uint8_t*>(name), length);
 }
 
-inline uint64_t frame_name_key(const char* name) {
-  return hash_name(name, lasting_length(name));
+// Of a frame: as a site or on the way from one, and as a caller. 0: no name that a model knows.
+struct FrameName {
+  uint64_t function = 0;
+  uint64_t caller = 0;
+
+  bool operator==(const FrameName&) const = default;
+};
+
+// length: at most kMaxNameBytes.
+inline FrameName frame_name(const char* name, size_t length) {
+  const uint64_t function = hash_name(name, lasting_length(name, length));
+  const bool is_named = length == 0 || name[0] != '?';
+  return {function, ~(is_named ? function : hash_name(name, module_length(name, length)))};
+}
+inline FrameName frame_name(const char* name) {
+  return frame_name(name, name_length(name));
 }
 
+inline uint64_t frame_name_key(const char* name) {
+  return frame_name(name).function;
+}
 // Another number than that of the same function as a site.
 inline uint64_t caller_name_key(const char* name) {
-  if (name[0] != '?') return ~frame_name_key(name);
-  return ~hash_name(name, module_length(name, name_length(name)));
+  return frame_name(name).caller;
 }
 
 }  // namespace llamalloc

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/size_bucket.h"
-#include "predict/frame_name_key.h"
 
 namespace llamalloc {
 namespace {
@@ -36,11 +35,10 @@ ModelEvidence::Answer ModelEvidence::find_exact(const uint64_t* codes, int depth
     node = exact.find(path.key());
   }
   if (!node.found) return {};
-  return {EvidenceKind::exact, node.lifetime, Nearness::site_and_caller};
+  return {EvidenceKind::exact, node.lifetime, Nearness::site_and_caller, 0};
 }
 
-ModelEvidence::Answer ModelEvidence::find_named(const char* const* frames, int depth,
-                                                size_t size) const {
+ModelEvidence::Answer ModelEvidence::find_named(NamedStack& stack, size_t size) const {
   Answer answer;
   const auto use_prior = [&](size_t i, Nearness nearness) {
     answer.nearness = nearness;
@@ -48,35 +46,48 @@ ModelEvidence::Answer ModelEvidence::find_named(const char* const* frames, int d
     answer.kind = EvidenceKind::prior;
     answer.lifetime = static_cast<LifetimeClass>(priors[2 * i]);
   };
-  if (depth == 0) return answer;
+  FrameName name;
+  if (!stack.look(0, &name)) return answer;
   const uint64_t bucket = size_bucket(size);
-  ContextPath path(frame_name_key(frames[0]), bucket);
-  size_t known = names.index_of(path.key());
-  int level = 1;
-  for (size_t i = known; i != NodeTable::kNone; i = names.index_of(path.key())) {
+  ContextPath path(name.function, bucket);
+  size_t known = NodeTable::kNone;
+  Nearness nearness = Nearness::site;
+  for (size_t i; (i = names.index_of(path.key())) != NodeTable::kNone;) {
     known = i;
-    level = path.level();
+    if (path.level() > 2) nearness = Nearness::site_and_caller;
     if (names.answer(i) < kLifetimeClasses)
-      return {EvidenceKind::name, static_cast<LifetimeClass>(names.answer(i)),
-              level > 2 ? Nearness::site_and_caller : Nearness::site};
+      return {EvidenceKind::name, static_cast<LifetimeClass>(names.answer(i)), nearness,
+              answer.callers};
+    if (names.answer(i) != NodeTable::kDeeper) break;
     const int next = path.next_frame();
-    if (names.answer(i) != NodeTable::kDeeper || next >= depth) break;
-    path.descend(next == 0 ? 0 : frame_name_key(frames[next]));
+    if (next > 0) {
+      if (!stack.look(next, &name)) break;
+      answer.callers = next;
+    }
+    path.descend(name.function);
   }
   if (known != NodeTable::kNone) {
-    use_prior(known, level > 2 ? Nearness::site_and_caller : Nearness::site);
+    use_prior(known, nearness);
     return answer;
   }
-  for (int i = 0; i < depth && i < kSearchedCallers; ++i) {
-    ContextPath caller(caller_name_key(frames[i]), bucket);
+  for (int i = 0; i < kSearchedCallers && stack.look(i, &name); ++i) {
+    ContextPath caller(name.caller, bucket);
     const size_t any = names.index_of(caller.key());
     if (any == NodeTable::kNone) continue;
     caller.descend(0);
     const size_t sized = names.index_of(caller.key());
+    answer.callers = i;
     use_prior(sized == NodeTable::kNone ? any : sized, Nearness::caller);
     break;
   }
   return answer;
+}
+
+bool ModelEvidence::knows(const FrameName& name) const {
+  const auto is_node = [this](uint64_t number) {
+    return names.index_of(ContextPath(number, 0).key()) != NodeTable::kNone;
+  };
+  return is_node(name.caller) || is_node(name.function);
 }
 
 bool ModelEvidence::asks_network(const Answer& named) const {

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/stack_trace.h"
+#include "predict/frame_name_key.h"
 #include "predict/node_table.h"
 
 namespace llamalloc {
@@ -24,14 +25,41 @@ enum class EvidenceKind : uint8_t { none, exact, name, prior, network };
 enum class Nearness : uint8_t { nothing, caller, site, site_and_caller };
 inline constexpr int kNearnesses = 4;
 
+// A stack whose frames are named one by one, as far as they are asked for.
+class NamedStack {
+ public:
+  // frame: 0: the site. False: the stack ends before it, or nobody can say now what it is.
+  virtual bool look(int frame, FrameName* out) = 0;
+
+ protected:
+  ~NamedStack() = default;
+};
+
+// One whose names lie there as text, innermost first.
+class NamesAsText final : public NamedStack {
+ public:
+  NamesAsText(const char* const* frames, int depth) : frames_(frames), depth_(depth) {}
+  bool look(int frame, FrameName* out) override {
+    if (frame >= depth_) return false;
+    *out = frame_name(frames_[frame]);
+    return true;
+  }
+
+ private:
+  const char* const* const frames_;
+  const int depth_;
+};
+
 struct ModelEvidence {
   static constexpr int kSearchedCallers = 8;  // for one that is known
+  static constexpr int kNamedFrames = 32;     // of a stack; the network reads as many
   static constexpr float kTrusted = 0.5f;     // what is right less often is not used
 
   struct Answer {
     EvidenceKind kind = EvidenceKind::none;
     LifetimeClass lifetime = LifetimeClass::mixed;
     Nearness nearness = Nearness::nothing;
+    int callers = 0;  // by name: how many of them it depends on
   };
 
   NodeTable exact;
@@ -46,10 +74,12 @@ struct ModelEvidence {
   char programs[512] = {};  // names of their files, joined by commas; empty: of any
   char gate[512] = {};      // what they proved of placement (GateKept::read); empty: nothing
 
-  // codes, frames: innermost first.
+  // codes: innermost first.
   Answer find_exact(const uint64_t* codes, int depth, size_t size) const;
   // kind: name, or prior or none: then the network may know better.
-  Answer find_named(const char* const* frames, int depth, size_t size) const;
+  Answer find_named(NamedStack& stack, size_t size) const;
+  // Whether names lead anywhere from the function: it is a site or a caller of one.
+  bool knows(const FrameName& name) const;
   bool asks_network(const Answer& named) const;
 
   enum class Origin { this_build, other_build, other_program };

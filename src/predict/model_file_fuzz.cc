@@ -31,7 +31,8 @@ void run(const char* data, size_t size, FuzzPages& pages) {
   const uint64_t codes[] = {1, 2, 3};
   for (size_t bytes : {16, 64, 4096}) {
     const auto exact = known.find_exact(codes, 3, bytes);
-    const auto named = known.find_named(frames, 3, bytes);
+    NamesAsText stack(frames, 3);
+    const auto named = known.find_named(stack, bytes);
     if (exact.lifetime > LifetimeClass::mixed || named.lifetime > LifetimeClass::mixed) abort();
     known.asks_network(named);
   }

@@ -379,7 +379,8 @@ void expect_found(const ModelEvidence& evidence, const GoldenLookup& c) {
   for (const std::string& frame : c.frames) frames.push_back(frame.c_str());
   auto answer = evidence.find_exact(c.codes.data(), static_cast<int>(c.codes.size()), c.size);
   if (answer.kind == EvidenceKind::none) {
-    answer = evidence.find_named(frames.data(), static_cast<int>(frames.size()), c.size);
+    NamesAsText stack(frames.data(), static_cast<int>(frames.size()));
+    answer = evidence.find_named(stack, c.size);
     EXPECT_EQ(evidence.asks_network(answer), c.network != 0) << c.kind << c.size;
   }
   EXPECT_EQ(kKinds[static_cast<int>(answer.kind)], c.kind) << c.size;

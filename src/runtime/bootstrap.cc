@@ -16,6 +16,7 @@
 #include "runtime/fork.h"
 #include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
+#include "runtime/model_names.h"
 #include "runtime/output.h"
 #include "runtime/own_thread.h"
 #include "runtime/published.h"
@@ -26,6 +27,13 @@ namespace llamalloc {
 
 namespace {
 
+// Threads that meet a context first ask the tables themselves.
+bool share_tables(const ModelEvidence& tables) {
+  const bool by_name = tables.names.size() != 0 && model_names.open(tables);
+  return background.contexts.share_tables(process.known_contexts, by_name ? &model_names : nullptr,
+                                          process.arena);
+}
+
 // The worker evaluates contexts with the model from then on. False: `error` says why.
 bool use_model(const char* path, char* error, size_t room) {
   Evaluator* model = Evaluator::load(path, process.arena, error, room);
@@ -34,7 +42,7 @@ bool use_model(const char* path, char* error, size_t room) {
   program_name(program, sizeof(program));
   const ContextWorker::Origin origin{path, program, build_of_code(program_entry())};
   if (background.contexts.open(*model, background.code, origin, process.arena, error, room))
-    return background.contexts.share_exact(process.known_contexts, process.arena);
+    return share_tables(model->evidence());
   model->close();
   return false;
 }

@@ -14,6 +14,7 @@
 #include "runtime/control.h"
 #include "runtime/dynamic_symbol.h"
 #include "runtime/learning.h"
+#include "runtime/model_names.h"
 #include "runtime/output.h"
 
 extern "C" void* __dso_handle;
@@ -76,6 +77,7 @@ void child_after_fork() {
   control_after_fork_in_child();
   output_after_fork_in_child();
   learning_after_fork_in_child();
+  model_names.after_fork_in_child();
   worker_after_fork_in_child();
   // Last: a fork in a handler that interrupts us must not wait for what is not reset yet.
   if (!inside) Lock::this_thread_holds_none();

@@ -231,7 +231,7 @@ void start_learning() {
   learning->next_save = now + LearningRun::kFirstSave;
   if (learns) find_state();
   if (has_model) {
-    learning->take_evidence(GateKept::read(background.contexts.gate_of_model()));
+    learning->take_evidence(GateKept::read(background.contexts.evidence().gate));
     process.foresees = process.options.segregate != Segregate::never;
   }
   describe_decision();

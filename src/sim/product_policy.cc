@@ -146,7 +146,8 @@ void ProductPolicy::advance(Nanos now) {
 
 ContextResolver::Answer ProductPolicy::known(uint32_t stack, uint64_t bytes) {
   TraceStacks& stacks = learning_->stacks();
-  return engine_.known_contexts.resolve(stacks.code(stack), bytes, predictions_->sites,
+  return engine_.known_contexts.resolve(stacks.site(stack).return_address, stacks.code(stack),
+                                        bytes, predictions_->sites,
                                         [&](StackTrace* trace) { stacks.unwind(stack, trace); });
 }
 

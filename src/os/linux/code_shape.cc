@@ -84,20 +84,12 @@ void visit_module(const UnwindModule& module, uint64_t name, const Visit& visit)
   }
 }
 
-// False: it has no unwind table.
-bool module_of(const dl_phdr_info& info, UnwindModule* out) {
-  for (int i = 0; i < info.dlpi_phnum; ++i)
-    if (info.dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
-      return find_unwind_module(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr, out);
-  return false;
-}
-
 template <typename Work>
 void for_each_module(Work& work) {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
         UnwindModule module;
-        if (module_of(*info, &module)) (*static_cast<Work*>(argument))(*info, module);
+        if (find_unwind_module(*info, &module)) (*static_cast<Work*>(argument))(*info, module);
         return 0;
       },
       &work);

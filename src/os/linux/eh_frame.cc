@@ -208,6 +208,13 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   return true;
 }
 
+bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out) {
+  for (int i = 0; i < info.dlpi_phnum; ++i)
+    if (info.dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+      return find_unwind_module(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr, out);
+  return false;
+}
+
 FunctionIndex::FunctionIndex(const UnwindModule& module)
     : module_(module), rows_(index_rows(module, &count_)) {}
 

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
@@ -17,6 +18,7 @@ namespace llamalloc {
 namespace {
 
 constexpr size_t kCompared = 1 << 20;  // bytes of each segment
+constexpr uint64_t kMostCopied = 64 << 20;
 
 bool read_whole(int fd, uint64_t offset, void* out, size_t bytes) {
   char* to = static_cast<char*>(out);
@@ -81,11 +83,53 @@ bool is_loaded_file(const ByteSource& bytes, const ElfFile& elf, const LoadedFil
   return elf.build_id().size == 0 && file.loaded && has_loaded_bytes(bytes, file);
 }
 
+// Both in one mapping.
+bool copy_extents(const ByteSource& bytes, const SymbolExtents& table, SymbolTable* out,
+                  PageSource& system) {
+  const uint64_t all = table.symbols.size + table.strings.size + 1;
+  if (all > kMostCopied) return false;
+  out->mapped = align_up(all, kSmallPage);
+  out->mapping = system.map(out->mapped, kSmallPage);
+  if (out->mapping == nullptr) return false;
+  char* const memory = static_cast<char*>(out->mapping);
+  out->symbols = reinterpret_cast<const Elf64_Sym*>(memory);
+  out->strings = memory + table.symbols.size;
+  out->string_bytes = table.strings.size;
+  if (!bytes.read(table.symbols.offset, memory, table.symbols.size) ||
+      !bytes.read(table.strings.offset, out->strings, table.strings.size))
+    return true;  // as if it had none
+  out->count = table.symbols.size / sizeof(Elf64_Sym);
+  return true;
+}
+
+bool has_function(const SymbolTable& table) {
+  return std::any_of(table.symbols, table.symbols + table.count,
+                     [&](const Elf64_Sym& s) { return is_function(s, table.string_bytes); });
+}
+
+// .symtab if it holds a function, else .dynsym.
+bool copy_functions(const ByteSource& bytes, const ElfFile& elf, SymbolTable* out,
+                    PageSource& system) {
+  for (const uint32_t type : {uint32_t{SHT_SYMTAB}, uint32_t{SHT_DYNSYM}}) {
+    SymbolExtents table;
+    if (!elf.find_symbols(type, &table)) continue;
+    if (!copy_extents(bytes, table, out, system)) return false;
+    if (has_function(*out)) break;
+    unmap_table(*out, system);
+    *out = {};
+  }
+  return true;
+}
+
 bool is_equal(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
 }  // namespace
+
+void unmap_table(const SymbolTable& table, PageSource& system) {
+  if (table.mapping != nullptr) system.unmap(table.mapping, table.mapped);
+}
 
 bool read_own_memory(uintptr_t from, void* out, size_t bytes) {
   const iovec to{out, bytes}, source{reinterpret_cast<void*>(from), bytes};
@@ -109,15 +153,18 @@ bool SymbolFile::stamp_of(int fd, Stamp* out) {
   return true;
 }
 
+int SymbolFile::open(const LoadedFile& file) {
+  const int fd = off_standard(::open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  starved_ = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINTR);
+  return fd;
+}
+
 size_t SymbolFile::name_at(const LoadedFile& file, uint64_t address, char* out, size_t room,
                            PageSource& system) {
   starved_ = false;
   if (tried_ && index_.is_empty()) return 0;
-  const int fd = off_standard(::open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd < 0) {
-    starved_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINTR;
-    return 0;
-  }
+  const int fd = open(file);
+  if (fd < 0) return 0;
   const size_t length = read_name(fd, file, address, out, room, system);
   ::close(fd);
   return length;
@@ -138,6 +185,21 @@ size_t SymbolFile::read_name(int fd, const LoadedFile& file, uint64_t address, c
   if (now != stamp_ || !stamp_of(fd, &after) || after != now) return refuse(system);
   starved_ = !tried_;
   return length;
+}
+
+bool SymbolFile::copy_table(const LoadedFile& file, SymbolTable* out, PageSource& system) {
+  *out = {};
+  const int fd = open(file);
+  if (fd < 0) return !starved_;
+  Stamp before, after;
+  if (stamp_of(fd, &before)) {
+    const FileBytes bytes(fd, before.size);
+    const ElfFile elf(bytes);
+    if (is_loaded_file(bytes, elf, file)) starved_ = !copy_functions(bytes, elf, out, system);
+    if (!stamp_of(fd, &after) || after != before) out->count = 0;
+  }
+  ::close(fd);
+  return !starved_;
 }
 
 size_t SymbolFile::name_in(ByteRange image, uint64_t address, char* out, size_t room,

@@ -24,6 +24,17 @@ struct LoadedFile {
   bool loaded;  // still loaded; without a build-id the file must equal the memory
 };
 
+// The symbols of a file in memory of their own.
+struct SymbolTable {
+  void* mapping = nullptr;
+  size_t mapped = 0;
+  const Elf64_Sym* symbols = nullptr;
+  size_t count = 0;
+  char* strings = nullptr;  // with a 0 behind them
+  uint64_t string_bytes = 0;
+};
+void unmap_table(const SymbolTable& table, PageSource& system);
+
 class SymbolFile {
  public:
   // Writes the name of the function around an address of the file, cut to room bytes, without an
@@ -32,6 +43,9 @@ class SymbolFile {
                  PageSource& system);
   // The same for an image in memory that cannot change.
   size_t name_in(ByteRange image, uint64_t address, char* out, size_t room, PageSource& system);
+  // Copies the symbols and their strings. False: they cannot be read for want of a descriptor or
+  // memory. Empty: it has no function with a name, or cannot be read. For unmap_table.
+  bool copy_table(const LoadedFile& file, SymbolTable* out, PageSource& system);
   // The last call named nothing for want of a descriptor or of memory: later it may.
   bool was_starved() const { return starved_; }
   // Gives the memory back; the file is looked at anew.
@@ -45,6 +59,7 @@ class SymbolFile {
     bool operator==(const Stamp& o) const;
   };
   static bool stamp_of(int fd, Stamp* out);
+  int open(const LoadedFile& file);
 
   size_t read_name(int fd, const LoadedFile& file, uint64_t address, char* out, size_t room,
                    PageSource& system);

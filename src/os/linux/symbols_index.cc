@@ -14,25 +14,6 @@ constexpr uint32_t kMaxBack = 1024;  // starts below an address whose functions 
 constexpr uint32_t kLargest = (1 << 30) - 1;
 constexpr size_t kChunk = 64;  // bytes of a name that are read at once
 
-uint32_t binding_rank(const Elf64_Sym& symbol) {
-  switch (ELF64_ST_BIND(symbol.st_info)) {
-    case STB_LOCAL:
-      return 2;
-    case STB_WEAK:
-      return 1;
-    default:
-      return 0;  // global, and GNU's unique
-  }
-}
-
-// Whether the symbol is a function of this file that has a size and may have a name.
-bool is_function(const Elf64_Sym& s, uint64_t strings) {
-  const unsigned type = ELF64_ST_TYPE(s.st_info);
-  return (type == STT_FUNC || type == STT_GNU_IFUNC) && s.st_shndx != SHN_UNDEF &&
-         s.st_shndx != SHN_ABS && s.st_size != 0 && s.st_value + s.st_size > s.st_value &&
-         s.st_name != 0 && s.st_name < strings;
-}
-
 // False: not all symbols could be read.
 template <typename Visit>
 bool visit_functions(const ByteSource& bytes, const SymbolExtents& table, Visit visit) {
@@ -59,6 +40,24 @@ bool is_name_before(const ByteSource& bytes, FileExtent a, FileExtent b) {
 }
 
 }  // namespace
+
+uint32_t binding_rank(const Elf64_Sym& symbol) {
+  switch (ELF64_ST_BIND(symbol.st_info)) {
+    case STB_LOCAL:
+      return 2;
+    case STB_WEAK:
+      return 1;
+    default:
+      return 0;  // global, and GNU's unique
+  }
+}
+
+bool is_function(const Elf64_Sym& s, uint64_t strings) {
+  const unsigned type = ELF64_ST_TYPE(s.st_info);
+  return (type == STT_FUNC || type == STT_GNU_IFUNC) && s.st_shndx != SHN_UNDEF &&
+         s.st_shndx != SHN_ABS && s.st_size != 0 && s.st_value + s.st_size > s.st_value &&
+         s.st_name != 0 && s.st_name < strings;
+}
 
 bool SymbolIndex::before(const Row& a, const Row& b) {
   return a.start != b.start ? a.start < b.start : a.rank < b.rank;

@@ -8,6 +8,12 @@
 
 namespace llamalloc {
 
+// Whether the symbol is a function of this file that has a size and may have a name. strings: the
+// bytes of the table's strings.
+bool is_function(const Elf64_Sym& symbol, uint64_t strings);
+// Of several functions around a place, that of the lowest rank comes first.
+uint32_t binding_rank(const Elf64_Sym& symbol);
+
 class SymbolIndex {
  public:
   // False: no memory. The index is then empty, and so it is where bytes cannot be read. Functions

@@ -125,9 +125,7 @@ size_t Symboliser::Module::name_at(uint64_t address, char* out, size_t room, Pag
     const ByteRange bytes{reinterpret_cast<const uint8_t*>(start), limit - start};
     return file.name_in(bytes, address, out, room, system);
   }
-  const char* const from = is_main ? "/proc/thread-self/exe" : path;
-  return file.name_at({from, headers, header_count, build_id, bias, loaded}, address, out, room,
-                      system);
+  return file.name_at(loaded_file(), address, out, room, system);
 }
 
 const char* Symboliser::Module::base_name() const {

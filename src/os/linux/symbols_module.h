@@ -42,6 +42,10 @@ struct Symboliser::Module {
   void read_late_image();
   // As SymbolFile::name_at().
   size_t name_at(uint64_t address, char* out, size_t room, PageSource& system);
+  // As SymbolFile::copy_table().
+  bool copy_table(SymbolTable* out, PageSource& system) {
+    return file.copy_table(loaded_file(), out, system);
+  }
   bool was_starved() const { return file.was_starved(); }
   bool contains(uintptr_t address) const { return address - start < limit - start; }
   bool is(uintptr_t address, uint64_t wanted) const {
@@ -50,6 +54,10 @@ struct Symboliser::Module {
   const char* base_name() const;
 
  private:
+  LoadedFile loaded_file() const {
+    return {
+        is_main ? "/proc/thread-self/exe" : path, headers, header_count, build_id, bias, loaded};
+  }
   bool is_mapped(const Elf64_Phdr& part) const;  // wholly in a loaded segment's file part
   void find_segments();
   void read_build_id();

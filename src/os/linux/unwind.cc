@@ -286,6 +286,13 @@ uint64_t code_of(uintptr_t return_address) {
              : 0;
 }
 
+bool find_code_module(uintptr_t return_address, CodeModule* out) {
+  UnwindModule module;
+  if (!find_unwind_module(return_address - 1, &module)) return false;
+  *out = {module.start, module.limit, module.build};
+  return true;
+}
+
 uint64_t build_of_code(uintptr_t address) {
   UnwindModule module;
   return find_unwind_module(address, &module) ? module.build : 0;
@@ -338,6 +345,9 @@ uint32_t unwind_frame_bytes(uintptr_t) {
 }
 uint64_t code_of(uintptr_t) {
   return 0;
+}
+bool find_code_module(uintptr_t, CodeModule*) {
+  return false;
 }
 uint64_t build_of_code(uintptr_t) {
   return 0;
