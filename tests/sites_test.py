@@ -51,3 +51,19 @@ def test_a_paced_fill_takes_its_time(tmp_path):
     main.main([*what, *SMALL, "--fill", "paced", "--pace", "48", "--out", str(tmp_path)])
     (case,) = json.loads((tmp_path / "results.json").read_text())["cases"]
     assert case["runs"]["blind"][0]["fill"] > 0.4
+
+
+@pytest.mark.parametrize("way", ["two_functions", "wrapper3"])
+def test_a_model_of_another_build_places_the_first_wave(way, tmp_path):
+    # By names, before the worker could say any: at full speed, it comes when the heap is full.
+    what = ["--ways", way, "--variants", "O2", "--guards", "none", "--fill", "full"]
+    load = ["--peak", "256", "--survivors", "1280", "--settle", "4", "--runs", "1"]
+    model = ["--next-build", "--model", "--conf", "segregate:always,sample_interval:64KiB"]
+    main.main([*what, *load, *model, "--out", str(tmp_path)])
+    (case,) = json.loads((tmp_path / "results.json").read_text())["cases"]
+    assert not case["failed"]
+    (second,) = case["runs"]["second"]
+    assert any("of another build" in line for line in second["said"])
+    assert second["statistics"]["model"] == "loaded"
+    assert case["runs"]["blind"][0]["held"] > 256 << 20
+    assert second["held"] < 16 << 20

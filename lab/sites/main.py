@@ -35,6 +35,8 @@ EXAMPLES = """examples:
   python -m lab.sites --variants O2 --fill full --runs 2 --again 5 --guards none
                                                         ten second runs of each way: 20 minutes
   python -m lab.sites --ways folded,wrapper3 --variants O2 --peers jemalloc,glibc --guards none
+  python -m lab.sites --next-build --model --variants O2 --fill full --runs 1 --guards none
+                                                        a model of the build before: 10 minutes
   python -m lab.sites --conf segregate:always --fill full --keep    leaves state and statistics
 """
 
@@ -55,6 +57,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
                         help="second runs after each first one, from its state (1)")  # fmt: skip
     parser.add_argument("--next-build", action="store_true",
                         help="second runs are of another build of each program")  # fmt: skip
+    parser.add_argument("--model", action="store_true",
+                        help="second runs place by a model of the first one's profile")  # fmt: skip
     parser.add_argument("--peers", default="", help="other allocators too, by comma, or all")
     parser.add_argument("--guards", choices=("all", "none"), default="all",
                         help="loads that learning must not make worse")  # fmt: skip
@@ -131,7 +135,7 @@ def _one(
 ) -> None:
     """One run of each row of a case, from an empty state."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-sites-") as folder:
-        runner = rows.Runner(options.lib, options.conf, options.settle, Path(folder))
+        runner = rows.Runner(options.lib, options.conf, options.settle, Path(folder), options.model)
         try:
             for row in results.rows:
                 for _ in range(options.again if row == rows.SECOND else 1):

@@ -63,8 +63,9 @@ TEST_F(SettleTest, WhileContextsAreExploredTheSiteDoesNotDecideAlone) {
 
 TEST_F(SettleTest, OutliversCorrectWhatAModelSays) {
   const uint8_t answer = static_cast<uint8_t>(LifetimeClass::le_10ms);
-  const NodeTable exact(&key_, &answer, 1, 1);
-  ASSERT_TRUE(engine_->known_contexts.use(exact, engine_->arena));
+  ModelEvidence model;
+  model.exact = NodeTable(&key_, &answer, 1, 1);
+  ASSERT_TRUE(engine_->known_contexts.use(model, nullptr, engine_->arena));
   Placement::Choice choice = choose();
   EXPECT_TRUE(choice.known);
   EXPECT_EQ(choice.lifetime, LifetimeClass::le_10ms);

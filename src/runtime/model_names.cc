@@ -29,12 +29,12 @@ bool ModelNames::name_frame(uintptr_t return_address, CodeModule* last, FrameNam
 // Waits for nobody: while another thread adds one, and in a signal handler that interrupted this
 // one there, it is not known. A filter of the program may end it for opening a file.
 const NamedFunctions::Module* ModelNames::add_module(uintptr_t return_address, uint64_t build) {
-  if (functions_.is_full() || process_world.program_filters_calls() || !adding_.try_lock())
-    return nullptr;
-  const int64_t now = process.system.now().n;
-  if (now >= next_try_) visit_function_names_at(return_address, functions_, process.system);
+  if (!adding_.try_lock()) return nullptr;
+  const Nanos now = process.system.now();
+  if (now >= next_try_ && !process_world.program_filters_calls())
+    visit_function_names_at(return_address, functions_, process.system);
   const NamedFunctions::Module* const module = functions_.find(build);
-  if (module == nullptr && now >= next_try_) next_try_ = now + kPause.n;
+  if (module == nullptr && now >= next_try_) next_try_ = now + kPause;
   adding_.unlock();
   return module;
 }

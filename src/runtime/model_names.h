@@ -27,7 +27,7 @@ class ModelNames final : public KnownNames {
 
   NamedFunctions functions_;
   Lock adding_{LockRank::model_names};
-  int64_t next_try_ GUARDED_BY(adding_) = 0;
+  Nanos next_try_ GUARDED_BY(adding_){};
 };
 
 extern ModelNames model_names;
