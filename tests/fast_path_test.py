@@ -22,14 +22,15 @@ from lab.places import LIBRARY
 AT_MOST = {
     # Two of each mark the cache as used (engine/cache_slot.h).
     "pair": {"malloc": 24.0, "free": 33.0, "new": 24.0, "delete": 33.0},
-    # Slots go back to their spans by atomic operations: half an instruction, for no lock.
-    "churn": {"malloc": 27.7, "free": 37.9, "new": 28.2, "delete": 37.7},
+    # Slots go back to their spans by atomic operations: half an instruction, for no lock. Another
+    # half says which shard a span belongs to, so that threads need not wait for each other.
+    "churn": {"malloc": 28.2, "free": 38.0, "new": 28.7, "delete": 37.7},
     "medium": {"malloc": 30.0, "free": 33.0},
     "calloc": {"calloc": 48.0, "free": 33.0},
     # Copying is part of it, until the object is a run.
     "growth": {"realloc": 1400.0},
     # Threads and the worker take turns as they like: their counts vary, so there is room.
-    "large": {"malloc": 75.0, "free": 145.0},
+    "large": {"malloc": 75.0, "free": 150.0},
     "remote": {"malloc": 35.0, "free": 47.0},
 }
 # The same of pairs that are placed by lifetime: 43 where the call site decides. The worker takes

@@ -49,14 +49,14 @@ void Engine::place_by_lifetime(Placing how) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
   placement.part_only_what_stays(how == Placing::late);
   heap.pages().fill_unknown_pages(how != Placing::late);
-  heap.pages().fill_left_over(!on);
+  heap.pages().fill_left_over(!on && how != Placing::given_up);
   heap.pages().note_most_used(0);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
-  if (how == Placing::given_up) heap.pages().join_groups();
-  has_left_ = !on && heap.join_groups();
+  if (how == Placing::given_up) heap.join_pages();
+  has_left_ = !on && heap.join_spans();
 }
 
 void Engine::explore(bool on) {

@@ -160,7 +160,7 @@ void Engine::keep_house(Nanos now) {
   last_house_ = now;
   heap.begin_epoch();
   if (now > fills_until_) heap.pages().fill_left_over(false);
-  if (has_left_) has_left_ = heap.join_groups();
+  if (has_left_) has_left_ = heap.join_spans();
   look_at_caches(now);
   collect_caches(now);
   counters.add(Stat::promotions, heap.pages().promote_expired(now));

@@ -381,27 +381,42 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 
 // ----- What placement by lifetime left -----
 
-[[gnu::cold]] bool Heap::join_groups() {
+[[gnu::cold]] void Heap::join_pages() {
+  constexpr uint32_t kManyCoarse = 4;  // one block in so many
+  pages_.join_groups([&](const HugePage& page) {
+    uint32_t coarse = 0;
+    for_each_span(page, [&](const Span& span) {
+      if (grain_of(span.object_size()) == Grain::coarse) coarse += blocks_of(span).n;
+    });
+    return coarse * kManyCoarse >= page.used_blocks;
+  });
+}
+
+[[gnu::cold]] bool Heap::join_spans() {
   bool left = false;
   for (int b = 0; b < kBins; ++b) {
     if (group_of_bin(b) == PageGroup::unknown) continue;
-    const auto& spans = bins_[b].spans;
-    if (spans.load(std::memory_order_relaxed) != 0) join_bin(b, bin_of_unknown(b));
-    left |= spans.load(std::memory_order_relaxed) != 0;
+    if (bins_[b].may_have_any()) join_bin(b, bin_of_unknown(b));
+    left |= bins_[b].spans.load(std::memory_order_relaxed) != 0;
   }
   return left;
 }
 
 // So many at a time that nobody waits long for the locks.
 void Heap::join_bin(int from, int to) {
-  constexpr int kStep = 64;
+  constexpr size_t kStep = 128;
   Bin &theirs = bins_[from], &own = bins_[to];
-  for (int moved = kStep; moved == kStep;) {
+  for (size_t n = kStep; n == kStep;) {
+    Span* spans[kStep];
+    n = 0;
     LockGuard first(own.lock);
     LockGuard second(theirs.lock);
     list_pending(theirs);
-    for (moved = 0; moved < kStep && !theirs.partial.empty(); ++moved) {
-      Span* span = theirs.partial.min();
+    theirs.partial.for_each([&](Span* span) {
+      if (n < kStep && may_join(*span)) spans[n++] = span;
+    });
+    for (size_t i = 0; i < n; ++i) {
+      Span* span = spans[i];
       theirs.unlist(span);
       const auto used = static_cast<size_t>(span->slots - span->free_now());
       theirs.taken.fetch_sub(used, std::memory_order_relaxed);

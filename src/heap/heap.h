@@ -131,11 +131,14 @@ class Heap {
   // After take() found none: a slot that another group left over, or of a new span; null: no
   // memory.
   void* take_last_resort(int bin);
-  // All spans that have free slots are of `unknown` from now on: where placement by lifetime is
-  // given up, what it left would otherwise stay free. What a thread has in hand of another bin is
-  // given back as before. False: no span of another group is left; full ones join later. By the
-  // worker. Pages: PageHeap::join_groups.
-  bool join_groups();
+  // Where placement by lifetime is given up, what it left would otherwise stay free. All pages, and
+  // all spans that have free slots, are of `unknown` from now on. Placement puts fine and coarse
+  // objects in the same pages: those with many coarse ones serve such alone, and fine spans in them
+  // are not filled any more, or few of them would pin all those pages. What a thread has in hand of
+  // another bin is given back as before. By the worker.
+  void join_pages();
+  // False: no span of another group is left; full ones join later.
+  bool join_spans();
   // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
@@ -344,6 +347,9 @@ class Heap {
   void note_freed(Span* span, int freed);
   void free_if_empty(int bin_index, Span* span);
   void join_bin(int from, int to);
+  bool may_join(const Span& span) const {
+    return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
+  }
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
 

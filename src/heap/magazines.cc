@@ -78,13 +78,16 @@ void Magazines::earn(Heap& heap, size_t threads) {
 bool Magazines::keep_run(Heap& heap, Span* span, size_t threads) {
   if (span->kind != SpanKind::run || !Heap::may_shelve(*span)) return false;
   heap.hide(span);
-  count_waits();
-  Span* leaves = span;
-  if (span->bytes * threads <= heap.cache_limit()) std::swap(run, leaves);
-  if (leaves == nullptr || heap.shelve_run(shelf_of(heap), leaves)) return true;
-  earn(heap, threads);
-  heap.free_run(leaves);
+  if (span->bytes * threads <= heap.cache_limit()) std::swap(run, span);
+  if (span != nullptr) shelve_or_free(heap, span, threads);
   return true;
+}
+
+[[gnu::noinline]] void Magazines::shelve_or_free(Heap& heap, Span* span, size_t threads) {
+  count_waits();
+  if (heap.shelve_run(shelf_of(heap), span)) return;
+  earn(heap, threads);
+  heap.free_run(span);
 }
 
 Span* Magazines::take_kept_run(Heap& heap, Blocks blocks, PageGroup group, uint32_t alignment,

@@ -164,6 +164,7 @@ struct Magazines {
     return __builtin_expect(is_contended(), 0) ? BinShards::shard_of(this_processor()) : 0;
   }
   void earn(Heap& heap, size_t threads);
+  void shelve_or_free(Heap& heap, Span* run, size_t threads);
   void* take_shelved(Heap& heap, int bin);
   bool shelve(Heap& heap, int bin, void* slot, size_t threads, void** twice);
   void* take_elsewhere(Heap& heap, int bin);

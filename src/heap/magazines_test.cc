@@ -150,7 +150,7 @@ TEST_F(MagazinesTest, SlotsThatOtherGroupsLeftAreTakenBeforeASpanIsOpened) {
     return std::binary_search(placed.begin(), placed.end(), p);
   };
   const size_t spans = tables_->bins[left].spans;
-  heap_.join_groups();
+  heap_.join_spans();
   TestThread thread(heap_, arena_);
   std::vector<char*> objects;
   for (int i = 0; i < 500; ++i) {
@@ -169,9 +169,9 @@ TEST_F(MagazinesTest, FullSpansJoinLater) {
   const int bin = bin_of(PageGroup::brief, 3, false);
   std::vector<void*> placed(shape_of_bin(bin).slots);
   for (void*& slot : placed) slot = heap_.take_one(bin);
-  EXPECT_TRUE(heap_.join_groups());
+  EXPECT_TRUE(heap_.join_spans());
   EXPECT_EQ(heap_.give_one(placed[0]), nullptr);
-  EXPECT_FALSE(heap_.join_groups());
+  EXPECT_FALSE(heap_.join_spans());
   EXPECT_EQ(heap_.take_one(3), placed[0]);
   EXPECT_EQ(heap_.find(placed[0])->local_bin(), 3);
   SpanTag tag;
@@ -187,17 +187,33 @@ TEST_F(MagazinesTest, WhatWasTakenOfTheOldBinIsGivenBack) {
   for (int i = 0; i < 400; ++i) objects.push_back(thread.allocate(bin));
   void* slots[] = {objects[0], objects[1]};
   EXPECT_EQ(heap_.deposit(bin, slots, 2), nullptr);
-  heap_.join_groups();
+  heap_.join_spans();
   for (size_t i = 2; i < objects.size(); ++i) EXPECT_EQ(thread.deallocate(objects[i]), nullptr);
   EXPECT_EQ(heap_.give(bin, slots, 0), nullptr);
   EXPECT_EQ(thread.flush(), nullptr);
   EXPECT_EQ(heap_.drain_depots(), nullptr);
-  heap_.join_groups();
+  heap_.join_spans();
   EXPECT_EQ(heap_.live_bytes(), 0u);
   for (int g = 0; g < kPageGroups; ++g) {
     EXPECT_EQ(heap_.quick_count(static_cast<PageGroup>(g)).allocated, 0u);
     EXPECT_EQ(heap_.count(static_cast<PageGroup>(g)).pages, 0u);
   }
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// Or a few fine objects among many coarse ones would pin all those pages, time and again.
+TEST_F(MagazinesTest, SpansAmongManyCoarseBlocksAreNotFilledAnyMore) {
+  const int fine = bin_of(PageGroup::transient, size_class_of(64), false);
+  const int coarse = bin_of(PageGroup::transient, size_class_of(64 << 10), false);
+  void* const among = heap_.take_one(fine);
+  void* const arena = heap_.take_one(coarse);
+  ASSERT_EQ(page_of(among), page_of(arena));
+  heap_.join_pages();
+  EXPECT_TRUE(heap_.join_spans());
+  EXPECT_NE(page_of(one(PageGroup::unknown, 64)), page_of(among));
+  EXPECT_EQ(heap_.give_one(arena), nullptr);
+  EXPECT_EQ(heap_.give_one(among), nullptr);
+  EXPECT_FALSE(heap_.join_spans());
   EXPECT_TRUE(heap_.is_consistent());
 }
 
@@ -248,8 +264,8 @@ TEST_F(MagazinesTest, PlacementThatIsSwitchedUnderLoadLosesAndDoublesNothing) {
     heap_.pages().fill_unknown_pages(!on);
     heap_.pages().fill_left_over(!on);
     places = on;
-    if (!on) heap_.pages().join_groups();
-    if (!on) heap_.join_groups();
+    if (!on) heap_.join_pages();
+    if (!on) heap_.join_spans();
     faults += heap_.drain_depots() != nullptr;
     heap_.release(Nanos::max(), 0);
   }

@@ -107,7 +107,7 @@ struct alignas(kCacheLine) Span {
     int bin, shard;  // bin: kNoSpanBin if not slots
     Listed listed;
     // Whether slots that were taken of the bin may lie here: all its spans may have joined those of
-    // `unknown` since (Heap::join_groups).
+    // `unknown` since (Heap::join_spans).
     bool serves(int wanted) const { return bin == wanted || bin == bin_of_unknown(wanted); }
   };
   // While it is listed bin and shard change under the locks of both bins; while it is not, never.

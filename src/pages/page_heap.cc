@@ -152,21 +152,15 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
   return has_deadline(group) && now.n - taken > row(group).deadline.n;
 }
 
-[[gnu::cold]] void PageHeap::join_groups() {
-  static_assert(static_cast<int>(PageGroup::unknown) == 0);
-  PageSet(&unknown)[kPageKinds] = sets_[0];
-  PageSet& to = unknown[static_cast<int>(PageKind::native)];
-  pool_.for_each_record([&](HugePage* page) {
-    PageSet* from = page->set.load(std::memory_order_acquire);
-    if (from < std::end(unknown)) return;  // null, too
-    LockGuard guard(to.lock());
-    LockGuard other(from->lock());
-    if (page->set.load(std::memory_order_relaxed) != from) return;
-    page->group = PageGroup::unknown;
-    page->promoted = false;
-    from->remove(page);
-    to.add(page);
-  });
+[[gnu::cold]] void PageHeap::join(HugePage* page, PageSet& from, PageKind kind) {
+  PageSet& to = set_of(PageGroup::unknown, kind);
+  LockGuard guard(to.lock());
+  LockGuard other(from.lock());
+  if (page->set.load(std::memory_order_relaxed) != &from) return;
+  page->group = PageGroup::unknown;
+  page->promoted = false;
+  from.remove(page);
+  to.add(page);
 }
 
 // A lock is held for one page at a time, however many there are and have expired.

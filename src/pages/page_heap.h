@@ -25,6 +25,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 
 #include "pages/back_off.h"
 #include "pages/break_order.h"
@@ -103,9 +104,28 @@ class PageHeap {
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
   void fill_unknown_pages(bool yes) { fills_unknown_.store(yes, std::memory_order_relaxed); }
-  // All pages are of `unknown` from now on: placement by lifetime was given up. A page that another
-  // thread opens meanwhile may be missed.
-  void join_groups();
+  // All pages are of `unknown` from now on: placement by lifetime was given up. Coarse ones are
+  // those for which is_coarse(const HugePage&) holds; it is called under the lock of the page's
+  // set. A page that another thread opens meanwhile may be missed.
+  template <typename F>
+  void join_groups(F&& is_coarse) {
+    static_assert(static_cast<int>(PageGroup::unknown) == 0);
+    pool_.for_each_record([&](HugePage* page) {
+      PageSet* from = page->set.load(std::memory_order_acquire);
+      if (from < std::end(sets_[0])) return;  // null, too
+      bool coarse = false;
+      {
+        LockGuard guard(from->lock());
+        coarse = page->set.load(std::memory_order_relaxed) == from && is_coarse(*page);
+      }
+      join(page, *from, coarse ? PageKind::coarse : PageKind::native);
+    });
+  }
+  // Whether the page is one of unknown coarse blocks; a hint.
+  bool is_coarse(const HugePage& page) const {
+    return page.set.load(std::memory_order_relaxed) ==
+           &sets_[0][static_cast<int>(PageKind::coarse)];
+  }
   // Whether what is unknown, coarse or fine, fills any hole before it opens a page. The pages that
   // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
@@ -252,6 +272,7 @@ class PageHeap {
     return grain == Grain::coarse && group == PageGroup::unknown;
   }
   int64_t coarse_time() { return system_.now_coarse().n; }
+  void join(HugePage* page, PageSet& from, PageKind kind);
   PageSet& set_of(PageGroup group, PageKind kind) {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }

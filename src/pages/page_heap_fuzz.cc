@@ -119,7 +119,7 @@ class Run {
     const Nanos before = system_.time - Nanos::millis(number);
     if (what == 0) system_.time = system_.time + Nanos::millis(number * 20);
     if (what == 1 && number % 8 != 0) pages_.promote_expired(system_.time);
-    if (what == 1 && number % 8 == 0) pages_.join_groups();
+    if (what == 1 && number % 8 == 0) pages_.join_groups([](const HugePage&) { return false; });
     if (what == 2) pages_.break_idle(before);
     if (what == 3) pages_.release(before, number % 4, before - Nanos::millis(number));
     if (what == 4) pages_.give_up_space();

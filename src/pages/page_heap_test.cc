@@ -292,7 +292,7 @@ TEST_F(PageHeapTest, PagesOfAllGroupsJoinUnknown) {
   EXPECT_FALSE(shares(PageGroup::unknown)) << "not yet";
   wait(3);
   ASSERT_EQ(pages_.promote_expired(system_.time), 1u);
-  pages_.join_groups();
+  pages_.join_groups([](const HugePage&) { return false; });
   for (const Held& held : {stays, left}) {
     EXPECT_EQ(held.page->group, PageGroup::unknown);
     EXPECT_FALSE(held.page->promoted);
@@ -558,7 +558,7 @@ TEST_F(PageHeapTest, AWalkMeetsEachPageOnceWhilePagesArePromoted) {
   std::atomic<bool> over{false};
   std::thread sweeper([&] {
     for (int i = 0; !over; ++i) {
-      if (i % 8 == 0) pages_.join_groups();
+      if (i % 8 == 0) pages_.join_groups([](const HugePage&) { return false; });
       pages_.promote_expired(Nanos::max());
     }
   });
