@@ -125,11 +125,9 @@ class SpanMap {
     return leaf != nullptr;
   }
 
-  // For objects that no thread may cache: they have no tags.
+  // For objects that no thread may cache: they have no tags. All blocks are of one huge page.
   void set(const void* start, Blocks blocks, Span* span) {
-    for_each_entry(start, blocks, [span](Leaf& leaf, size_t i) {
-      leaf.spans[i].store(span, std::memory_order_release);
-    });
+    fill(&leaf_with(start).spans[index_of(start)], blocks, span, std::memory_order_release);
   }
   // For slots that a thread may cache; span null: removes them.
   void set_slots(const void* start, Blocks blocks, Span* span, int local_bin) {
@@ -141,9 +139,7 @@ class SpanMap {
       // Who finds the tag of a span that joined another bin finds the bin's magic.
       std::atomic_thread_fence(std::memory_order_release);
     }
-    for_each_entry(start, blocks, [tag](Leaf& leaf, size_t i) {
-      leaf.tags[i].store(tag, std::memory_order_relaxed);
-    });
+    fill(&leaf_with(start).tags[index_of(start)], blocks, tag, std::memory_order_relaxed);
     set(start, blocks, span);
   }
 
@@ -153,12 +149,14 @@ class SpanMap {
     std::atomic<Span*> spans[kLeafEntries];
   };
 
-  template <typename F>
-  void for_each_entry(const void* start, Blocks blocks, F&& f) {
-    for (uint32_t i = 0; i < blocks.n; ++i) {
-      const uintptr_t address = reinterpret_cast<uintptr_t>(start) + i * kBlockSize;
-      f(*root_[address >> kLeafShift].load(std::memory_order_relaxed), index_of(address));
-    }
+  // Of an address that is covered.
+  Leaf& leaf_with(const void* address) {
+    return *root_[reinterpret_cast<uintptr_t>(address) >> kLeafShift].load(
+        std::memory_order_relaxed);
+  }
+  template <typename T>
+  static void fill(std::atomic<T>* entries, Blocks blocks, T value, std::memory_order order) {
+    for (auto* end = entries + blocks.n; entries != end; ++entries) entries->store(value, order);
   }
   // In bytes: an index would be two shifts.
   const std::atomic<uint64_t>* magic_of(SpanTag tag) const {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages/huge_page.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 
 void BlockBits::change(uint32_t first, uint32_t n, bool value) {
-  while (n > 0) {
-    const uint32_t bit = first & 63;
-    const uint32_t part = n < 64 - bit ? n : 64 - bit;
-    const uint64_t mask = (part == 64 ? ~uint64_t{0} : (uint64_t{1} << part) - 1) << bit;
-    uint64_t& word = words[first >> 6];
-    word = value ? word | mask : word & ~mask;
-    first += part;
+  for (uint32_t w = first >> 6, bit = first & 63; n != 0; ++w, bit = 0) {
+    const uint32_t part = std::min(n, 64 - bit);
+    const uint64_t mask = ~uint64_t{0} >> (64 - part) << bit;
+    words[w] = value ? words[w] | mask : words[w] & ~mask;
     n -= part;
   }
 }

@@ -22,6 +22,14 @@ void PageSet::erase(HugePage* page) {
   if (bucket.empty()) filled_[page->broken] &= ~(uint64_t{1} << b);
 }
 
+// Most changes leave the page in its bucket.
+void PageSet::move(HugePage* page, uint32_t longest_run) {
+  const bool stays = bucket_of(longest_run) == bucket_of(page->longest_run);
+  if (!stays) erase(page);
+  page->longest_run = static_cast<uint16_t>(longest_run);
+  if (!stays) insert(page);
+}
+
 void PageSet::add(HugePage* page) {
   page->set = this;
   insert(page);
@@ -70,7 +78,6 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};
-  erase(page);
   return take_from(page, blocks, alignment);
 }
 
@@ -79,13 +86,13 @@ PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) 
   HugePage* page = lowest_fit(blocks, alignment, end, false);
   if (page == nullptr) page = lowest_fit(blocks, alignment, end, true);
   if (page == nullptr) return {};
-  erase(page);
   return take_from(page, blocks, alignment);
 }
 
 PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   page->set = this;
   count(1);
+  insert(page);
   return take_from(page, blocks, 1);
 }
 
@@ -96,55 +103,51 @@ uint32_t PageSet::soil(HugePage* page, uint32_t first, uint32_t n) {
   return page->broken ? page->dirty.count() - before : 0;
 }
 
-// The page is in no bucket when this starts.
 PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment) {
   const uint32_t first = page->used.find_clear(blocks.n, alignment);
   DCHECK(first < kBlocksPerHugePage);
   Place place{page, first, !page->dirty.any(first, blocks.n)};
-  page->used.set(first, blocks.n);
-  place.newly_backed = soil(page, first, blocks.n);
-  page->used_blocks = static_cast<uint16_t>(page->used_blocks + blocks.n);
-  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  insert(page);
+  place.newly_backed = use(page, first, blocks.n);
   return place;
 }
 
-bool PageSet::refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) {
-  erase(page);
-  page->used = used;
-  page->used_blocks = static_cast<uint16_t>(used_blocks);
-  page->longest_run = static_cast<uint16_t>(used.longest_clear());
-  if (page->used_blocks == 0) {
-    count(-1);
-    return true;
-  }
-  insert(page);
-  return false;
+// Free blocks become used. Returns how many had no memory.
+uint32_t PageSet::use(HugePage* page, uint32_t first, uint32_t n) {
+  page->used.set(first, n);
+  page->used_blocks = static_cast<uint16_t>(page->used_blocks + n);
+  move(page, page->used.longest_clear());
+  return soil(page, first, n);
 }
 
 bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
-  BlockBits used = page->used;
-  used.clear(first, blocks.n);
-  return refit(page, used, page->used_blocks - blocks.n);
+  page->used.clear(first, blocks.n);
+  page->used_blocks = static_cast<uint16_t>(page->used_blocks - blocks.n);
+  return refit(page);
+}
+
+// After blocks became free. True if the page is empty; then it is in the set no longer.
+bool PageSet::refit(HugePage* page) {
+  move(page, page->used.longest_clear());
+  if (page->used_blocks != 0) return false;
+  remove(page);
+  return true;
 }
 
 [[gnu::cold]] BlockBits PageSet::take_rest(HugePage* page) {
-  erase(page);
   BlockBits rest;
   rest.set(0, kBlocksPerHugePage);
   rest.clear(page->used);
   page->used.set(0, kBlocksPerHugePage);
   page->used_blocks = kBlocksPerHugePage;
-  page->longest_run = 0;
-  insert(page);
+  move(page, 0);
   return rest;
 }
 
 [[gnu::cold]] bool PageSet::give_rest(HugePage* page, const BlockBits& rest, bool clean) {
   if (clean) page->dirty.clear(rest);
-  BlockBits used = page->used;
-  used.clear(rest);
-  return refit(page, used, used.count());
+  page->used.clear(rest);
+  page->used_blocks = static_cast<uint16_t>(page->used.count());
+  return refit(page);
 }
 
 bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,
@@ -152,12 +155,7 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
   const uint32_t from = first + old_blocks.n;
   const uint32_t more = new_blocks.n - old_blocks.n;
   if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
-  erase(page);
-  page->used.set(from, more);
-  *newly_backed = soil(page, from, more);
-  page->used_blocks = static_cast<uint16_t>(page->used_blocks + more);
-  page->longest_run = static_cast<uint16_t>(page->used.longest_clear());
-  insert(page);
+  *newly_backed = use(page, from, more);
   return true;
 }
 

@@ -99,7 +99,9 @@ class PageSet {
   }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment) REQUIRES(lock_);
   static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
-  bool refit(HugePage* page, const BlockBits& used, uint32_t used_blocks) REQUIRES(lock_);
+  void move(HugePage* page, uint32_t longest_run) REQUIRES(lock_);
+  uint32_t use(HugePage* page, uint32_t first, uint32_t n) REQUIRES(lock_);
+  bool refit(HugePage* page) REQUIRES(lock_);
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
