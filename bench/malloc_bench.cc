@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "measure.h"
@@ -55,6 +56,19 @@ Result batch(size_t reversed) {
         }
       },
       kBatch);
+}
+
+// Blocks of a file, rows of a table: more than a thread caches, from some size on.
+Result hundred(size_t size) {
+  static void* held[100];
+  return measure(
+      [size](uint64_t n) {
+        for (uint64_t done = 0; done < n; done += std::size(held)) {
+          for (void*& p : held) p = allocate(size);
+          for (void* p : held) free(p);
+        }
+      },
+      std::size(held));
 }
 
 // Buffers of a request: taken together, freed in reverse.
@@ -453,6 +467,10 @@ const Row rows[] = {
     {"calloc_4096", zeroed, 4096, "calloc and free of 4 KiB"},
     {"calloc_1m", zeroed, kMiB, "calloc and free of 1 MiB"},
     {"calloc_1m_touched", zeroed_touched, kMiB, "calloc and free of 1 MiB, each 4 KiB written"},
+    {"hundred_8k", hundred, 8 << 10, "100 of 8 KiB, freed in order (a pair)"},
+    {"hundred_16k", hundred, 16 << 10, "100 of 16 KiB, freed in order (a pair)"},
+    {"hundred_64k", hundred, 64 << 10, "100 of 64 KiB, freed in order (a pair)"},
+    {"buffers_16k", buffers, 16 << 10, "16 of 16 KiB, freed in reverse (a pair)"},
     {"buffers_64k", buffers, 64 << 10, "16 of 64 KiB, freed in reverse (a pair)"},
     {"buffers_256k", buffers, 256 << 10, "16 of 256 KiB, freed in reverse (a pair)"},
     {"buffers_64k_all", buffers_in_threads, 64 << 10, "the same of 64 KiB, a thread a processor"},

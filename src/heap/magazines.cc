@@ -17,7 +17,8 @@ constexpr size_t kUnaskedSlots = 64;
 // Slots larger than this go to their span, not to the depot, when a thread has no magazine for
 // them: what lies in the depot keeps spans from becoming free.
 constexpr size_t kMostDepositedFirst = 2048;
-constexpr size_t kLargestMagazine = size_t{128} << 10;  // bytes, but for one of a single slot
+// In bytes, but for one of a single slot: all that the threads of a small heap may cache.
+constexpr size_t kLargestMagazine = kLeastCached;
 
 size_t capacity_of(int log2) {
   return log2 == 0 ? 0 : (size_t{1} << log2) - 1;
@@ -157,14 +158,14 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
   else if (budget > kFirstBudget && budget * threads > kMostCached)
     budget = std::max(budget / 2, kFirstBudget);
   const size_t have = magazine.capacity();
-  const bool unasked = have < kUnaskedSlots && have * size < kUnaskedBytes &&
-                       have * size * threads * kUnaskedPart < heap.cache_limit();
-  if (!unasked && !magazine.waited && !(magazine.ran_dry && magazine.overflowed)) return false;
   const int log2 = magazine.array_log2 + 1;
   const size_t bytes = capacity_of(log2) * size;
   if (log2 > most_log2 || (log2 > 1 && bytes > kLargestMagazine)) return false;
   const size_t added = bytes - have * size;
   if (capacity_bytes + added > budget) return false;
+  const bool unasked = have < kUnaskedSlots && have * size < kUnaskedBytes &&
+                       have * size * threads * kUnaskedPart < heap.cache_limit();
+  if (!unasked && !magazine.waited && !(magazine.ran_dry && magazine.overflowed)) return false;
   void** array = new_array(log2, arena);
   if (array == nullptr) return false;
   const size_t used = magazine.held();

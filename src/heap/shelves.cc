@@ -15,10 +15,10 @@ void* Shelf::take_from(uint32_t place, Kind kind, uint32_t alignment) {
 }
 
 void* Shelf::take(Kind kind, uint32_t alignment) {
-  const uint32_t before = std::min(top.load(std::memory_order_relaxed), kPlaces);
+  const uint32_t before = end(), last = near(before);
   uint32_t used = before;
   void* found = nullptr;
-  for (uint32_t i = before; found == nullptr && i-- != 0;) {
+  for (uint32_t i = before; found == nullptr && i-- != last;) {
     found = take_from(i, kind, alignment);
     if (used == i + 1 && (found != nullptr || places[i].load(std::memory_order_relaxed) == 0))
       used = i;
@@ -32,14 +32,15 @@ void* Shelf::take(Kind kind, uint32_t alignment) {
 
 void* Shelf::steal(Kind kind, uint32_t alignment) {
   void* found = nullptr;
-  for (uint32_t i = 0; i < kPlaces && found == nullptr; ++i) found = take_from(i, kind, alignment);
+  for (uint32_t i = 0, n = end(); i < n && found == nullptr; ++i)
+    found = take_from(i, kind, alignment);
   return found;
 }
 
 size_t Shelf::count_held() const {
   size_t bytes = 0;
-  for (const auto& place : places)
-    if (const uintptr_t word = place.load(std::memory_order_relaxed); word != 0)
+  for (uint32_t i = 0, n = end(); i < n; ++i)
+    if (const uintptr_t word = places[i].load(std::memory_order_relaxed); word != 0)
       bytes += kind_of(word).bytes();
   return bytes;
 }
@@ -63,10 +64,10 @@ bool Shelf::put(Kind kind, const void* what, uintptr_t blocks) {
   while (at < kPlaces && !put_at(at, word)) ++at;
   if (at < kPlaces) {
     top.store(static_cast<uint16_t>(at + 1), std::memory_order_relaxed);
-  } else {  // into a hole
-    for (at = 0; at < kPlaces && !put_at(at, word); ++at) {
+  } else {  // into a hole, which others left at the bottom
+    for (at = 0; at < kNear && !put_at(at, word); ++at) {
     }
-    if (at == kPlaces) return false;
+    if (at == kNear) return false;
   }
   held.store(static_cast<uint32_t>(with), std::memory_order_relaxed);
   return true;
@@ -75,7 +76,8 @@ bool Shelf::put(Kind kind, const void* what, uintptr_t blocks) {
 bool Shelf::holds(int bin, const void* slot) const {
   const uintptr_t word = word_of(Kind::of_slot(bin), slot, 0);
   bool found = false;
-  for (const auto& place : places) found |= place.load(std::memory_order_relaxed) == word;
+  for (uint32_t n = end(), i = near(n); i < n; ++i)
+    found |= places[i].load(std::memory_order_relaxed) == word;
   return found;
 }
 
@@ -85,7 +87,7 @@ void* Shelves::take(Shelf& own, Kind kind, uint32_t alignment) {
   void* what = own.take(kind, alignment);
   const uint8_t misses = own.misses.load(std::memory_order_relaxed);
   if (what != nullptr) return what;
-  if (misses <= Shelf::kPlaces) {
+  if (misses <= Shelf::kNear) {
     own.misses.store(misses + 1, std::memory_order_relaxed);
     return nullptr;
   }

@@ -5,15 +5,19 @@
 //
 //   shelf   [ room, held, top | place 0 | place 1 | ... ]    place   address << 16 | kind; 0: empty
 //
+// A shelf is a stack with holes: its thread puts on top and looks at the kNear places below the
+// top, others take from the bottom. Behind the top all places are empty, unless threads share the
+// shelf.
+//
 // A thread has a shelf; where there are more threads than shelves, some share one. Anyone may take
 // from any place: what is shelved returns to the heap with each step of the worker, and before a
 // page is taken from the system. So it adds to no peak. A slot on a shelf is not free in its span;
 // a run is in no map.
 //
 // Room is earned: each time that a shelf did not help and the thread needs a lock, it may hold
-// kEarned bytes more; once a second the room halves. So a MiB stays only where tens of thousands of
-// visits a second win it back, which would take about a hundredth of a processor, and nothing stays
-// where large objects are few. A thread that waits for the locks of others earns kEarnedWaiting.
+// kEarned bytes more; once a second the room halves. So a MiB stays only where ten thousand visits
+// a second win it back, which would take a few thousandths of a processor, and nothing stays where
+// large objects are few. A thread that waits for the locks of others earns kEarnedWaiting.
 // (Without a worker no room halves; what grows empties the shelves.)
 #pragma once
 
@@ -47,8 +51,9 @@ struct Kind {
 };
 
 struct alignas(4 * kCacheLine) Shelf {
-  static constexpr uint16_t kPlaces = 30;
-  static constexpr uint32_t kEarned = 16, kEarnedWaiting = 4096;  // bytes
+  static constexpr uint16_t kPlaces = 126;
+  static constexpr uint32_t kNear = 30;
+  static constexpr uint32_t kEarned = 64, kEarnedWaiting = 4096;  // bytes
   // Up to `most` bytes.
   void earn(size_t most, uint32_t bytes = kEarned) {
     const uint32_t now = room.load(std::memory_order_relaxed);
@@ -61,7 +66,7 @@ struct alignas(4 * kCacheLine) Shelf {
   void* steal(Kind kind, uint32_t alignment);
   // False: there is no room. blocks: a run's address in blocks, for take().
   bool put(Kind kind, const void* what, uintptr_t blocks = 0);
-  // Whether the slot lies there: then it was freed twice.
+  // Whether the slot lies near the top: then it was freed twice.
   bool holds(int bin, const void* slot) const;
 
   std::atomic<uint32_t> room{0};  // bytes
@@ -76,6 +81,8 @@ struct alignas(4 * kCacheLine) Shelf {
   void* take_from(uint32_t place, Kind kind, uint32_t alignment);
   bool put_at(uint32_t place, uintptr_t word);
   size_t count_held() const;
+  uint32_t end() const { return std::min<uint32_t>(top.load(std::memory_order_relaxed), kPlaces); }
+  static uint32_t near(uint32_t end) { return end - std::min(end, kNear); }
 
   // Above the kind: log2 of the alignment of a run, in blocks.
   static constexpr int kAlignedShift = 12, kAlignedMost = 7, kKindBits = 16;
@@ -87,7 +94,7 @@ struct alignas(4 * kCacheLine) Shelf {
   static Kind kind_of(uintptr_t word) { return {static_cast<uint32_t>(word & kKindMask)}; }
   static void* what_of(uintptr_t word) { return reinterpret_cast<void*>(word >> kKindBits); }
 };
-static_assert(sizeof(Shelf) == size_t{4} * kCacheLine && Shelf::kPlaces < UINT8_MAX);
+static_assert(sizeof(Shelf) == size_t{16} * kCacheLine && Shelf::kNear < UINT8_MAX);
 
 class Shelves {
  public:
@@ -117,6 +124,7 @@ class Shelves {
           f(Shelf::kind_of(word), Shelf::what_of(word));
       }
       shelves_[s].held.store(0, std::memory_order_relaxed);
+      shelves_[s].top.store(0, std::memory_order_relaxed);
     }
   }
   // In a child after fork: another thread may have put something there and not said so yet.

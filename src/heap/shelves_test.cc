@@ -99,10 +99,13 @@ TEST_F(ShelvesTest, FillTheirHoles) {
   earn(shelf_, Shelf::kPlaces * kBytes);
   for (size_t i = 0; i < Shelf::kPlaces; ++i)
     ASSERT_TRUE(put(Kind::of_slot(static_cast<int>(i % 2)), i));
-  EXPECT_FALSE(put(Kind::of_slot(0), 99)) << "no place";
-  for (size_t i = 0; i < Shelf::kPlaces / 2; ++i) ASSERT_NE(shelf_.take(Kind::of_slot(0)), nullptr);
-  for (size_t i = 0; i < Shelf::kPlaces / 2; ++i) ASSERT_TRUE(put(Kind::of_slot(3), i));
-  EXPECT_FALSE(put(Kind::of_slot(3), 99));
+  EXPECT_FALSE(put(Kind::of_slot(0), 999)) << "no place";
+  constexpr size_t kNear = Shelf::kNear / 2;
+  for (size_t i = 0; i < kNear; ++i) ASSERT_NE(shelf_.take(Kind::of_slot(0)), nullptr);
+  EXPECT_EQ(shelf_.take(Kind::of_slot(0)), nullptr) << "too far from the top";
+  for (size_t i = 0; i < kNear; ++i) ASSERT_NE(shelf_.steal(Kind::of_slot(0), 1), nullptr);
+  for (size_t i = 0; i < kNear; ++i) ASSERT_TRUE(put(Kind::of_slot(3), i));
+  EXPECT_FALSE(put(Kind::of_slot(3), 999));
 }
 
 TEST_F(ShelvesTest, GiveWhatIsAligned) {
@@ -135,12 +138,12 @@ TEST_F(ShelvesTest, AThreadThatFreesNothingTakesFromOthers) {
     return n;
   };
   fill();
-  EXPECT_EQ(taken(Shelf::kPlaces + 1), 0u) << "not at once";
+  EXPECT_EQ(taken(Shelf::kNear + 1), 0u) << "not at once";
   EXPECT_EQ(taken(kOthers), 1u);
   EXPECT_EQ(taken(20), 9u) << "each time, from where there was something";
   fill();
   EXPECT_FALSE(put(kind, 77)) << "no room";
-  EXPECT_EQ(taken(Shelf::kPlaces), 0u) << "since it frees, too";
+  EXPECT_EQ(taken(Shelf::kNear), 0u) << "since it frees, too";
   EXPECT_GT(taken(2 * kOthers), 0u);
 }
 
