@@ -19,15 +19,16 @@ Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) 
   return nullptr;
 }
 
-Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled) {
+Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled, bool grows) {
   const bool apart = count() < kApartMappings;
   const size_t size = align_up(direct_size(bytes), apart ? kSmallPage : kBlockSize);
   const size_t natural = natural_alignment(size);
   Span* span = alignment <= natural ? take_last(size) : nullptr;
   alignment = std::max(alignment, apart ? natural : kBlockSize);
   if (span == nullptr) span = reuse(size, alignment);
+  if (span == nullptr && !grows) span = join(size, alignment);
   if (span == nullptr) span = reshape(size, alignment);
-  if (span == nullptr) span = make(size, alignment);
+  if (span == nullptr && (span = make(size, alignment)) != nullptr) note_fetched(size);
   if (span == nullptr) return nullptr;
   span->sampled = sampled;
   map_.set(span->base, {1}, span);
@@ -99,9 +100,13 @@ Span* DirectMappings::take_nearest(size_t bytes) {
     nearest = link;
     distance = apart;
   }
-  if (nearest == nullptr) return nullptr;
-  Span* span = *nearest;
-  *nearest = span->next_direct;
+  return nearest != nullptr ? unlink(nearest) : nullptr;
+}
+
+// Of the kept ones; the caller holds the lock.
+Span* DirectMappings::unlink(Span** link) {
+  Span* span = *link;
+  *link = span->next_direct;
   --kept_count_;
   add(kept_bytes_, size_t{0} - span->bytes);
   return span;
@@ -164,16 +169,19 @@ void* DirectMappings::map(size_t bytes, size_t alignment) {
   return start;
 }
 
+// The caller holds the lock.
+Span* DirectMappings::take_record() {
+  Span* span = free_records_;
+  if (span == nullptr) return arena_.make_array<Span>(1);
+  free_records_ = span->next_direct;
+  return span;
+}
+
 Span* DirectMappings::new_record(size_t bytes) {
   LockGuard guard(lock_);
-  Span* span = free_records_;
-  if (span != nullptr)
-    free_records_ = span->next_direct;
-  else
-    span = arena_.make_array<Span>(1);
+  Span* span = take_record();
   if (span == nullptr) return nullptr;
   count_in(bytes);
-  debt_.fetched(bytes, system_.now_coarse());
   note_missed(bytes);
   return span;
 }
@@ -257,9 +265,7 @@ Span* DirectMappings::take_oldest(Nanos before) {
   while (*link != nullptr && (*link)->next_direct != nullptr) link = &(*link)->next_direct;
   Span* span = *link;
   if (span == nullptr || span->freed > before.n) return nullptr;
-  *link = nullptr;
-  --kept_count_;
-  add(kept_bytes_, size_t{0} - span->bytes);
+  unlink(link);
   tell_pages();
   return span;
 }
@@ -317,7 +323,7 @@ bool DirectMappings::retire_last_now() {
 // A mapping that the system refuses to take (a filter; it would split one mapping too many) stays
 // for a later request, emptied.
 void DirectMappings::unmap(Span* span) {
-  const bool gone = system_.unmap(span->base, span->bytes);
+  const bool gone = span->bytes == 0 || system_.unmap(span->base, span->bytes);
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
   tell_pages();

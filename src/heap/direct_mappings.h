@@ -9,6 +9,9 @@
 // A freed mapping that is resized keeps the memory that it has: the system need not take that back,
 // zero it and hand it out again. Its huge pages move whole. What it grows by reads as zero.
 //
+// Where fetching is owed for, kept mappings are pieces: of a larger one the rest is kept in its
+// turn, and a new one gets the huge pages of several smaller ones.
+//
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
 // with the memory in use. Where fetching costs too much of the time, some are kept in any case,
 // and not for requests of less than half their size. The worker unmaps kept mappings after a while.
@@ -55,8 +58,9 @@ class DirectMappings {
   constexpr DirectMappings(PageSource& system, MetadataArena& arena, SpanMap& map, PageHeap& pages)
       : system_(system), arena_(arena), map_(map), pages_(pages) {}
 
-  // alignment: a power of two; null: no memory.
-  Span* allocate(size_t bytes, size_t alignment, bool sampled);
+  // alignment: a power of two; null: no memory. grows: it is one mapping for the system, which
+  // older kernels do not resize otherwise; but one that is reused may not be.
+  Span* allocate(size_t bytes, size_t alignment, bool sampled, bool grows = false);
   // The caller has already removed its address from the map.
   void deallocate(Span* span);
   // Whether deallocate() is a single atomic operation.
@@ -152,6 +156,12 @@ class DirectMappings {
 
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
   void retire_last(Nanos freed) REQUIRES(lock_);
+  Span* unlink(Span** link) REQUIRES(lock_);
+  Span* join(size_t bytes, size_t alignment);
+  Span* take_piece(size_t least, bool largest);
+  void cut_off(Span* span, size_t bytes);
+  size_t fill_from_kept(Span* span);
+  void note_fetched(size_t bytes);
   Span* reuse(size_t bytes, size_t alignment);
   Span* reshape(size_t bytes, size_t alignment);
   Span* take_nearest(size_t bytes);
@@ -161,6 +171,7 @@ class DirectMappings {
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);
+  Span* take_record() REQUIRES(lock_);
   void free_record(Span* span) REQUIRES(lock_);
   void keep_older(Span* span);
   void keep(Span* span) REQUIRES(lock_);

@@ -480,9 +480,9 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 }
 
 // Pages that only what is shelved keeps from being empty make room, too.
-Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled) {
-  Span* span = direct_.allocate(bytes, alignment, sampled);
-  if (span == nullptr && drain_shelves()) span = direct_.allocate(bytes, alignment, sampled);
+Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled, bool grows) {
+  Span* span = direct_.allocate(bytes, alignment, sampled, grows);
+  if (span == nullptr && drain_shelves()) span = direct_.allocate(bytes, alignment, sampled, grows);
   return span;
 }
 
@@ -527,7 +527,7 @@ bool Heap::has_few_holes() const {
 // goes back at once. No page is opened for that.
 Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
   if (bytes > kRunMax) {
-    Span* span = allocate_direct(bytes, 1, false);
+    Span* span = allocate_direct(bytes, 1, false, true);
     settle();
     return span;
   }

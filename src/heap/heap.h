@@ -376,7 +376,7 @@ class Heap {
   void settle_shards();
   size_t taken_of(int bin) const;  // slots
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
-  Span* allocate_direct(size_t bytes, size_t alignment, bool sampled);
+  Span* allocate_direct(size_t bytes, size_t alignment, bool sampled, bool grows = false);
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
   Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);

@@ -54,6 +54,11 @@ class PageSource {
   // to a block stays so, and one that has huge pages to a huge page, unless address space is
   // scarce.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
+  // Moves memory of mappings, in whole huge pages, to where another mapping was never touched; its
+  // address space is gone then. Returns how many bytes, from the start on: less than asked for
+  // where the system refuses. What lies there need not survive.
+  virtual size_t move(void*, size_t, void*) { return 0; }
+  virtual bool can_move() { return false; }
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }
   // Gives the page that begins there memory again after a discard, as the first touch of it does.
@@ -82,6 +87,8 @@ class SystemPages final : public PageSource {
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override;
+  size_t move(void* from, size_t bytes, void* to) override;
+  bool can_move() override;
   size_t resident(const void* address, size_t bytes) override;
   Nanos fetch(void* address) override;
   Nanos processor_time() override;

@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "os/pages.h"
@@ -64,6 +65,13 @@ class FakePages final : public PageSource {
     if (moved != nullptr) mapped += new_bytes - old_bytes;
     return moved;
   }
+  size_t move(void* from, size_t bytes, void* to) override {
+    const size_t moved =
+        allow() && !refuse_move ? system_pages.move(from, std::min(bytes, most_moved), to) : 0;
+    mapped -= moved;
+    return moved;
+  }
+  bool can_move() override { return most_moved != 0; }
   size_t resident(const void* address, size_t bytes) override {
     if (on_resident != nullptr) on_resident(on_release_argument);
     return system_pages.resident(address, bytes);
@@ -87,6 +95,8 @@ class FakePages final : public PageSource {
   size_t most_mapped = SIZE_MAX;   // a limit on address space
   bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
+  size_t most_moved = 0;  // bytes a call
+  bool refuse_move = false;
   bool moves_far = false;                // what grows moves to where the process has nothing
   void (*on_release)(void*) = nullptr;   // called in each discard and unmap
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident

@@ -52,7 +52,7 @@ Nanos read_clock(clockid_t clock) {
 
 // For a sandbox that refuses mprotect. Space that could not be mapped again is taken back, so that
 // nobody else finds it free: older kernels unmap before they refuse.
-bool map_over(void* address, size_t bytes) {
+[[gnu::noinline]] bool map_over(void* address, size_t bytes) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (mmap(address, bytes, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED, -1, 0) == address)
     return true;
@@ -177,6 +177,28 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   // Where the kernel began and had no memory, the place may be somebody else's by now.
   if (moved == MAP_FAILED && place != nullptr && errno != ENOMEM) munmap(place, new_bytes);
   return moved == MAP_FAILED ? nullptr : moved;
+}
+
+// By huge pages, as what was moved before is several mappings to older kernels. The kernel looks
+// whether it may before it unmaps the place; should it fail later all the same, the place is mapped
+// again.
+size_t SystemPages::move(void* from, size_t bytes, void* to) {
+  const ErrnoKeeper keep;
+  size_t done = 0;
+  for (; done < bytes; done += kHugePageSize) {
+    void* const place = static_cast<char*>(to) + done;
+    void* const moved = mremap(static_cast<char*>(from) + done, kHugePageSize, kHugePageSize,
+                               MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (moved == place) continue;
+    map_over(place, kHugePageSize);
+    break;
+  }
+  return done;
+}
+
+bool SystemPages::can_move() {
+  const ErrnoKeeper keep;
+  return !is_space_limited();
 }
 
 size_t SystemPages::resident(const void* address, size_t bytes) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kept mappings in pieces, where the system would only take and zero what is fetched again a moment
+// later. A piece is whole huge pages.
+#include <algorithm>
+
+#include "heap/direct_mappings.h"
+
+namespace llamalloc {
+
+// Rounding up to a huge page wastes at most a quarter, and a fault on a huge page costs as much as
+// a hundred on small ones.
+Span* DirectMappings::join(size_t bytes, size_t alignment) {
+  const size_t size = align_up(bytes, kHugePageSize);
+  if (bytes < kHugePageSize || alignment > kHugePageSize || size - bytes > bytes / 4)
+    return nullptr;
+  {
+    LockGuard guard(lock_);
+    const Nanos now = system_.now_coarse();
+    if (!debt_.is_owed(now)) return nullptr;
+    retire_last(now);
+  }
+  if (!system_.can_move()) return nullptr;
+  if (Span* span = take_piece(size, false)) {
+    cut_off(span, size);
+    LockGuard guard(lock_);
+    count_in(span->bytes);
+    return span;
+  }
+  Span* span = make(size, kHugePageSize);
+  if (span == nullptr) return nullptr;
+  span->used = fill_from_kept(span);
+  span->grown = true;
+  span->fresh = false;
+  note_fetched(size - span->used);
+  return span;
+}
+
+// The smallest or largest kept mapping of at least so many bytes.
+Span* DirectMappings::take_piece(size_t least, bool largest) {
+  LockGuard guard(lock_);
+  Span** best = nullptr;
+  for (Span** link = &kept_; *link != nullptr; link = &(*link)->next_direct) {
+    const Span& span = **link;
+    if (span.bytes < least || reinterpret_cast<uintptr_t>(span.base) % kHugePageSize != 0) continue;
+    if (best == nullptr || (span.bytes > (*best)->bytes) == largest) best = link;
+  }
+  return best != nullptr ? unlink(best) : nullptr;
+}
+
+// What lies behind so many bytes is kept for itself, if it is a huge page or more.
+void DirectMappings::cut_off(Span* span, size_t bytes) {
+  const size_t rest = span->bytes - bytes;
+  char* const start = span->base + bytes;
+  if (rest < kHugePageSize || !map_.cover(start, 1, system_)) return;
+  LockGuard guard(lock_);
+  Span* piece = take_record();
+  if (piece == nullptr) return;
+  *piece = *span;
+  piece->base = start;
+  piece->bytes = rest;
+  span->bytes = bytes;
+  keep(piece);
+}
+
+// Returns how many of its bytes now have memory.
+size_t DirectMappings::fill_from_kept(Span* span) {
+  size_t filled = 0;
+  while (filled < span->bytes) {
+    Span* piece = take_piece(kHugePageSize, true);
+    if (piece == nullptr) break;
+    const size_t wanted = std::min(align_down(piece->bytes, kHugePageSize), span->bytes - filled);
+    const size_t moved = system_.move(piece->base, wanted, span->base + filled);
+    filled += moved;
+    piece->base += moved;
+    piece->bytes -= moved;
+    if (piece->bytes >= kHugePageSize) {
+      LockGuard guard(lock_);
+      keep(piece);
+    } else {
+      unmap(piece);
+    }
+    if (moved < wanted) break;
+  }
+  return filled;
+}
+
+void DirectMappings::note_fetched(size_t bytes) {
+  LockGuard guard(lock_);
+  debt_.fetched(bytes, system_.now_coarse());
+}
+
+}  // namespace llamalloc
