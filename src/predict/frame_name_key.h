@@ -19,7 +19,10 @@ namespace llamalloc {
 inline constexpr size_t kMaxNameBytes = 511;
 
 inline size_t name_length(const char* name) {
-  return strnlen(name, kMaxNameBytes);
+  // Not strnlen: the compiler wants no bound beyond an array that holds a shorter name.
+  size_t n = 0;
+  while (n < kMaxNameBytes && name[n] != 0) ++n;
+  return n;
 }
 
 // How much of a frame name of that length tells the function.
