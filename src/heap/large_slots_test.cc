@@ -65,6 +65,19 @@ TEST_F(LargeSlotsTest, TenBuffersAtOnceNeedNoLock) {
   }
 }
 
+// A large magazine leaves no more at once than the depot has place for.
+TEST_F(LargeSlotsTest, WhatOneOfTwoThreadsFreesGoesThroughTheDepot) {
+  TestThread thread(heap_, arena_, 2);
+  const int bin = size_class_of(16 << 10);
+  char* buffers[100];
+  for (int round = 0; round < 2'000; ++round) {
+    for (char*& p : buffers) p = thread.allocate(bin);
+    for (char* p : buffers) thread.deallocate(p);
+  }
+  EXPECT_GT(thread.cache().bins[bin].capacity(), 2 * kDepotBytes / slot_size_of(bin));
+  EXPECT_EQ(heap_.depot_bytes(), kDepotBytes);
+}
+
 TEST_F(LargeSlotsTest, AThreadThatNeedsFewShelvesNone) {
   TestThread thread(heap_, arena_);
   for (int second = 0; second < 100; ++second) {

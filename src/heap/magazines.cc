@@ -36,6 +36,11 @@ size_t half_of(const Magazine& magazine) {
   return (magazine.capacity() + 1) / 2;
 }
 
+// So many at once that the depot has place for them twice.
+size_t most_deposited(int bin) {
+  return std::max<size_t>(kDepotBytes / 2 / slot_size_of(bin), 1);
+}
+
 }  // namespace
 
 void Magazines::initialise() {
@@ -126,7 +131,8 @@ void* Magazines::spill(Heap& heap, MetadataArena& arena, int bin, void* slot, si
   if (!grow(bin, heap, arena, threads)) {
     if (may_keep && is_large(bin) && shelve(heap, bin, slot, threads, &twice)) return twice;
     if (magazine.capacity() == 0) return heap.give(bin, &slot, 1);
-    const size_t oldest = half_of(magazine);
+    const size_t half = half_of(magazine);
+    const size_t oldest = may_deposit ? std::min(half, most_deposited(bin)) : half;
     twice = watch(magazine, [&] {
       return may_deposit ? heap.deposit(bin, magazine.base, oldest)
                          : heap.give(bin, magazine.base, oldest);
