@@ -6,13 +6,19 @@
 #include "heap/direct_mappings.h"
 
 namespace llamalloc {
+namespace {
 
-// Rounding up to a huge page wastes at most a quarter, and a fault on a huge page costs as much as
-// a hundred on small ones.
+constexpr size_t kLeastJoined = 2 * kHugePageSize;  // for one page the move costs what it saves
+// A request is rounded up to a huge page if that adds at most this part: its end would be small
+// pages, whose faults cost as much, and which no other request can take over.
+constexpr size_t kRoundedPart = 10;
+
+}  // namespace
+
 Span* DirectMappings::join(size_t bytes, size_t alignment) {
-  const size_t size = align_up(bytes, kHugePageSize);
-  if (bytes < kHugePageSize || alignment > kHugePageSize || size - bytes > bytes / 4)
-    return nullptr;
+  if (bytes < kLeastJoined || alignment > kHugePageSize) return nullptr;
+  const size_t whole = align_up(bytes, kHugePageSize);
+  const size_t size = whole - bytes <= bytes / kRoundedPart ? whole : bytes;
   {
     LockGuard guard(lock_);
     const Nanos now = system_.now_coarse();
@@ -20,7 +26,7 @@ Span* DirectMappings::join(size_t bytes, size_t alignment) {
     retire_last(now);
   }
   if (!system_.can_move()) return nullptr;
-  if (Span* span = take_piece(size, false)) {
+  if (Span* span = size == whole ? take_piece(size, false) : nullptr) {
     cut_off(span, size);
     LockGuard guard(lock_);
     count_in(span->bytes);
@@ -65,10 +71,11 @@ void DirectMappings::cut_off(Span* span, size_t bytes) {
 // Returns how many of its bytes now have memory.
 size_t DirectMappings::fill_from_kept(Span* span) {
   size_t filled = 0;
-  while (filled < span->bytes) {
+  const size_t whole = align_down(span->bytes, kHugePageSize);
+  while (filled < whole) {
     Span* piece = take_piece(kHugePageSize, true);
     if (piece == nullptr) break;
-    const size_t wanted = std::min(align_down(piece->bytes, kHugePageSize), span->bytes - filled);
+    const size_t wanted = std::min(align_down(piece->bytes, kHugePageSize), whole - filled);
     const size_t moved = system_.move(piece->base, wanted, span->base + filled);
     filled += moved;
     piece->base += moved;

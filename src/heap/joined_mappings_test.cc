@@ -54,14 +54,14 @@ class JoinedMappingsTest : public testing::Test {
 };
 
 TEST_F(JoinedMappingsTest, TheRestOfALargerOneIsKept) {
-  keep({20});
+  keep({28});
   const size_t mapped = system_.mapped;
-  Span* first = allocate(7 * kMiB);
-  EXPECT_EQ(first->bytes, 8 * kMiB);
-  EXPECT_EQ(first->used_bytes(), 8 * kMiB) << "none of it reads as zero";
+  Span* first = allocate(15 * kMiB);
+  EXPECT_EQ(first->bytes, 16 * kMiB);
+  EXPECT_EQ(first->used_bytes(), 16 * kMiB) << "none of it reads as zero";
   EXPECT_EQ(direct_.kept_bytes(), 12 * kMiB);
   Span* second = allocate(12 * kMiB);
-  EXPECT_EQ(second->base, first->base + 8 * kMiB);
+  EXPECT_EQ(second->base, first->base + 16 * kMiB);
   EXPECT_EQ(direct_.kept_bytes(), 0u);
   EXPECT_EQ(system_.mapped, mapped);
   EXPECT_TRUE(direct_.is_consistent());
@@ -100,6 +100,14 @@ TEST_F(JoinedMappingsTest, WhereTheSystemRefusesTheRestIsFetched) {
     EXPECT_TRUE(direct_.is_consistent());
     system_.refuse_move = false;
   }
+}
+
+TEST_F(JoinedMappingsTest, WhereRoundingWouldWasteMuchTheEndIsFetched) {
+  keep({20});
+  Span* span = allocate(7 * kMiB);
+  EXPECT_EQ(span->bytes, 7 * kMiB);
+  EXPECT_EQ(span->used_bytes(), 6 * kMiB);
+  EXPECT_EQ(direct_.kept_bytes(), 14 * kMiB);
 }
 
 // It would be several mappings for the system.
