@@ -73,7 +73,8 @@ TEST_F(JoinedMappingsTest, ALargerOneTakesTheMemoryOfSeveral) {
   Span* span = allocate(24 * kMiB);
   EXPECT_EQ(span->used_bytes(), 20 * kMiB);
   EXPECT_EQ(direct_.kept_bytes(), 0u);
-  EXPECT_EQ(system_.mapped, mapped + 4 * kMiB);
+  // A leaf of the map of spans comes to it where the new mapping is the first in its 4 GiB.
+  EXPECT_EQ((system_.mapped - mapped) % (8 * kMiB), 4 * kMiB);
   EXPECT_EQ(direct_.bytes(), in_use + 24 * kMiB);
   for (size_t i = 0; i < span->bytes; i += kSmallPage) ASSERT_EQ(span->base[i], i < 20 * kMiB) << i;
   EXPECT_TRUE(direct_.is_consistent());
