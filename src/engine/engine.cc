@@ -49,7 +49,7 @@ void Engine::place_by_lifetime(Placing how) {
   if (placement_on.load(std::memory_order_relaxed) == on) return;
   placement.part_only_what_stays(how == Placing::late);
   heap.pages().fill_unknown_pages(how != Placing::late);
-  heap.pages().fill_left_over(!on && how != Placing::given_up);
+  heap.pages().fill_left_over(how == Placing::rests);
   heap.pages().note_most_used(0);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();

@@ -35,7 +35,8 @@ namespace llamalloc {
 enum class Placing : uint8_t { given_up, rests, late, all };
 
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
-// How long blocks of unknown objects fill any hole in the pages that given-up placement left.
+// How long blocks of unknown objects fill any hole in the pages of other groups while placement
+// rests. Where it is given up all pages are those of unknown objects.
 inline constexpr Nanos kFillsLeftOver = Nanos::seconds(60);
 inline constexpr Nanos kShortSleep = Nanos::millis(100);
 inline constexpr Nanos kLongSleep = Nanos::seconds(10);

@@ -160,7 +160,10 @@ void ThreadRegistry::forget_others(ThreadCache* mine) NO_THREAD_SAFETY_ANALYSIS 
   lock_.reset();
   all_ = mine;
   free_ = next_idle_ = nullptr;
-  if (mine != nullptr) mine->next = nullptr, mine->magazines.waits = 0;
+  if (mine != nullptr) {
+    mine->next = nullptr;
+    mine->magazines.waits = 0;
+  }
   in_use_.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
 }
 

@@ -25,6 +25,7 @@ struct Depot {
 inline constexpr uint32_t kDepotStep = 4096;
 inline constexpr uint32_t kDepotSlots = 2048;
 inline constexpr size_t kDepotBytes = size_t{128} << 10;  // a bin
+
 struct alignas(2 * kCacheLine) Bin {
   Lock lock{LockRank::bin};
   AddressHeap<Span> partial GUARDED_BY(lock);  // spans with free slots

@@ -16,9 +16,9 @@
 //   - Of a shard that nobody used for a second the worker gives the spans to the bin.
 //
 // A bin of a shard is open from its first use until it has no span any more. It opens under the
-// lock of the bin and closes under both locks. Without a worker none closes. So who holds the locks
-// of all bins and of all open shards holds all that matter (a fork). Spans move between two bins
-// under both locks, taken in order of address: the bin first.
+// lock of the bin and closes under both locks. So who holds the locks of all bins and of all open
+// shards holds all that matter (a fork). Spans move between two bins under both locks, taken in
+// order of address: the bin first. (Without a worker none closes.)
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace llamalloc {
 class BinShards {
  public:
   static constexpr int kShards = 16;  // numbers 1 to 16; 0 is the bin itself
-  // A spare is worth keeping while a shard has fewer bytes of them; of the heap a part is shared.
+  // Bytes of spares that a shard may hold; in a large heap more, its part of what shelves may.
   static constexpr size_t kLeastSpare = size_t{4} << 20;
 
   static int shard_of(uint32_t processor) { return 1 + static_cast<int>(processor % kShards); }

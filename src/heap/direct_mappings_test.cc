@@ -11,28 +11,17 @@
 #include <vector>
 
 #include "heap/fetch_debt.h"
+#include "heap/test_direct.h"
 #include "os/fake/fake_pages.h"
 
 namespace llamalloc {
 namespace {
 
-class DirectMappingsTest : public testing::Test {
+class DirectMappingsTest : public OnFakeMappings {
  protected:
   Span* allocate(size_t bytes, size_t alignment, bool sampled) {
     return direct_.allocate(bytes, alignment, sampled);
   }
-  void deallocate(Span* span) {
-    map_->set(span->base, {1}, nullptr);
-    direct_.deallocate(span);
-  }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<SpanMap> map_ = std::make_unique<SpanMap>();
-  NoPageTables tables_;
-  PageSets sets_;
-  PageHeap pages_{system_, arena_, tables_, sets_};
-  DirectMappings direct_{system_, arena_, *map_, pages_};
 };
 
 // The limit that is left counts it no more.

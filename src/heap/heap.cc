@@ -318,7 +318,6 @@ void Heap::free_if_empty(int bin_index, Span* span) {
     if (now.bin != home.bin || now.shard != home.shard) continue;  // it moved meanwhile
     if (now.listed == Span::Listed::spare || span->free_now() != span->slots) return;
     if (now.shard != 0 && may_keep(bin, now.bin, now.shard)) return keep_spare(bin, span);
-    bin.unlist(span);
     return free_span(bin, span);
   }
 }
@@ -363,7 +362,9 @@ Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
   return span;
 }
 
+// A listed one.
 void Heap::free_span(Bin& bin, Span* span) {
+  bin.unlist(span);
   const Blocks blocks{shape_of_bin(span->bin).blocks};
   bins_[span->bin].spans.fetch_sub(1, std::memory_order_relaxed);
   if (span->shard != 0) bin.spans.fetch_sub(1, std::memory_order_relaxed);

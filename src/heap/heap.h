@@ -128,8 +128,7 @@ class Heap {
     void* slot = nullptr;
     return take(bin, &slot, 1, shard) == 1 ? slot : take_last_resort(bin);
   }
-  // After take() found none: a slot that another group left over, or of a new span; null: no
-  // memory.
+  // After take() found none: a slot that another group has free; null: no memory.
   void* take_last_resort(int bin);
   // Where placement by lifetime is given up, what it left would otherwise stay free. All pages, and
   // all spans that have free slots, are of `unknown` from now on. Placement puts fine and coarse

@@ -3,11 +3,9 @@
 
 #include <cstring>
 #include <initializer_list>
-#include <memory>
 #include <vector>
 
-#include "heap/direct_mappings.h"
-#include "os/fake/fake_pages.h"
+#include "heap/test_direct.h"
 
 namespace llamalloc {
 namespace {
@@ -15,7 +13,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 // Fetching is owed for, and as much is in use as lets several mappings be kept.
-class JoinedMappingsTest : public testing::Test {
+class JoinedMappingsTest : public OnFakeMappings {
  protected:
   void SetUp() override {
     system_.most_moved = SIZE_MAX;
@@ -34,8 +32,7 @@ class JoinedMappingsTest : public testing::Test {
   }
   void deallocate(Span* span) {
     memset(span->base, 1, span->bytes);
-    map_->set(span->base, {1}, nullptr);
-    direct_.deallocate(span);
+    OnFakeMappings::deallocate(span);
   }
   void keep(std::initializer_list<size_t> sizes) {
     std::vector<Span*> spans;
@@ -43,13 +40,6 @@ class JoinedMappingsTest : public testing::Test {
     for (Span* span : spans) deallocate(span);
   }
 
-  FakePages system_;
-  MetadataArena arena_{system_};
-  std::unique_ptr<SpanMap> map_ = std::make_unique<SpanMap>();
-  NoPageTables tables_;
-  PageSets sets_;
-  PageHeap pages_{system_, arena_, tables_, sets_};
-  DirectMappings direct_{system_, arena_, *map_, pages_};
   Span* in_use_ = nullptr;
 };
 

@@ -49,9 +49,7 @@ void Heap::join_bin(int from, int to) {
       span->set_bin(to);
       set_in_map(*span, {shape_of_bin(to).blocks}, span);
       own.list(span);
-      if (span->free_now() != span->slots) continue;
-      own.unlist(span);
-      free_span(own, span);
+      if (span->free_now() == span->slots) free_span(own, span);
     }
   }
 }

@@ -8,7 +8,7 @@ namespace llamalloc {
 namespace {
 
 constexpr int kTakenOver = 8;   // spans at once
-constexpr int kReturned = 256;  // spans of a shard and bin that the worker moves in a second
+constexpr int kReturned = 256;  // spans that the worker moves while others wait for the locks
 constexpr size_t kFreedAtOnce = 32;
 constexpr size_t kMostSpares = size_t{4} << 20;  // bytes, of a bin in a shard
 
@@ -55,10 +55,7 @@ size_t Heap::take_over(int bin_index, int from, int to, void** out, size_t n) {
   if (moved == nullptr) return 0;
   list_pending(own);
   const size_t taken = take_listed(own, out + n, n);
-  if (to == 0 && moved->is_listed() && moved->free_now() == moved->slots) {
-    own.unlist(moved);
-    free_span(own, moved);
-  }
+  if (to == 0 && moved->is_listed() && moved->free_now() == moved->slots) free_span(own, moved);
   return taken;
 }
 
@@ -116,7 +113,6 @@ void Heap::use_spare(Bin& bin, Span* span) {
       });
       for (size_t i = 0; i < n; ++i) {
         use_spare(bin, spares[i]);
-        bin.unlist(spares[i]);
         free_span(bin, spares[i]);
       }
       if (n == 0) break;
@@ -150,9 +146,7 @@ bool Heap::settle_shard(int bin_index, int shard, bool idle) {
   for (int i = 0; i < kReturned && !bin.partial.empty(); ++i) {
     Span* span = bin.partial.min();
     move_span(bin, main, 0, span);
-    if (span->free_now() != span->slots) continue;
-    main.unlist(span);
-    free_span(main, span);
+    if (span->free_now() == span->slots) free_span(main, span);
   }
   if (!bin.partial.empty()) return false;
   if (bin.spans.load(std::memory_order_relaxed) == 0 && bin.in_depot() == 0) {
