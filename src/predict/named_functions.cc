@@ -15,7 +15,8 @@ bool NamedFunctions::Module::find(uint64_t offset, FrameName* out) const {
   const auto is_below = [](uint64_t value, const Row& row) { return value < row.begin; };
   const Row* row = std::upper_bound(rows_, rows_ + count_, offset, is_below);
   const Row* found = nullptr;
-  while (row-- != rows_) {
+  while (row != rows_) {
+    --row;
     if (found != nullptr ? row->begin != found->begin : row->reach <= offset) break;
     if (offset < row->end) found = row;
   }

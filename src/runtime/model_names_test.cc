@@ -3,6 +3,7 @@
 #include "runtime/model_names.h"
 
 #include <gtest/gtest.h>
+#include <search.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ const char kPlugin[] =
 class ModelNamesTest : public testing::Test {
  protected:
   ModelNamesTest() {
-    for (const char* name : {"hidden", "shown", "qsort", "?bare.so+0x1000"})
+    for (const char* name : {"hidden", "shown", "lfind", "?bare.so+0x1000"})
       keys_.push_back(ContextPath(caller_name_key(name), 0).key());
     std::ranges::sort(keys_);
     answers_.assign(2 * keys_.size(), NodeTable::kOpen);
@@ -69,7 +70,7 @@ uintptr_t inside(F* function) {
 
 TEST_F(ModelNamesTest, KnowsWhatWasLoadedAtTheStart) {
   ASSERT_TRUE(names_.open(model_));
-  EXPECT_EQ(name(inside(&qsort)), frame_name("qsort"));
+  EXPECT_EQ(name(inside(&lfind)), frame_name("lfind"));
   expect_right(inside(&bsearch));
   expect_right(inside(&visit_function_names));
   FrameName none;
@@ -114,7 +115,7 @@ TEST_F(ModelNamesTest, WithoutADescriptorItIsNotKnownForAWhile) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_FALSE(known);
   EXPECT_FALSE(try_name(plugin.address("shown") + 1, &out)) << "it waits";
-  EXPECT_TRUE(try_name(inside(&qsort), &out)) << "others are known";
+  EXPECT_TRUE(try_name(inside(&lfind), &out)) << "others are known";
 }
 
 TEST_F(ModelNamesTest, AForkedChildReadsModulesToo) {

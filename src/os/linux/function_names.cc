@@ -96,8 +96,11 @@ class Selection {
   bool is_met_by(const Row& other, uint32_t widest) const {
     const auto is_below = [](const Row& row, uint32_t value) { return row.begin < value; };
     const Row* row = std::lower_bound(rows_, rows_ + count_, other.end, is_below);
-    while (row-- != rows_ && other.begin < uint64_t{row->begin} + widest)
+    while (row != rows_) {
+      --row;
+      if (other.begin >= uint64_t{row->begin} + widest) return false;
       if (other.begin < row->end) return true;
+    }
     return false;
   }
   void order() {
