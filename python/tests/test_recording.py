@@ -31,7 +31,8 @@ int main(int argc, char **argv) {
   fflush(stdout);
   if (!strcmp(argv[1], "crash")) { sleep(3); raise(SIGSEGV); }
   if (!strcmp(argv[1], "serve"))
-    for (;;) { free(churn(2000)); usleep(200); }
+    for (;; usleep(200))
+      for (int i = 0; i < 32; i++) free(churn(2000));
   return argc == 3 ? atoi(argv[2]) : 0;
 }
 """
