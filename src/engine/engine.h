@@ -277,6 +277,7 @@ class Engine {
   void report_double_free(const void* p);
 
   void keep_house(Nanos now);
+  void note_load(Nanos now);
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
   void break_pages(Nanos now);
@@ -306,6 +307,7 @@ class Engine {
   size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
   Nanos last_house_{};
   Nanos fills_until_{};
+  size_t most_live_ = 0;   // Heap::note_most_live
   bool has_left_ = false;  // spans of other groups, where nothing is placed by lifetime
   Nanos last_change_{};    // of the page heap's level, as seen by the steps
   size_t level_then_ = 0;  // bytes used

@@ -154,6 +154,14 @@ void Engine::look_at_caches(Nanos now) {
   if (on) counters.add(Stat::caches_bypassed);
 }
 
+// What was live is forgotten by half in three minutes.
+void Engine::note_load(Nanos now) {
+  constexpr size_t kForgotten = 256;
+  heap.pages().note_most_used(heap.pages().demand().range(now, kLoadWindow).most_used);
+  most_live_ = std::max(heap.live_bytes(), most_live_ - most_live_ / kForgotten);
+  heap.note_most_live(most_live_);
+}
+
 void Engine::keep_house(Nanos now) {
   const Nanos since = now - last_house_;
   if (since < kHousekeeping) return;
@@ -169,8 +177,7 @@ void Engine::keep_house(Nanos now) {
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
-  if (placement_on.load(std::memory_order_relaxed))
-    heap.pages().note_most_used(heap.pages().demand().range(now, kLoadWindow).most_used);
+  if (placement_on.load(std::memory_order_relaxed)) note_load(now);
   if (predicts()) look_at_outlivers(now, since);
 }
 

@@ -138,6 +138,11 @@ class Heap {
   void join_pages();
   // False: no span of another group is left; full ones join later.
   bool join_spans();
+  // Bytes that were live at most of late, while objects are placed by lifetime. Where a heap larger
+  // than that by more than 1/kHoleShare would grow, spans with free slots change their group
+  // instead: what was freed in one group serves the others, since the load needs no more than
+  // before. 0: never.
+  void note_most_live(size_t bytes) { most_live_.store(bytes, std::memory_order_relaxed); }
   // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
@@ -346,6 +351,11 @@ class Heap {
   void note_freed(Span* span, int freed);
   void free_if_empty(int bin_index, Span* span);
   void join_bin(int from, int to);
+  void change_group(Bin& from, Bin& to, int bin, Span* span) REQUIRES(from.lock, to.lock);
+  bool take_group_over(int from, int to);
+  bool may_take_from_groups() const { return most_live_.load(std::memory_order_relaxed) != 0; }
+  bool has_outgrown_load() const;
+  size_t take_from_groups(int bin, void** out, size_t n, int shard);
   bool may_join(const Span& span) const {
     return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
   }
@@ -405,7 +415,8 @@ class Heap {
   DirectMappings direct_;
   std::atomic<size_t> depot_room_{0};  // the sum over all depots
   std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
-  RecentPeak peak_;                    // of backed_bytes()
+  std::atomic<size_t> most_live_{0};
+  RecentPeak peak_;  // of backed_bytes()
 };
 
 }  // namespace llamalloc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What placement by lifetime leaves in the heap where it is given up.
+// What placement by lifetime left free in the spans of one group, for another.
 #include "heap/heap.h"
 
 namespace llamalloc {
@@ -38,20 +38,58 @@ void Heap::join_bin(int from, int to) {
     theirs.partial.for_each([&](Span* span) {
       if (n < kStep && may_join(*span)) spans[n++] = span;
     });
-    for (size_t i = 0; i < n; ++i) {
-      Span* span = spans[i];
-      theirs.unlist(span);
-      const auto used = static_cast<size_t>(span->slots - span->free_now());
-      theirs.taken.fetch_sub(used, std::memory_order_relaxed);
-      own.taken.fetch_add(used, std::memory_order_relaxed);
-      theirs.spans.fetch_sub(1, std::memory_order_relaxed);
-      own.spans.fetch_add(1, std::memory_order_relaxed);
-      span->set_bin(to);
-      set_in_map(*span, {shape_of_bin(to).blocks}, span);
-      own.list(span);
-      if (span->free_now() == span->slots) free_span(own, span);
-    }
+    for (size_t i = 0; i < n; ++i) change_group(theirs, own, to, spans[i]);
   }
+}
+
+// A listed one.
+void Heap::change_group(Bin& from, Bin& to, int bin, Span* span) {
+  from.unlist(span);
+  const auto used = static_cast<size_t>(span->slots - span->free_now());
+  from.taken.fetch_sub(used, std::memory_order_relaxed);
+  to.taken.fetch_add(used, std::memory_order_relaxed);
+  from.spans.fetch_sub(1, std::memory_order_relaxed);
+  to.spans.fetch_add(1, std::memory_order_relaxed);
+  span->set_bin(bin);
+  set_in_map(*span, {shape_of_bin(bin).blocks}, span);
+  to.list(span);
+  if (span->free_now() == span->slots) free_span(to, span);
+}
+
+// ----- While the load needs no more than before -----
+
+// Where it holds much more than what is live, and than what was.
+bool Heap::has_outgrown_load() const {
+  const auto more = [](size_t bytes) { return bytes + bytes / kHoleShare; };
+  const size_t held = held_bytes();
+  return held > more(most_live_.load(std::memory_order_relaxed)) && held > more(live_bytes());
+}
+
+// Longer-lived groups first, and shorter-lived ones last: there what stays pins what would go.
+size_t Heap::take_from_groups(int bin, void** out, size_t n, int shard) {
+  const int own = static_cast<int>(group_of_bin(bin));
+  const auto move = [&](int group) {
+    const int other = bin + (group - own) * kSizeClasses;
+    return bins_[other].may_have_any() && take_group_over(other, bin);
+  };
+  bool moved = false;
+  for (int g = kPageGroups - 1; g > own && !moved; --g) moved = move(g);
+  for (int g = 0; g < own && !moved; ++g) moved = move(g == 0 ? 0 : own - g);
+  return moved ? take_from(bin, out, n, Opens::never, shard) : 0;
+}
+
+bool Heap::take_group_over(int from, int to) {
+  constexpr int kTakenOver = 4;
+  Bin &theirs = bins_[from], &own = bins_[to];
+  LockGuard first(from < to ? theirs.lock : own.lock);
+  LockGuard second(from < to ? own.lock : theirs.lock);
+  theirs.lock.assert_held();
+  own.lock.assert_held();
+  list_pending(theirs);
+  int moved = 0;
+  for (; moved < kTakenOver && !theirs.partial.empty(); ++moved)
+    change_group(theirs, own, to, theirs.partial.min());
+  return moved != 0;
 }
 
 }  // namespace llamalloc

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What placement by lifetime left, once it is given up.
+// What placement by lifetime left free in other groups: while objects are placed, and once it is
+// given up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,6 +95,91 @@ TEST_F(LeftOverTest, SpansAmongManyCoarseBlocksAreNotFilledAnyMore) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// ----- In a heap that has outgrown its load -----
+
+class OutgrownTest : public LeftOverTest {
+ protected:
+  // Of each other slot of so many the group has free.
+  std::vector<void*> leave(PageGroup group, int n) {
+    std::vector<void*> slots;
+    for (int i = 0; i < n; ++i) slots.push_back(heap_.take_one(bin_of(group, kClass, false)));
+    std::vector<void*> left;
+    for (size_t i = 0; i < slots.size(); i += 2) {
+      left.push_back(slots[i]);
+      EXPECT_EQ(heap_.give_one(slots[i]), nullptr);
+    }
+    std::sort(left.begin(), left.end());
+    return left;
+  }
+  bool takes(PageGroup group, const std::vector<void*>& left) {
+    void* slot = heap_.take_one(bin_of(group, kClass, false));
+    return std::binary_search(left.begin(), left.end(), slot);
+  }
+  static constexpr int kClass = 3;
+};
+
+TEST_F(OutgrownTest, WhatOneGroupLeftServesAnother) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  const size_t pages = heap_.pages().in_use();
+  heap_.note_most_live(1000);
+  for (size_t i = 0; i < left.size(); ++i) ASSERT_TRUE(takes(PageGroup::permanent, left)) << i;
+  EXPECT_EQ(heap_.pages().in_use(), pages);
+  EXPECT_FALSE(takes(PageGroup::permanent, left)) << "no more are left";
+  EXPECT_EQ(heap_.quick_count(PageGroup::transient).free_slots, 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(OutgrownTest, ALoadThatNeededTheMemoryKeepsGroupsApart) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  heap_.note_most_live(kHugePageSize);
+  EXPECT_FALSE(takes(PageGroup::permanent, left));
+}
+
+TEST_F(OutgrownTest, ALoadThatNeedsTheMemoryKeepsGroupsApart) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  const int large = bin_of(PageGroup::transient, size_class_of(64 << 10), false);
+  for (int i = 0; i < 28; ++i) ASSERT_NE(heap_.take_one(large), nullptr);
+  ASSERT_EQ(heap_.pages().in_use(), 1u);
+  heap_.note_most_live(1);
+  EXPECT_FALSE(takes(PageGroup::permanent, left));
+}
+
+TEST_F(OutgrownTest, WhereNothingIsPlacedByLifetimeGroupsStayApart) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  heap_.note_most_live(0);
+  EXPECT_FALSE(takes(PageGroup::permanent, left));
+}
+
+TEST_F(OutgrownTest, TheLongestLivedHelpFirstAndShortLivedOnesLast) {
+  heap_.pages().share_pages_below(0);
+  const std::vector<void*> brief = leave(PageGroup::brief, 2),
+                           unknown = leave(PageGroup::unknown, 2),
+                           lasting = leave(PageGroup::permanent, 2);
+  heap_.note_most_live(1);
+  for (const auto* left : {&lasting, &unknown, &brief}) {
+    const size_t rest = shape_of_bin(kClass).slots - 1;
+    for (size_t i = 0; i < rest; ++i) {
+      void* slot = heap_.take_one(bin_of(PageGroup::session, kClass, false));
+      ASSERT_EQ(page_of(slot), page_of((*left)[0])) << i;
+    }
+  }
+}
+
+// A thread may have slots of the span in hand, as those of the group that it was taken for.
+TEST_F(OutgrownTest, WhatWasTakenOfTheOldGroupIsGivenBack) {
+  const int old = bin_of(PageGroup::transient, kClass, false);
+  void* slots[4];
+  for (void*& slot : slots) slot = heap_.take_one(old);
+  heap_.note_most_live(1);
+  void* const other = heap_.take_one(bin_of(PageGroup::permanent, kClass, false));
+  ASSERT_EQ(heap_.find(other), heap_.find(slots[0]));
+  EXPECT_EQ(heap_.give(old, slots, 4), nullptr);
+  EXPECT_EQ(heap_.give(old, slots, 1), slots[0]) << "twice";
+  EXPECT_EQ(heap_.give_one(other), nullptr);
+  EXPECT_EQ(heap_.live_bytes(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 // Where the system has no memory.
 TEST_F(LeftOverTest, TheLastSlotsAreThoseOfOtherGroups) {
   const int left = bin_of(PageGroup::transient, 3, false);
@@ -140,6 +226,7 @@ TEST_F(LeftOverTest, PlacementThatIsSwitchedUnderLoadLosesAndDoublesNothing) {
   for (bool on = true; running != 0; on = !on) {
     heap_.pages().fill_unknown_pages(!on);
     heap_.pages().fill_left_over(!on);
+    heap_.note_most_live(on ? 1 : 0);
     places = on;
     if (!on) heap_.join_pages();
     if (!on) heap_.join_spans();

@@ -106,9 +106,11 @@ struct alignas(kCacheLine) Span {
   struct Home {
     int bin, shard;  // bin: kNoSpanBin if not slots
     Listed listed;
-    // Whether slots that were taken of the bin may lie here: all its spans may have joined those of
-    // `unknown` since (Heap::join_spans).
-    bool serves(int wanted) const { return bin == wanted || bin == bin_of_unknown(wanted); }
+    // Whether slots that were taken of the bin may lie here: its spans may be another group's since
+    // (Heap::join_spans, Heap::take_from_groups).
+    bool serves(int wanted) const {
+      return bin == wanted || (bin != kNoSpanBin && bin_of_unknown(bin) == bin_of_unknown(wanted));
+    }
   };
   // While it is listed bin and shard change under the locks of both bins; while it is not, never.
   Home home_now() const {
