@@ -199,6 +199,24 @@ TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
   EXPECT_TRUE(heap.is_consistent());
 }
 
+// What was taken for short-lived is known to stay by now. The load is no higher than it was.
+TEST_F(ModelStepsTest, SlotsThatAGroupNoLongerNeedsServeOthers) {
+  engine_.place_by_lifetime(Placing::all);
+  Heap& heap = engine_.heap;
+  const int size_class = size_class_of(64);
+  const auto bin = [&](PageGroup group) { return bin_of(group, size_class, false); };
+  std::vector<void*> slots(10 * kHugePageSize / 64);
+  for (void*& slot : slots) slot = heap.take_one(bin(PageGroup::session));
+  engine_.step(pages_.time = pages_.time + Nanos::seconds(1), true);
+  const size_t before = heap.pages().in_use();
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (i % 10 != 0) heap.give(bin(PageGroup::session), &slots[i], 1);
+  for (size_t i = 0; i < slots.size() / 2; ++i) heap.take_one(bin(PageGroup::permanent));
+  EXPECT_LE(heap.pages().in_use(), before + 2);
+  engine_.place_by_lifetime(Placing::rests);
+  EXPECT_TRUE(heap.is_consistent());
+}
+
 TEST_F(ModelStepsTest, HolesAreFilledForAsLongAsThereAreAny) {
   engine_.place_by_lifetime(Placing::all);
   const int bin = bin_of(PageGroup::transient, size_class_of(64), false);

@@ -198,8 +198,8 @@ bool Gate::round_is_over() const {
 
 // ----- Blind -----
 
-bool Gate::is_alike() const {
-  return cycle_.peak() >= kAlike * static_cast<double>(kept_.peak) * kMiB;
+bool Gate::is_alike(double part) const {
+  return cycle_.peak() >= part * static_cast<double>(kept_.peak) * kMiB;
 }
 
 // What was seen under a load that does not come back is forgotten. But not that placement helped:
@@ -335,7 +335,8 @@ void Gate::verify(Nanos now) {
   if (has_trough) note_load();
   const uint32_t points = points_of(placed);
   const bool other_depth = has_trough && points == kNoFigure;
-  if (on_ && is_alike() && !(other_depth && is_on_trial())) {
+  const bool alike = is_alike() || (points == 2 && trial_costs(placed));
+  if (on_ && alike && !(other_depth && is_on_trial())) {
     other_costs_ = 0;
     judge(now, points);
     if (has_trough && !other_depth) take_in(&kept_.placed, placed);
@@ -360,6 +361,13 @@ bool Gate::trial_is_dear() const {
   const GateWaste& blind = kept_.blind;
   return waits && round_.high.count >= kFewHigh && blind.high != kNoFigure &&
          mille(round_.high.mean()) > blind.high + std::max(kMostOfTrial, blind.low / kTrialPart);
+}
+
+// The memory that separate pages take at any load is small beside half of the usual one.
+bool Gate::trial_costs(const GateWaste& placed) const {
+  const uint32_t blind = kept_.blind.low;
+  return is_on_trial() && !late_ && is_alike(kAlikeInCost) &&
+         placed.low > blind + std::max(kLeastGain, blind / kGainShare);
 }
 
 // 0: better than blind. kNoFigure: nothing to compare with.

@@ -104,7 +104,8 @@ class Gate {
   static constexpr double kSparse = 1.45;            // held by live
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kMostLate = 1.0 / 3;       // of the bytes alive, or of those freed
-  static constexpr double kAlike = 0.7;              // of a peak: lower loads are not compared
+  static constexpr double kAlike = 0.7;              // of a peak: lower loads are not compared,
+  static constexpr double kAlikeInCost = 0.5;        // unless a trial costs memory under them
   static constexpr uint32_t kProofs = 3;             // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
@@ -165,7 +166,8 @@ class Gate {
   bool trial_is_seen() const;
   bool trial_is_dear() const;
   GateWaste waste_of_round() const;
-  bool is_alike() const;
+  bool is_alike(double part = kAlike) const;
+  bool trial_costs(const GateWaste& placed) const;
   void note_load();
   void note_other_load(uint32_t points);
   void rest_until(double peak);

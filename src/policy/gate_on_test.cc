@@ -279,6 +279,19 @@ TEST(GateOnTest, MuchLowerLoadsAreNotCompared) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
 }
 
+// The first wave of a server is often lower than those that follow.
+TEST(GateOnTest, ATrialThatCostsUnderALowerLoadIsGivenUp) {
+  Load lower = useless();
+  lower.peak = 600 * kMiB;
+  Server server = next_run({});
+  server.run(lower, 14);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+  lower.placed = {0.06, 0.9};
+  Server like_blind = next_run({});
+  like_blind.run(lower, 20);
+  EXPECT_EQ(like_blind.gate.kept().verdict, GateVerdict::on_trial) << "it costs nothing";
+}
+
 // One file may serve large and small instances of a program.
 TEST(GateOnTest, LowerLoadsThatItDoesNotHelpSwitchItOffUntilTheyGrow) {
   Server good = next_run({});
