@@ -186,7 +186,7 @@ def test_on_trial_it_says_what_was_measured_so_far() -> None:
 
 
 def test_given_up_it_says_what_was_measured() -> None:
-    for low, said in ((250, "saves 0 MiB"), (300, "costs 50 MiB")):
+    for low, said in ((250, "saves only 0 MiB"), (300, "costs 50 MiB")):
         gate = Gate(GateVerdict.FAILS, 1, BLIND, replace(PLACED, low=low), 1000)
         assert f"did not pay: it {said} in troughs of a load of 1,000 MiB, as" in gate_text(gate)
     for given_up in (GateVerdict.FAILS, GateVerdict.MISTAKEN):

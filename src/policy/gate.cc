@@ -480,7 +480,9 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   };
   const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
   const char* troughs = "troughs pin";
-  const char* how = saves < 0 ? "costs" : "saves";
+  const char* how = saves < 0                             ? "costs"
+                    : kept_.verdict == GateVerdict::fails ? "saves only"
+                                                          : "saves";
   if (placed.rounds == 0) {
     if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");
     if (on_ && round_.high.count != 0 && blind.high != kNoFigure)

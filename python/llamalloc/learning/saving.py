@@ -29,7 +29,8 @@ def clause(gate: Gate) -> str:
     """What it saves, and on which figures, to stand behind a colon; empty: nothing tells."""
     if is_measured(gate):
         saved = saved_permille(gate)
-        verb = "saves" if saved >= 0 else "costs"
+        kept = "saves only" if gate.verdict == GateVerdict.FAILS else "saves"
+        verb = "costs" if saved < 0 else kept
         return f"it {verb} {amount(gate, abs(saved))}, as measured"
     if gate.verdict in (GateVerdict.FAILS, GateVerdict.MISTAKEN):
         return "what it saves in troughs was not measured"
