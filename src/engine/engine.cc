@@ -52,7 +52,6 @@ void Engine::place_by_lifetime(Placing how) {
   heap.pages().fill_left_over(how == Placing::rests);
   heap.pages().note_most_used(0);
   heap.note_most_live(0);
-  most_live_ = 0;
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
   placement_on.store(on, std::memory_order_release);

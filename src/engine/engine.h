@@ -277,7 +277,7 @@ class Engine {
   void report_double_free(const void* p);
 
   void keep_house(Nanos now);
-  void note_load(Nanos now);
+  void note_load(Nanos now, Nanos since);
   void look_at_outlivers(Nanos now, Nanos since);
   void give_memory_back(Nanos now);
   void break_pages(Nanos now);

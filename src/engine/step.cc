@@ -154,11 +154,16 @@ void Engine::look_at_caches(Nanos now) {
   if (on) counters.add(Stat::caches_bypassed);
 }
 
-// What was live is forgotten by half in three minutes.
-void Engine::note_load(Nanos now) {
-  constexpr size_t kForgotten = 256;
+// What was live at most is forgotten by half in three minutes. It is known when placement begins.
+void Engine::note_load(Nanos now, Nanos since) {
+  constexpr auto kForgotten = static_cast<double>(Nanos::seconds(256).n);
+  const bool on = placement_on.load(std::memory_order_relaxed);
+  if (!on && !was_large()) return;
+  const double kept = std::max(0.0, 1 - static_cast<double>(since.n) / kForgotten);
+  const auto before = static_cast<size_t>(static_cast<double>(most_live_) * kept);
+  most_live_ = std::max(heap.live_bytes(), before);
+  if (!on) return;
   heap.pages().note_most_used(heap.pages().demand().range(now, kLoadWindow).most_used);
-  most_live_ = std::max(heap.live_bytes(), most_live_ - most_live_ / kForgotten);
   heap.note_most_live(most_live_);
 }
 
@@ -177,7 +182,7 @@ void Engine::keep_house(Nanos now) {
   look_at_limits(now);
   look_at_holds(now);
   break_pages(now);
-  if (placement_on.load(std::memory_order_relaxed)) note_load(now);
+  note_load(now, since);
   if (predicts()) look_at_outlivers(now, since);
 }
 

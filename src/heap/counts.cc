@@ -65,8 +65,10 @@ size_t Heap::held_bytes() const {
     if (group_of_bin(b) != group) continue;
     const size_t spans = bins_[b].spans.load(std::memory_order_relaxed);
     const size_t in_spans = spans * shape_of_bin(b).blocks * kBlockSize;
-    // What was given back while its span joined another bin may be counted in the wrong one.
-    const size_t taken = std::min(taken_of(b), spans * shape_of_bin(b).slots) * slot_size_of(b);
+    // What was given back while its span changed its group is counted in the wrong one.
+    const auto slots = std::max<ptrdiff_t>(static_cast<ptrdiff_t>(taken_of(b)), 0);
+    const size_t taken =
+        std::min(static_cast<size_t>(slots), spans * shape_of_bin(b).slots) * slot_size_of(b);
     counts.allocated += taken;
     counts.free_slots += less(in_spans, taken);
   }

@@ -38,8 +38,10 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 size_t Heap::take(int bin, void** out, size_t n, int shard) {
   if (shard != 0 && Lock::this_thread_holds_all()) shard = 0;  // none may be opened
   size_t taken = take_from(bin, out, n, Opens::sparingly, shard);
-  if (taken == 0 && may_take_from_groups() && bin < kLocalBins && has_outgrown_load())
-    taken = take_from_groups(bin, out, n, shard);
+  if (taken == 0 && may_take_from_groups(bin)) {
+    if (shards_.any()) taken = take_from_others(bin, out, n, shard);
+    if (taken == 0) taken = take_from_groups(bin, out, n, shard);
+  }
   if (taken == 0) {  // perhaps held back
     drain_shelves();
     if (shards_.any() && bin < kLocalBins) taken = take_from_others(bin, out, n, shard);
@@ -341,7 +343,9 @@ Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
   const Blocks blocks{room.blocks};
   const PageGroup group = group_of_bin(bin_index);
   const Grain grain = grain_of(shape.size);
-  const PageHeap::Place place = take_blocks(group, blocks, 1, grain, may_grow);
+  const bool elsewhere = !may_grow && may_take_from_groups(bin_index) && !pages_.has_empty();
+  const PageHeap::Place place = elsewhere ? pages_.take_in_use(group, blocks, 1, grain)
+                                          : take_blocks(group, blocks, 1, grain, may_grow);
   if (place.page == nullptr) return nullptr;
   Span* span = static_cast<Span*>(place.page->record_at(place.first));
   span->base = place.start();
@@ -385,15 +389,14 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
 // ----- Blocks -----
 
 // may_grow: otherwise no page is taken from the system while something may be shelved, or free in a
-// shard or in another group. Whoever gets none then empties the shelves, and looks there, which
-// takes locks that the caller may hold now, and asks again.
+// shard. Whoever gets none then empties the shelves, and looks there, which takes locks that the
+// caller may hold now, and asks again.
 // What is free but kept, or free in pages for other objects, helps out only where the system has no
 // memory: it is not to shape the heap.
 [[gnu::noinline]] PageHeap::Place Heap::take_blocks(PageGroup group, Blocks blocks,
                                                     uint32_t alignment, Grain grain,
                                                     bool may_grow) {
-  const bool more = shelves_.any() || shards_.any() || may_take_from_groups();
-  if (!may_grow && more && !pages_.has_empty())
+  if (!may_grow && (shelves_.any() || shards_.any()) && !pages_.has_empty())
     return pages_.take_in_use(group, blocks, alignment, grain);
   PageHeap::Place place = pages_.take(group, blocks, alignment, grain);
   if (place.page == nullptr && direct_.release(Nanos::max()) != 0)

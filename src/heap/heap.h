@@ -138,8 +138,8 @@ class Heap {
   void join_pages();
   // False: no span of another group is left; full ones join later.
   bool join_spans();
-  // Bytes that were live at most of late, while objects are placed by lifetime. Where a heap larger
-  // than that by more than 1/kHoleShare would grow, spans with free slots change their group
+  // Bytes that were live at most of late, while objects are placed by lifetime. Where a heap that
+  // has more than few holes beside that would grow, spans with free slots change their group
   // instead: what was freed in one group serves the others, since the load needs no more than
   // before. 0: never.
   void note_most_live(size_t bytes) { most_live_.store(bytes, std::memory_order_relaxed); }
@@ -193,7 +193,7 @@ class Heap {
     const size_t part = pages_.in_use() * kHugePageSize / 64;
     return part < kLeastCached ? kLeastCached : part < kMostCached ? part : kMostCached;
   }
-  void* give_one(void* slot) { return give(map_.find(slot)->bin, &slot, 1); }
+  void* give_one(void* slot) { return give(map_.find(slot)->bin_now(), &slot, 1); }
 
   // An object above kSmallMax bytes, or with a larger alignment (power of two) than slots have.
   // Null: no memory. span->fresh: the object reads as zero. What fills a huge page is a run, too,
@@ -277,7 +277,7 @@ class Heap {
   size_t held_bytes() const;
   size_t live_bytes() const;
   // The same without a walk: slots alone, whole pages, no lock; what threads cache is allocated.
-  // Slots count for the group that they were asked for, pages for the one that they serve now.
+  // Slots count for the group that their span serves now, pages for their own.
   GroupCounts quick_count(PageGroup group) const;
   GroupCounts count(PageGroup group);
   // The caller holds the lock of the page's set.
@@ -353,8 +353,10 @@ class Heap {
   void join_bin(int from, int to);
   void change_group(Bin& from, Bin& to, int bin, Span* span) REQUIRES(from.lock, to.lock);
   bool take_group_over(int from, int to);
-  bool may_take_from_groups() const { return most_live_.load(std::memory_order_relaxed) != 0; }
-  bool has_outgrown_load() const;
+  bool may_take_from_groups(int bin) const {
+    return most_live_.load(std::memory_order_relaxed) != 0 && bin < kLocalBins;
+  }
+  bool has_outgrown_load();
   size_t take_from_groups(int bin, void** out, size_t n, int shard);
   bool may_join(const Span& span) const {
     return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
@@ -416,6 +418,11 @@ class Heap {
   std::atomic<size_t> depot_room_{0};  // the sum over all depots
   std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
   std::atomic<size_t> most_live_{0};
+  // When live_bytes() was looked at last before spans changed their group: what was held, whether
+  // those were few holes, and for how many calls that holds.
+  std::atomic<size_t> looked_held_{0};
+  std::atomic<bool> outgrown_{false};
+  std::atomic<uint32_t> looks_{0};
   RecentPeak peak_;  // of backed_bytes()
 };
 

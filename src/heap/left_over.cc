@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What placement by lifetime left free in the spans of one group, for another.
+#include <algorithm>
+
 #include "heap/heap.h"
 
 namespace llamalloc {
@@ -58,36 +60,48 @@ void Heap::change_group(Bin& from, Bin& to, int bin, Span* span) {
 
 // ----- While the load needs no more than before -----
 
-// Where it holds much more than what is live, and than what was.
-bool Heap::has_outgrown_load() const {
-  const auto more = [](size_t bytes) { return bytes + bytes / kHoleShare; };
+// Where it has more than few holes beside what is live, and beside what was. What is live takes a
+// look at every bin: once for each page that comes or goes, and for so many calls.
+bool Heap::has_outgrown_load() {
+  constexpr uint32_t kCallsForALook = 64;
   const size_t held = held_bytes();
-  return held > more(most_live_.load(std::memory_order_relaxed)) && held > more(live_bytes());
+  const auto few = [&](size_t live) { return held <= live + live / kHoleShare + kFewHoles; };
+  if (few(most_live_.load(std::memory_order_relaxed))) return false;
+  const uint32_t looks = looks_.fetch_add(1, std::memory_order_relaxed);
+  if (held != looked_held_.load(std::memory_order_relaxed) || looks % kCallsForALook == 0) {
+    outgrown_.store(!few(live_bytes()), std::memory_order_relaxed);
+    looked_held_.store(held, std::memory_order_relaxed);
+  }
+  return outgrown_.load(std::memory_order_relaxed);
 }
 
-// Longer-lived groups first, and shorter-lived ones last: there what stays pins what would go.
+// Longer-lived groups first, then `unknown`, and shorter-lived ones last: there what stays pins
+// what would go.
 size_t Heap::take_from_groups(int bin, void** out, size_t n, int shard) {
   const int own = static_cast<int>(group_of_bin(bin));
-  const auto move = [&](int group) {
-    const int other = bin + (group - own) * kSizeClasses;
-    return bins_[other].may_have_any() && take_group_over(other, bin);
-  };
   bool moved = false;
-  for (int g = kPageGroups - 1; g > own && !moved; --g) moved = move(g);
-  for (int g = 0; g < own && !moved; ++g) moved = move(g == 0 ? 0 : own - g);
+  const auto move_from = [&](int group) {
+    if (moved) return;
+    const int other = bin + (group - own) * kSizeClasses;
+    moved = bins_[other].may_have_any() && has_outgrown_load() && take_group_over(other, bin);
+  };
+  for (int g = kPageGroups - 1; g > own; --g) move_from(g);
+  for (int g = 0; g < own; ++g) move_from(g == 0 ? 0 : own - g);
   return moved ? take_from(bin, out, n, Opens::never, shard) : 0;
 }
 
+// Few at once, and half of them: the other group may want them back.
 bool Heap::take_group_over(int from, int to) {
-  constexpr int kTakenOver = 4;
+  constexpr uint32_t kTakenOver = 4;
   Bin &theirs = bins_[from], &own = bins_[to];
   LockGuard first(from < to ? theirs.lock : own.lock);
   LockGuard second(from < to ? own.lock : theirs.lock);
   theirs.lock.assert_held();
   own.lock.assert_held();
   list_pending(theirs);
-  int moved = 0;
-  for (; moved < kTakenOver && !theirs.partial.empty(); ++moved)
+  const uint32_t most = std::min(kTakenOver, (theirs.listed.load() + 1) / 2);
+  uint32_t moved = 0;
+  for (; moved < most && may_join(*theirs.partial.min()); ++moved)
     change_group(theirs, own, to, theirs.partial.min());
   return moved != 0;
 }

@@ -10,10 +10,10 @@
 //
 // A leaf (8 MiB of address space for 4 GiB of heap, backed page by page as used: 0.2 % of the heap)
 // is never freed, so readers need no lock. Only the owner of an object may look it up, and its
-// entry does not change while the object has an owner, but for the bin: its span may join another
-// one, and its slots may be given back to either (Heap::join_spans). Statistics are different:
-// they call find_any under the lock of the page's set, and a new record in the page needs that lock
-// too.
+// entry does not change while the object has an owner, but for the bin: its span may change its
+// group, and its slots may be given back to either (Heap::join_spans, take_from_groups). Statistics
+// are different: they call find_any under the lock of the page's set, and a new record in the page
+// needs that lock too.
 //
 // One small page of a leaf describes two huge pages. When both are returned to the system it holds
 // only zeroes, so it is returned too. It reads as zeroes afterwards, so readers see no difference.

@@ -29,13 +29,14 @@ PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alig
   if (!lies_apart(group, grain)) return take_in(group, PageKind::native, blocks, alignment);
   const Place place = take_in(group, PageKind::coarse, blocks, alignment);
   if (place.page != nullptr) return place;
-  const bool holes_alone = has_many_fine() && !fills_left_over_.load(std::memory_order_relaxed);
+  const bool holes_alone =
+      has_many_fine(group) && !fills_left_over_.load(std::memory_order_relaxed);
   return take_in(group, PageKind::native, blocks, alignment,
                  holes_alone ? kHole : PageSet::kAnyRun);
 }
 
 PageKind PageHeap::kind_of_new(PageGroup group, Blocks blocks, Grain grain) {
-  const bool apart = has_many_fine() || blocks.n == kBlocksPerHugePage;
+  const bool apart = has_many_fine(group) || blocks.n == kBlocksPerHugePage;
   return lies_apart(group, grain) && apart ? PageKind::coarse : PageKind::native;
 }
 

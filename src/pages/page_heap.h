@@ -10,7 +10,8 @@
 //   sets[group] { native, promoted, coarse } --huge page--> pool --> system
 //
 // Blocks come from the first of these that has room (docs/heap_policy.md):
-//   1. pages of the group; in `unknown`, what is coarse prefers pages of its own (Grain)
+//   1. pages of the group; in `unknown` and `session`, what is coarse prefers pages of its own
+//      (Grain)
 //   2. promoted pages of longer-lived groups: some of their objects stay anyway
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. So it does in a heap that
@@ -267,17 +268,17 @@ class PageHeap {
  private:
   bool has_true_level();
   static bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
-  // Known lifetimes say more than sizes.
+  // Where lifetimes are known to a second or ten, they say more than sizes; and what stays, stays.
   static constexpr bool lies_apart(PageGroup group, Grain grain) {
-    return grain == Grain::coarse && group == PageGroup::unknown;
+    return grain == Grain::coarse && (group == PageGroup::unknown || group == PageGroup::session);
   }
   int64_t coarse_time() { return system_.now_coarse().n; }
   void join(HugePage* page, PageSet& from, PageKind kind);
   PageSet& set_of(PageGroup group, PageKind kind) {
     return sets_[static_cast<int>(group)][static_cast<int>(kind)];
   }
-  bool has_many_fine() {
-    return set_of(PageGroup::unknown, PageKind::native).pages() >= kSharedPages;
+  bool has_many_fine(PageGroup group) {
+    return set_of(group, PageKind::native).pages() >= kSharedPages;
   }
   Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
                 uint32_t below = PageSet::kAnyRun);

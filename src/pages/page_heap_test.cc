@@ -223,11 +223,24 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAHoleThatIsNotAlignedHidesNoOther) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
-// A known lifetime says more than a size.
+// A tight lifetime says more than a size; that of `session` is not.
 TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
-  std::vector<Held> held;
-  for (uint32_t i = 0; i < 20; ++i) held.push_back(take(PageGroup::session, kAll - 8));
-  EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, held[0].page);
+  for (const PageGroup group : {PageGroup::brief, PageGroup::permanent}) {
+    for (uint32_t i = 0; i <= kSharedPages; ++i) take(group, kAll - 8);
+    const size_t pages = pages_.in_use();
+    take(group, 8, 1, Grain::coarse);
+    EXPECT_EQ(pages_.in_use(), pages);
+  }
+}
+
+TEST_F(PageHeapTest, CoarseBlocksOfSessionsLieApart) {
+  pages_.share_pages_below(0);
+  std::vector<Held> fine;
+  for (uint32_t i = 0; i <= kSharedPages; ++i) fine.push_back(take(PageGroup::session, kHole + 1));
+  const Held apart = take(PageGroup::session, kHole, 1, Grain::coarse);
+  for (const Held& held : fine) EXPECT_NE(apart.page, held.page);
+  EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, apart.page);
+  EXPECT_NE(take(PageGroup::session, 8).page, apart.page);
 }
 
 TEST(Grain, ABufferOf16KiBIsOne) {

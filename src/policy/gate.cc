@@ -366,7 +366,9 @@ bool Gate::trial_is_dear() const {
 // The memory that separate pages take at any load is small beside half of the usual one.
 bool Gate::trial_costs(const GateWaste& placed) const {
   const uint32_t blind = kept_.blind.low;
-  return is_on_trial() && !late_ && is_alike(kAlikeInCost) &&
+  const bool like =
+      placed.depth != kNoFigure && distance(placed.depth, kept_.blind.depth) <= kLikeDepth;
+  return is_on_trial() && !late_ && like && is_alike(kAlikeInCost) &&
          placed.low > blind + std::max(kLeastGain, blind / kGainShare);
 }
 

@@ -64,14 +64,14 @@ TEST_F(HeapMapTest, AnEmptyHeapHasNoCell) {
 TEST_F(HeapMapTest, EachPageIsACell) {
   system_.time = Nanos::seconds(5);
   for (int i = 0; i < 700; ++i) {
-    heap_.allocate(kRunMax, 1, PageGroup::session, false);
-    heap_.allocate(kRunMax, 1, PageGroup::session, false);
+    heap_.allocate(kRunMax, 1, PageGroup::brief, false);
+    heap_.allocate(kRunMax, 1, PageGroup::brief, false);
   }
   system_.time = Nanos::seconds(8);
   ProcessSnapshot* snapshot = telemetry_.take({.command = "a \"b\""});
   const std::string text = all(HeapMapJson(*snapshot));
   EXPECT_NE(text.find("\"command\": \"a \\\"b\\\"\""), std::string::npos) << text.substr(0, 500);
-  const std::string row = "[" + std::to_string(first_page()) + ", 3, 0, 256, 2097152, 3.0, 3.0]";
+  const std::string row = "[" + std::to_string(first_page()) + ", 2, 0, 256, 2097152, 3.0, 3.0]";
   EXPECT_EQ(count(text, row), 1) << row << text.substr(0, 500);
   EXPECT_EQ(count(text, ", 256, 2097152, 3.0, 3.0]"), 700);
   telemetry_.give(snapshot);

@@ -13,7 +13,8 @@ namespace {
 constexpr int kRun = PageLook::kKinds - 1;
 
 int kind_of(const Span& span) {
-  return span.kind == SpanKind::slots ? span.bin : kRun;
+  const int bin = span.bin_now();  // none of one that becomes free
+  return span.kind == SpanKind::slots && bin < kBins ? bin : kRun;
 }
 
 // Of the objects that the sample stands for: those have slots of their own size, the sample's is
@@ -21,7 +22,7 @@ int kind_of(const Span& span) {
 int kind_of_likes(const Profiler::Live& sample, const Span& span) {
   if (span.kind != SpanKind::slots) return kRun;
   const size_t size = std::min(sample.size, span.object_size());
-  return bin_of(group_of_bin(span.bin), size_class_of(size), false);
+  return bin_of(group_of_bin(span.bin_now()), size_class_of(size), false);
 }
 
 // Sums of live samples, by stack and kind.
