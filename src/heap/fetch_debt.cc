@@ -29,6 +29,7 @@ void FetchDebt::fetched(size_t bytes, Nanos now) {
   const auto small_pages = static_cast<int64_t>(again / kSmallPage);
   constexpr auto kSmallPerHuge = static_cast<int64_t>(kHugePageSize / kSmallPage);
   debt_ = std::min(debt_ + small_pages * price_.n / kSmallPerHuge, kMost.n);
+  if (debt_ > kFelt.n) felt_ = true;
   if (debt_ > kCredit.n) owed_ = true;
 }
 
@@ -37,12 +38,17 @@ bool FetchDebt::is_owed(Nanos now) {
   return owed_;
 }
 
+bool FetchDebt::is_felt(Nanos now) {
+  if (felt_) pay(now);
+  return felt_;
+}
+
 // The clock may jump.
 void FetchDebt::pay(Nanos now) {
   const int64_t paid = std::max<int64_t>((now - paid_).n, 0) / kShare;
   debt_ = std::max<int64_t>(debt_ - paid, 0);
   paid_ = now;
-  if (debt_ == 0) owed_ = false;
+  if (debt_ == 0) owed_ = felt_ = false;
 }
 
 }  // namespace llamalloc

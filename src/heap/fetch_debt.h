@@ -4,6 +4,7 @@
 // give memory back than to keep it.
 //
 //   debt = sum of bytes x price, paid off by 1/kShare of the time
+//   felt: from kFelt on, until all is paid
 //   owed: from kCredit on, until all is paid
 //
 // policy/hold_time.h pays with the same share, of processor time. That rule decides once a second,
@@ -22,6 +23,7 @@ class FetchDebt {
  public:
   static constexpr int64_t kShare = 40;
   static constexpr Nanos kCredit = Nanos::millis(20);
+  static constexpr Nanos kFelt = Nanos::millis(5);
   static constexpr Nanos kMost = Nanos::millis(100);
   static constexpr Nanos kPaidWithin = Nanos{kMost.n * kShare};
   static constexpr Nanos kMoment = Nanos::millis(1000);  // to twice that
@@ -32,6 +34,7 @@ class FetchDebt {
   // Memory is fetched; what had gone back a moment before is owed.
   void fetched(size_t bytes, Nanos now);
   bool is_owed(Nanos now);
+  bool is_felt(Nanos now);
 
  private:
   void look_at(Nanos now);
@@ -42,7 +45,7 @@ class FetchDebt {
   size_t gone_ = 0, gone_before_ = 0;  // bytes, in this moment and in the one before
   Nanos paid_{};
   int64_t debt_ = 0;
-  bool owed_ = false;
+  bool felt_ = false, owed_ = false;
 };
 
 }  // namespace llamalloc

@@ -22,7 +22,7 @@ Span* DirectMappings::join(size_t bytes, size_t alignment) {
   {
     LockGuard guard(lock_);
     const Nanos now = system_.now_coarse();
-    if (!debt_.is_owed(now)) return nullptr;
+    if (!debt_.is_felt(now)) return nullptr;
     retire_last(now);
   }
   if (!system_.can_move()) return nullptr;

@@ -12,14 +12,14 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// Fetching is owed for, and as much is in use as lets several mappings be kept.
+// Fetching is felt, and as much is in use as lets several mappings be kept.
 class JoinedMappingsTest : public OnFakeMappings {
  protected:
   void SetUp() override {
     system_.most_moved = SIZE_MAX;
     system_.time = Nanos::seconds(1000);
     in_use_ = allocate(240 * kMiB);
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 10; ++i) {
       deallocate(allocate(12 * kMiB));
       direct_.release(Nanos::max());
     }
