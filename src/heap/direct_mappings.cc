@@ -26,6 +26,7 @@ Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled, boo
   Span* span = alignment <= natural ? take_last(size) : nullptr;
   alignment = std::max(alignment, apart ? natural : kBlockSize);
   if (span == nullptr) span = reuse(size, alignment);
+  if (span == nullptr) span = take_larger(size, alignment);
   if (span == nullptr && !grows) span = join(size, alignment);
   if (span == nullptr) span = reshape(size, alignment);
   if (span == nullptr && (span = make(size, alignment)) != nullptr) note_fetched(size);
@@ -212,6 +213,7 @@ void DirectMappings::free_record(Span* span) {
 }
 
 void DirectMappings::deallocate(Span* span) {
+  if (span->spare != 0 && !take_in_spare(span, true)) return;
   if (span->bytes > kKeptMappingMax) {
     {
       LockGuard guard(lock_);
@@ -219,6 +221,10 @@ void DirectMappings::deallocate(Span* span) {
     }
     return unmap(span);
   }
+  keep_as_last(span);
+}
+
+void DirectMappings::keep_as_last(Span* span) {
   // Of two threads at once one is lost: there were some.
   times_freed_.store(times_freed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const uintptr_t word = word_of(span);
@@ -280,6 +286,7 @@ size_t DirectMappings::release(Nanos before) {
   }
   size_t bytes = 0;
   while (const size_t more = unmap_oldest(before)) bytes += more;
+  while (const size_t more = trim_one(before == Nanos::max())) bytes += more;
   return bytes;
 }
 
@@ -335,28 +342,6 @@ void DirectMappings::unmap(Span* span) {
   span->fresh = span->grown = false;
 }
 
-// While the address may change, nobody finds the object there. The system may move it to where the
-// map has no leaf, and cannot be asked to put it back.
-void* DirectMappings::resize(Span* span, size_t bytes) {
-  const size_t size = direct_size(bytes);
-  if (size == span->bytes) return span->base;
-  const bool grows = size > span->bytes;
-  if (grows && (!makes_room(size - span->bytes) || !map_.keep_spare(system_))) return nullptr;
-  map_.set(span->base, {1}, nullptr);
-  void* moved = system_.remap(span->base, span->bytes, size);
-  if (moved != nullptr) {
-    CHECK(map_.cover(moved, 1, system_));
-    if (grows) grown_.store(true, std::memory_order_relaxed);
-    span->base = static_cast<char*>(moved);
-    LockGuard guard(lock_);
-    add(bytes_, size - span->bytes);
-    tell_pages();
-    span->bytes = size;
-  }
-  map_.set(span->base, {1}, span);
-  return moved;
-}
-
 bool DirectMappings::is_consistent() {
   LockGuard guard(lock_);
   size_t bytes = 0;
@@ -367,6 +352,12 @@ bool DirectMappings::is_consistent() {
     ++n;
     good &= span->kind == SpanKind::direct && map_.find(span->base) != span;
   }
+  size_t spare = 0;
+  for (const Span* span = spared_; span != nullptr; span = span->next_direct) {
+    spare += span->spare_bytes();
+    good &= span->spare != 0 && *span->back == span;
+  }
+  good &= spare == spare_.load(std::memory_order_relaxed) && spare <= this->bytes();
   return good && bytes == kept_bytes_.load(std::memory_order_relaxed) && n == kept_count_;
 }
 

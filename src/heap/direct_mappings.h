@@ -9,8 +9,9 @@
 // A freed mapping that is resized keeps the memory that it has: the system need not take that back,
 // zero it and hand it out again. Its huge pages move whole. What it grows by reads as zero.
 //
-// Where fetching is owed for, kept mappings are pieces: of a larger one the rest is kept in its
-// turn, and a new one gets the huge pages of several smaller ones.
+// Where fetching is felt, kept mappings are pieces: of a larger one the rest is kept in its turn,
+// and a new one gets the huge pages of several smaller ones. A request below 4 MiB takes a larger
+// one as it is; what it did not ask for is spare, and goes back later (spare_room.cc).
 //
 // The mapping freed last is always kept. Older ones are kept only while they are small compared
 // with the memory in use. Where fetching costs too much of the time, some are kept in any case,
@@ -44,6 +45,16 @@ inline constexpr size_t kKeptPart = 6;
 inline constexpr size_t kOwedKept = size_t{32} << 20;
 inline constexpr size_t kSparePart = 8;
 inline constexpr size_t kMostSpare = size_t{8} << 20;
+// From this size on requests are joined; for one huge page the move costs what it saves.
+inline constexpr size_t kLeastJoined = 2 * kHugePageSize;
+// Smaller ones take a larger kept mapping as it is, of up to kMostTimes their size, where fetching
+// is felt. All together have at most kMostUnasked more than they asked for, or one part in
+// kSparePart of the mappings in use.
+inline constexpr size_t kMostTimes = 4;
+inline constexpr size_t kMostUnasked = size_t{16} << 20;
+// What realloc makes larger gets room to grow by one part in kGrowthPart, at most a huge page. It
+// has no memory until it is touched.
+inline constexpr size_t kGrowthPart = 8;
 // Where more are in use, new ones lie close to each other, and the system makes one mapping of
 // them: a process has 65,530 of those.
 inline constexpr size_t kApartMappings = 16384;
@@ -63,9 +74,12 @@ class DirectMappings {
   Span* allocate(size_t bytes, size_t alignment, bool sampled, bool grows = false);
   // The caller has already removed its address from the map.
   void deallocate(Span* span);
+  // deallocate() of one that has_room_for().
+  void keep_as_last(Span* span);
   // Whether deallocate() is a single atomic operation.
   bool has_room_for(const Span* span) const {
-    return span->bytes <= kKeptMappingMax && last_.load(std::memory_order_relaxed) == 0;
+    return span->bytes <= kKeptMappingMax && span->spare == 0 &&
+           last_.load(std::memory_order_relaxed) == 0;
   }
   // The mapping freed last, if it has about that size (whole pages) and the alignment of a new one.
   // Its address is in no map.
@@ -80,9 +94,11 @@ class DirectMappings {
     return span_of(last);
   }
   // Returns the object's address, which may have changed; null: not possible, nothing changed.
+  // What grows gets room to grow further.
   void* resize(Span* span, size_t bytes);
   // Unmaps mappings freed up to `before`. Unmaps the one freed last only if nothing was freed since
-  // the previous call. Returns the bytes.
+  // the previous call. Spare memory of those in use goes back when nothing is owed. Returns the
+  // bytes.
   size_t release(Nanos before);
   // Unmaps kept mappings, the oldest first, until that many bytes are gone or at most `spared`
   // kept.
@@ -101,9 +117,15 @@ class DirectMappings {
   size_t count() const {
     return less(count_.load(std::memory_order_relaxed), last_.load(std::memory_order_relaxed) != 0);
   }
+  size_t spare_bytes() const { return spare_.load(std::memory_order_relaxed); }
   size_t kept_bytes() const {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
+  }
+  // Whether any has memory that nobody asked for.
+  bool has_to_release() const {
+    return (kept_bytes_.load(std::memory_order_relaxed) | spare_bytes() |
+            last_.load(std::memory_order_relaxed)) != 0;
   }
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
@@ -157,6 +179,15 @@ class DirectMappings {
   static Span* take_fitting(Span** link, size_t bytes, size_t alignment);
   void retire_last(Nanos freed) REQUIRES(lock_);
   Span* unlink(Span** link) REQUIRES(lock_);
+  Span* take_larger(size_t bytes, size_t alignment);
+  size_t room_for_spare() REQUIRES(lock_);
+  void list_spare(Span* span) REQUIRES(lock_);
+  void unlist_spare(Span* span) REQUIRES(lock_);
+  bool take_in_spare(Span* span, bool freed);
+  bool remap_with_room(Span* span, size_t bytes);
+  bool grow_within(Span* span, size_t bytes);
+  size_t trim_one(bool forced);
+  Span* next_to_trim(bool forced);
   Span* join(size_t bytes, size_t alignment);
   Span* take_piece(size_t least, bool largest);
   void cut_off(Span* span, size_t bytes);
@@ -216,6 +247,9 @@ class DirectMappings {
   Span* kept_ GUARDED_BY(lock_) = nullptr;     // newest first
   Span* refused_ GUARDED_BY(lock_) = nullptr;  // freed, but the system would not unmap them
   Span* free_records_ GUARDED_BY(lock_) = nullptr;
+  Span* spared_ GUARDED_BY(lock_) = nullptr;    // in use, with spare memory
+  Span* trimming_ GUARDED_BY(lock_) = nullptr;  // whose spare memory goes back right now
+  bool trimmed_is_freed_ GUARDED_BY(lock_) = false;
   int kept_count_ GUARDED_BY(lock_) = 0;
   Gone gone_[kKeptMappings] GUARDED_BY(lock_) = {};  // unmapped of late
   uint32_t next_gone_ GUARDED_BY(lock_) = 0;
@@ -224,6 +258,7 @@ class DirectMappings {
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};
+  std::atomic<size_t> spare_{0};  // of bytes_: memory that nobody asked for
   std::atomic<bool> grown_{false};
 };
 

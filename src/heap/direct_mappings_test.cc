@@ -269,6 +269,19 @@ TEST(FetchDebt, OnlyWhatHadGoneBackAMomentBeforeIsOwed) {
   EXPECT_FALSE(debt.is_owed(then + FetchDebt::kPaidWithin)) << "paid off";
 }
 
+TEST(FetchDebt, ItIsFeltBeforeItIsOwed) {
+  constexpr size_t kBytes = size_t{48} << 20;  // 6 ms
+  const Nanos then = Nanos::seconds(10);
+  FetchDebt debt;
+  EXPECT_FALSE(debt.is_felt(then));
+  debt.gave_back(kBytes, then);
+  debt.fetched(kBytes, then);
+  EXPECT_TRUE(debt.is_felt(then));
+  EXPECT_FALSE(debt.is_owed(then));
+  EXPECT_TRUE(debt.is_felt(then + Nanos::millis(6 * FetchDebt::kShare - 1))) << "until all is paid";
+  EXPECT_FALSE(debt.is_felt(then + Nanos::millis(6 * FetchDebt::kShare)));
+}
+
 TEST(FetchDebt, AnotherPriceIsOwed) {
   constexpr size_t kBytes = size_t{8} << 20;
   FetchDebt debt;

@@ -81,6 +81,22 @@ TEST_F(TurnsTest, WhatIsOwedForStaysWhereTheHeapGrows) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+TEST_F(TurnsTest, WhatAMappingInUseDoesNotNeedIsThereToRelease) {
+  system_.time = Nanos::seconds(1000);
+  system_.most_moved = SIZE_MAX;
+  for (int i = 0; i < 10; ++i) {
+    heap_.deallocate(heap_.allocate(kMapped, 1, PageGroup::unknown, false));
+    heap_.direct().release(Nanos::max());
+  }
+  ASSERT_FALSE(heap_.has_empty_pages());
+  heap_.deallocate(heap_.allocate(4 * kRunMax, 1, PageGroup::unknown, false));
+  heap_.allocate(2 * kRunMax, 1, PageGroup::unknown, false);
+  ASSERT_EQ(heap_.direct().kept_bytes(), 0u);
+  EXPECT_TRUE(heap_.has_empty_pages());
+  heap_.direct().release(Nanos::max());
+  EXPECT_FALSE(heap_.has_empty_pages());
+}
+
 TEST_F(TurnsTest, AMappingThatGrowsMakesTheHeapGrow) {
   small_turn();
   Span* span = heap_.allocate(kMapped, 1, PageGroup::unknown, false);

@@ -226,7 +226,7 @@ class Heap {
   bool keep_direct(Span* span) {
     if (!direct_.has_room_for(span)) return false;
     hide(span);
-    direct_.deallocate(span);
+    direct_.keep_as_last(span);
     return true;
   }
   // The first half of deallocate(), for a thread that keeps a freed run for a while (magazines.h).
@@ -255,9 +255,9 @@ class Heap {
   }
 
   // Whether there is something to release: empty huge pages, or the tables of some; freed mappings
-  // with memory behind them; what is in depots or on shelves.
+  // with memory behind them, and what mappings in use do not need; what is in depots or on shelves.
   bool has_empty_pages() const {
-    return pages_.may_release() || pages_.has_tables() || direct_.kept_bytes() != 0 ||
+    return pages_.may_release() || pages_.has_tables() || direct_.has_to_release() ||
            shelves_.any() || shards_.any_spares() ||
            depot_room_.load(std::memory_order_relaxed) != 0;
   }

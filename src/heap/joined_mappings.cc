@@ -8,7 +8,6 @@
 namespace llamalloc {
 namespace {
 
-constexpr size_t kLeastJoined = 2 * kHugePageSize;  // for one page the move costs what it saves
 // A request is rounded up to a huge page if that adds at most this part: its end would be small
 // pages, whose faults cost as much, and which no other request can take over.
 constexpr size_t kRoundedPart = 10;

@@ -36,8 +36,11 @@ enum class SpanKind : uint8_t { slots, run, direct };
 
 struct alignas(kCacheLine) Span {
   char* base;
-  uint64_t magic;      // slots: of the size class; others: 1, so that only offset 0 is a start
-  uint32_t slot_size;  // slots only; others 0
+  uint64_t magic;  // slots: of the size class; others: 1, so that only offset 0 is a start
+  union {
+    uint32_t slot_size;  // slots only; others 0
+    uint32_t spare;  // a direct mapping in use: small pages behind `bytes` that nobody asked for
+  };
   // Slots: whose list it belongs to, and whether it is in it. Guarded by the lock of that bin; one
   // load sees a state that was, in which a listed span is in that list (Heap::free_if_empty).
   union alignas(4) {
@@ -64,6 +67,7 @@ struct alignas(kCacheLine) Span {
       union {
         int64_t freed;  // direct mapping that is kept: when it was freed, in Nanos
         size_t used;    // direct mapping, if grown: bytes that it kept of an earlier object
+        Span** back;    // one with spare pages: to the link of a list; null: they have no memory
         struct {
           bool resized;     // run: since it was allocated
           PageGroup asked;  // run: the group that it was allocated for
@@ -170,6 +174,7 @@ struct alignas(kCacheLine) Span {
       n += static_cast<uint32_t>(std::popcount(__atomic_load_n(word, __ATOMIC_RELAXED)));
     return n;
   }
+  size_t spare_bytes() const { return spare * kSmallPage; }
   // Of an object just allocated that is no slot: its bytes that may not read as zero.
   size_t used_bytes() const { return fresh ? 0 : grown ? used : bytes; }
   // Under the lock of the bin; the sum is read first, since bits are set meanwhile.

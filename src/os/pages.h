@@ -58,6 +58,8 @@ class PageSource {
   // address space is gone then. Returns how many bytes, from the start on: less than asked for
   // where the system refuses. What lies there need not survive.
   virtual size_t move(void*, size_t, void*) { return 0; }
+  // Whether address space is there for more than what is in use: for that, and for mappings of
+  // which a part has no memory. A simulation takes all of a mapping for memory.
   virtual bool can_move() { return false; }
   // How much of the range has memory behind it, in bytes; all of it where the system does not say.
   virtual size_t resident(const void*, size_t bytes) { return bytes; }

@@ -58,7 +58,7 @@ class FakePages final : public PageSource {
     return system_pages.unmap(address, bytes);
   }
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override {
-    if (!allow() || refuse_remap) return nullptr;
+    if (!allow() || refuse_remap || new_bytes > most_remapped) return nullptr;
     void* moved = moves_far && new_bytes > old_bytes
                       ? move_far(address, old_bytes, new_bytes)
                       : system_pages.remap(address, old_bytes, new_bytes);
@@ -95,7 +95,8 @@ class FakePages final : public PageSource {
   size_t most_mapped = SIZE_MAX;   // a limit on address space
   bool refuse_unmap = false;       // as a filter of system calls may
   bool refuse_remap = false;
-  size_t most_moved = 0;  // bytes a call
+  size_t most_remapped = SIZE_MAX;  // what a mapping is resized to
+  size_t most_moved = 0;            // bytes a call
   bool refuse_move = false;
   bool moves_far = false;                // what grows moves to where the process has nothing
   void (*on_release)(void*) = nullptr;   // called in each discard and unmap
