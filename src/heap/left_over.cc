@@ -60,12 +60,14 @@ void Heap::change_group(Bin& from, Bin& to, int bin, Span* span) {
 
 // ----- While the load needs no more than before -----
 
-// Where it has more than few holes beside what is live, and beside what was. What is live takes a
-// look at every bin: once for each page that comes or goes, and for so many calls.
+// Where it has more holes beside what is live, and beside what was, than are in one part of it, and
+// in a page of each group that is partly used. What is live takes a look at every bin: once for
+// each page that comes or goes, and for so many calls.
 bool Heap::has_outgrown_load() {
   constexpr uint32_t kCallsForALook = 64;
+  constexpr size_t kPartlyUsed = (kPageGroups - 1) * kHugePageSize;
   const size_t held = held_bytes();
-  const auto few = [&](size_t live) { return held <= live + live / kHoleShare + kFewHoles; };
+  const auto few = [&](size_t live) { return held <= live + live / kHoleShare + kPartlyUsed; };
   if (few(most_live_.load(std::memory_order_relaxed))) return false;
   const uint32_t looks = looks_.fetch_add(1, std::memory_order_relaxed);
   if (held != looked_held_.load(std::memory_order_relaxed) || looks % kCallsForALook == 0) {

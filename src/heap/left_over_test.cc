@@ -149,7 +149,7 @@ TEST_F(OutgrownTest, ALoadThatNeededTheMemoryKeepsGroupsApart) {
 
 TEST_F(OutgrownTest, ALoadThatNeedsTheMemoryKeepsGroupsApart) {
   const std::vector<void*> left = leave(PageGroup::transient, 1000);
-  for (int i = 0; i < 400; ++i) ASSERT_NE(take_large(), nullptr);
+  for (int i = 0; i < 500; ++i) ASSERT_NE(take_large(), nullptr);
   heap_.note_most_live(1);
   EXPECT_FALSE(takes(PageGroup::permanent, left));
 }
