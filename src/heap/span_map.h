@@ -136,10 +136,9 @@ class SpanMap {
       tag = SpanTag(start, local_bin);
       magics_[static_cast<size_t>(local_bin - kNoLocalBin)].store(span->magic,
                                                                   std::memory_order_relaxed);
-      // Who finds the tag of a span that joined another bin finds the bin's magic.
-      std::atomic_thread_fence(std::memory_order_release);
     }
-    fill(&leaf_with(start).tags[index_of(start)], blocks, tag, std::memory_order_relaxed);
+    // Who finds the tag of a span that changed its group finds the bin's magic.
+    fill(&leaf_with(start).tags[index_of(start)], blocks, tag, std::memory_order_release);
     set(start, blocks, span);
   }
 
