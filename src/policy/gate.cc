@@ -366,17 +366,19 @@ bool Gate::trial_is_dear() const {
 // The memory that separate pages take at any load is small beside half of the usual one.
 bool Gate::trial_costs(const GateWaste& placed) const {
   const uint32_t blind = kept_.blind.low;
-  const bool like =
-      placed.depth != kNoFigure && distance(placed.depth, kept_.blind.depth) <= kLikeDepth;
-  return is_on_trial() && !late_ && like && is_alike(kAlikeInCost) &&
+  return is_on_trial() && !late_ && has_like_depth(placed) && is_alike(kAlikeInCost) &&
          placed.low > blind + std::max(kLeastGain, blind / kGainShare);
+}
+
+bool Gate::has_like_depth(const GateWaste& placed) const {
+  return placed.depth != kNoFigure && distance(placed.depth, kept_.blind.depth) <= kLikeDepth;
 }
 
 // 0: better than blind. kNoFigure: nothing to compare with.
 uint32_t Gate::points_of(const GateWaste& placed) const {
   const GateWaste& blind = kept_.blind;
   const bool highs = placed.high != kNoFigure && blind.high != kNoFigure;
-  if (placed.depth == kNoFigure || distance(placed.depth, blind.depth) > kLikeDepth)
+  if (!has_like_depth(placed))
     return highs && placed.high > blind.high + kCostAtHigh ? 2 : kNoFigure;
   const uint32_t with = placed.low + (highs ? placed.high : 0);
   const uint32_t without = blind.low + (highs ? blind.high : 0);

@@ -168,6 +168,7 @@ class Gate {
   GateWaste waste_of_round() const;
   bool is_alike(double part = kAlike) const;
   bool trial_costs(const GateWaste& placed) const;
+  bool has_like_depth(const GateWaste& placed) const;
   void note_load();
   void note_other_load(uint32_t points);
   void rest_until(double peak);
