@@ -6,7 +6,7 @@ replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`
 bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
 part of it); `remote`, 64 bytes that another thread frees. The pairs are counted more often for
 ours. Where it places objects by lifetime: by what the call site decides, as learned in process and
-as a model says, and where the stack has to be looked at. And where it learns, but the gate is off,
+as a model says, by what a caller of it decides, and where nothing is known of the stack. And where it learns, but the gate is off,
 in a small heap and in a large one, samples apart, each beside the same without learning. A figure
 is the mean of a steady state: the difference of a long and a short run, so that starting up and
 growing fall out. Counts are deterministic, but for those with two threads, and where the worker
@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
@@ -47,19 +47,24 @@ PATTERNS = {
     "growth": ("realloc",),
     "remote": ("malloc", "free"),
 }
+# Of ours alone: a caller of the site decides.
+CALLERS = {"callers": ("malloc", "free")}
 # What cannot be counted under valgrind, and why.
 NOT_HERE = {
     "snmalloc": "it cannot reserve its address space under valgrind",
     "tcmalloc": "valgrind has no restartable sequences, so its fast path would not run",
 }
 SHORT, LONG = 20_000, 60_000
+TURNS = 400_000  # operations of `callers` from which it is learned
 # After so many seconds contexts are no longer explored (src/engine/learning_steps.cc).
 EXPLORES = 25
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as valgrind calls them
 # What the program that callgrind runs is called by its /proc/self/exe.
 CALLGRIND = f"callgrind-{MACHINES.get(platform.machine(), platform.machine())}-linux"
 # Ours, with where it has its predictions from.
-LEARNED, MODEL, UNKNOWN = (f"{OURS}, {by}" for by in ("learned", "a model", "nothing known"))
+LEARNED, MODEL, UNKNOWN, BY_CALLER = (
+    f"{OURS}, {by}" for by in ("learned", "a model", "nothing known", "a caller decides")
+)
 # MiB held. Samples begin above 64 (LearningRun::kLeastHeap).
 SMALL, LARGE = 16, 96
 # Seconds after which the worker has had its turns, where there is one; and runs, as in some it
@@ -125,7 +130,7 @@ def count(allocator: Allocator, pattern: str, tries: int = 1) -> dict[str, float
 
     with ThreadPoolExecutor() as pool:
         runs = pool.map(run, (SHORT, LONG))
-    return steady(*runs, PATTERNS[pattern])
+    return steady(*runs, (PATTERNS | CALLERS)[pattern])
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ class Configured(Allocator):
     options: str = ""
     seconds: int = 0
     held: int = 0
+    pattern: str = "pair"
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {"LLAMALLOC_CONF": self.options}
@@ -148,7 +154,7 @@ def configured(
 
 
 def placing(ours: Allocator, folder: Path) -> list[Configured]:
-    """Ours with each kind of prediction, learned from pairs. `folder` keeps what was learned.
+    """Ours with each kind of prediction, learned from what is counted then. `folder` keeps it.
 
     Objects are placed by lifetime from the first one on. For the first EXPLORES seconds it may look
     at the stack of each allocation in search of unknown ones. Raises CountError if it cannot be
@@ -158,25 +164,33 @@ def placing(ours: Allocator, folder: Path) -> list[Configured]:
     def by(name: str, predictions: str, seconds: int = 0) -> Configured:
         return configured(ours, name, f"segregate:always,{predictions}", seconds)
 
-    learned = folder / "pair.learned"
     # Not under callgrind: at its speed, on a busy machine, many a pair would live long. Yet under
     # the name of a program there, as what is learned in one program is not used in another.
     program = folder / CALLGRIND
     shutil.copy(_harness(), program)
-    learning = by(LEARNED, f"learn:{learned},sample_interval:512")
-    command = [str(program), "pair", "3000000"]
-    done = subprocess.run(command, env=learning.environment(), check=False)
-    if done.returncode != 0 or not learned.exists():
-        raise CountError(f"{OURS} kept nothing of what it learned")
+
+    def learn(pattern: str, operations: int) -> Path:
+        learned = folder / f"{pattern}.learned"
+        learning = by(LEARNED, f"learn:{learned},sample_interval:512")
+        command = [str(program), pattern, str(operations)]
+        done = subprocess.run(command, env=learning.environment(), check=False)
+        if done.returncode != 0 or not learned.exists():
+            raise CountError(f"{OURS} kept nothing of what it learned")
+        return learned
+
+    with ThreadPoolExecutor() as pool:
+        learned, of_callers = pool.map(learn, ("pair", "callers"), (3_000_000, TURNS))
     model = folder / "pair.model"
     command = [*LLAMALLOC, "train", "-o", str(model), str(learned)]
     trained = subprocess.run(command, capture_output=True, text=True, check=False)
     if trained.returncode != 0:
         raise CountError(f"llamalloc train: {trained.stderr.strip()}")
     samples = "sample_interval:1GiB"  # none: they would be counted, too
+    by_caller = by(BY_CALLER, f"learn:{of_callers},{samples}", EXPLORES)
     return [
         by(LEARNED, f"learn:{learned},{samples}", EXPLORES),
         by(MODEL, f"model:{model},{samples}"),
+        replace(by_caller, pattern="callers"),
         by(UNKNOWN, f"learn:on,{samples}"),
     ]
 
@@ -211,7 +225,7 @@ def _callgrind(allocator: Allocator, pattern: str, operations: int) -> str:
 def count_placing(ours: Allocator) -> dict[str, dict[str, float]]:
     """{ours with predictions: {call: instructions}} of pairs. Raises CountError."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
-        return {one.name: count(one, "pair") for one in placing(ours, Path(folder))}
+        return {one.name: count(one, one.pattern) for one in placing(ours, Path(folder))}
 
 
 def gate_off(ours: Allocator, held: int) -> tuple[Configured, Configured]:

@@ -72,9 +72,12 @@ void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
   const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);
   const bool explored =
       answer.learned && dies_soon(lifetime) && explores.load(std::memory_order_relaxed);
-  *choice = !answer.by_site || explored ? placement.settle(key, lifetime)
-            : answer.learned ? placement.settle_learned_site(site, size_class, key, lifetime)
-                             : placement.settle_models_site(site, size_class, key, lifetime);
+  if (answer.learned && answer.whole)
+    *choice = placement.settle_learned_path(answer.path, size_class, key, lifetime, explored);
+  else if (answer.by_site && !answer.learned)
+    *choice = placement.settle_models_site(site, size_class, key, lifetime);
+  else
+    *choice = placement.settle(key, lifetime);
   choice->first = explored;
 }
 
@@ -158,12 +161,28 @@ void* Engine::take_sampled(const Request& request, PageGroup group) {
   return p;
 }
 
-// A sampled allocation stands for many: how often the cache knew the context.
-void Engine::count_prediction(size_t size, const Placement::Choice& choice, bool first) {
-  if (!predicts()) return;
-  const double interval = first ? 1 : static_cast<double>(profiler.interval());
-  counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold,
-               static_cast<uint64_t>(sample_weight(size, interval)));
+// As the fast path does it: what it loads is in the processor's caches, or is not, as there.
+[[gnu::noinline]] Nanos Engine::time_lookup(const ThreadCache& cache, const Request& request) {
+  const int size_class = key_class_of(request.size);
+  const Nanos before = system.now(), begin = system.now();
+  const Placement::Choice choice = placement.choose(request.site, cache.own_stack, size_class);
+  asm volatile("" : : "r"(choice.key), "r"(choice.lifetime));
+  const Nanos end = system.now();
+  return timed_lookup((end - begin) - (begin - before));
+}
+
+// A sampled allocation stands for many: how often the cache knew the context, and what it takes to
+// find it.
+void Engine::count_prediction(const ThreadCache& cache, const Request& request,
+                              const StackTrace& trace, const Placement::Choice& choice,
+                              bool first) {
+  const auto allocations = static_cast<uint64_t>(weight_of_sample(request.size, first));
+  if (predicts()) counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold, allocations);
+  if (!known_contexts.is_open()) return;
+  const bool by_site = choice.known && !choice.is_of_context();
+  const int callers = by_site ? 0 : known_contexts.callers_asked(trace, request.size);
+  const Nanos price = cache.predicting ? time_lookup(cache, request) : price_of_lookup(callers);
+  counters.add(Stat::predict_lookup_nanos, allocations * static_cast<uint64_t>(price.n));
 }
 
 double Engine::weight_of_sample(size_t size, bool first) const {
@@ -185,7 +204,7 @@ double Engine::weight_of_sample(size_t size, bool first) const {
   StackTrace trace;
   world.trace_stack(request.site, &trace);
   if (trace.truncated) counters.add(Stat::stacks_truncated);
-  count_prediction(request.size, choice, first);
+  count_prediction(*cache, request, trace, choice, first);
   if (profiler.on_alloc(p, request.size, trace, choice.key, choice.lifetime, system.now(),
                         cache->thread_id, world.processor(), cache->tag, first))
     world.note_sample(p, request.size, weight_of_sample(request.size, first));

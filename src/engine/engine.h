@@ -266,7 +266,9 @@ class Engine {
   bool predicts() const {
     return placement_on.load(std::memory_order_relaxed) || foresees.load(std::memory_order_relaxed);
   }
-  void count_prediction(size_t size, const Placement::Choice& choice, bool first);
+  Nanos time_lookup(const ThreadCache& cache, const Request& request);
+  void count_prediction(const ThreadCache& cache, const Request& request, const StackTrace& trace,
+                        const Placement::Choice& choice, bool first);
   // How many objects it stands for.
   double weight_of_sample(size_t size, bool first) const;
   void note_sampled_free(ThreadCache* cache, const void* p);

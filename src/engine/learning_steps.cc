@@ -66,12 +66,15 @@ void LearningSteps::ask_gate(Nanos now, bool last) {
     if (now - looked_ > kPause) doubtful_ = now + kPause;
     looked_ = now;
     trust_ = engine_.look_at_trust(now);
+    lookups_.step(engine_.counters.get(Stat::predict_lookup_nanos),
+                  engine_.system.processor_time());
     if (now < doubtful_) {
       engine_.trust.forget();
       trust_.older = trust_.late = 0;
     }
   }
-  run.step_gate(now, engine_.heap.held_bytes(), engine_.heap.live_bytes(), trust_, last);
+  run.step_gate(now, {engine_.heap.held_bytes(), engine_.heap.live_bytes(), lookups_.share()},
+                trust_, last);
 }
 
 }  // namespace llamalloc

@@ -64,6 +64,7 @@ class LearningSteps {
 
   Engine& engine_;
   Trust::Figures trust_;
+  LookupTime lookups_;
   Nanos looked_{};        // when that was
   Nanos placed_{};        // since when objects are placed by lifetime; 0: they are not
   Nanos doubtful_{};      // until then ages say nothing: the process stood still

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace llamalloc {
 
 // Invariant: low <= high, and [low, high) stays readable while the thread lives.
@@ -19,6 +21,12 @@ struct StackBounds {
   uintptr_t high = 0;
 
   bool contains(uintptr_t sp) const { return sp - low < high - low; }
+  // How far what lies above a stack pointer may be read. On another stack, such as a coroutine's,
+  // to the end of the page. The one right below the stack pointer is mapped: a call has just
+  // returned from there.
+  uintptr_t readable_limit(uintptr_t sp) const {
+    return contains(sp) ? high : align_up(sp, kSmallPage);
+  }
 };
 
 // The bounds that are already known, in a few loads. high never changes during the life of the

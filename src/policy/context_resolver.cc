@@ -62,14 +62,38 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
     path.descend(trace.codes[passed]);
     node = find(path.key());
   }
-  return {node.found, false, node.learned, looks_past_all(trace, passed, sites), node.lifetime};
+  const bool whole = looks_past_all(trace, passed, sites);
+  Answer answer{node.found, false, node.learned, whole, node.lifetime, {}};
+  if (node.learned && whole) answer.path = path_of(trace, passed);
+  return answer;
+}
+
+int ContextResolver::callers_asked(const StackTrace& trace, size_t size) const {
+  if (!is_open() || trace.depth == 0) return kCallersOfUnknown;
+  ContextPath path(trace.codes[0], size_bucket(size));
+  Found node = find(path.key());
+  int passed = 0;
+  while (node.found && node.deeper) {
+    passed = path.next_frame();
+    if (passed >= trace.depth || passed > CallPath::kMostCallers) return kCallersOfUnknown;
+    path.descend(trace.codes[passed]);
+    node = find(path.key());
+  }
+  return node.found ? passed : kCallersOfUnknown;
+}
+
+CallPath ContextResolver::path_of(const StackTrace& trace, int callers) {
+  CallPath path{.callers = callers};
+  for (int i = 0; i <= callers; ++i) path.frames[i] = trace.frames[i];
+  for (int i = 0; i < callers; ++i) path.bytes[i] = trace.sizes[i];
+  return path;
 }
 
 bool ContextResolver::looks_past_all(const StackTrace& trace, int frames,
                                      const SiteTable& sites) const {
   bool whole = frames <= SiteTable::kDepth;
   for (int i = 0; i < frames; ++i)
-    whole = whole && sites.frame_bytes(trace.frames[i]) == trace.sizes[i];
+    whole = whole && trace.sizes[i] != 0 && sites.frame_bytes(trace.frames[i]) == trace.sizes[i];
   return whole;
 }
 
@@ -77,10 +101,10 @@ ContextResolver::Answer ContextResolver::ask_names(Stack& stack, size_t size, Si
   const ModelEvidence::Answer named = model_->find_named(stack, size);
   const bool answers = named.kind != EvidenceKind::none && !model_->asks_network(named);
   if (!answers || stack.is_lost()) return {};
-  if (named.callers == 0) return {true, true, false, true, named.lifetime};
+  if (named.callers == 0) return {true, true, false, true, named.lifetime, {}};
   for (int i = 0; i < named.callers; ++i) look_past(stack.walked(), i, sites);
   const bool whole = looks_past_all(stack.walked(), named.callers, sites);
-  return {true, false, false, whole, named.lifetime};
+  return {true, false, false, whole, named.lifetime, {}};
 }
 
 }  // namespace llamalloc

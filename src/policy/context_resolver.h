@@ -17,6 +17,7 @@
 
 #include "base/size_bucket.h"
 #include "policy/loaded_code.h"
+#include "policy/lookup_time.h"
 #include "policy/placement.h"
 #include "predict/context_tree.h"
 #include "predict/model_evidence.h"
@@ -39,6 +40,7 @@ class ContextResolver {
     bool learned = false;  // the tree says so, which the learner corrects
     bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
+    CallPath path;  // of what is learned and whole: the frames that decide
   };
   // site: its return address, and code: the same as of StackTrace::codes. trace(StackTrace*) is
   // called at most once, if the stack is needed.
@@ -50,13 +52,18 @@ class ContextResolver {
       path.descend(0);
       node = find(path.key());
     }
-    if (node.found && !node.deeper) return {true, true, node.learned, true, node.lifetime};
+    if (node.found && !node.deeper)
+      return {true, true, node.learned, true, node.lifetime, {.frames = {site}}};
     if (!node.found && names_ == nullptr) return {};
     const auto walk = [](const void* how, StackTrace* out) {
       (*static_cast<const std::remove_reference_t<Trace>*>(how))(out);
     };
     return look_further(path, node, {site, size, walk, &trace}, sites);
   }
+
+  // How many callers the fast path would ask for an allocation of this size and stack, by the tree
+  // and the table. kCallersOfUnknown: they do not know it.
+  int callers_asked(const StackTrace& trace, size_t size) const;
 
   // Drops what was noted of frames of which is_gone(return address) is true.
   template <typename F>
@@ -101,6 +108,7 @@ class ContextResolver {
   Answer look_further(const ContextPath& path, const Found& node, const Walk& walk,
                       SiteTable& sites);
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
+  static CallPath path_of(const StackTrace& trace, int callers);
   Answer ask_names(Stack& stack, size_t size, SiteTable& sites);
   void look_past(const StackTrace& trace, int frame, SiteTable& sites);
   bool looks_past_all(const StackTrace& trace, int frames, const SiteTable& sites) const;

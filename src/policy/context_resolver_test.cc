@@ -223,6 +223,44 @@ TEST_F(ContextResolverTest, EachFrameOnTheWayIsLookedPast) {
   EXPECT_NE(key(loader), key(server));
 }
 
+TEST_F(ContextResolverTest, TellsThePathThatDecides) {
+  teach({{{kSite}, 0, true, LifetimeClass::mixed},
+         {{kSite}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper, kLoader}, 100, false, LifetimeClass::never},
+         {{kServer}, 0, false, LifetimeClass::never}});
+  const FakeStack stack({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}, {kServer, 0}});
+  const CallPath path = ask(stack).path;
+  ASSERT_EQ(path.callers, 2);
+  EXPECT_EQ(path.frames[0], kSite);
+  EXPECT_EQ(path.frames[1], kWrapper);
+  EXPECT_EQ(path.frames[2], kLoader);
+  EXPECT_EQ(path.bytes[0], 32u);
+  EXPECT_EQ(path.bytes[1], 48u);
+  const CallPath of_site = ask(FakeStack({{kServer, 32}, {kLoader, 0}})).path;
+  EXPECT_EQ(of_site.callers, 0);
+  EXPECT_EQ(of_site.frames[0], kServer);
+}
+
+TEST_F(ContextResolverTest, CountsTheCallersThatAreAsked) {
+  teach({{{kSite}, 0, true, LifetimeClass::mixed},
+         {{kSite}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper}, 100, true, LifetimeClass::mixed},
+         {{kSite, kWrapper, kLoader}, 100, false, LifetimeClass::never},
+         {{kSite}, 1000, false, LifetimeClass::never},
+         {{kServer}, 0, false, LifetimeClass::never}});
+  const FakeStack deep({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}, {kServer, 0}});
+  EXPECT_EQ(resolver_.callers_asked(deep.trace, 100), 2);
+  EXPECT_EQ(resolver_.callers_asked(deep.trace, 1000), 0);
+  EXPECT_EQ(resolver_.callers_asked(FakeStack({{kServer, 32}, {kLoader, 0}}).trace, 100), 0);
+  const FakeStack other({{kSite, 32}, {kWrapper, 48}, {kServer, 16}}), cut({{kSite, 32}});
+  EXPECT_EQ(resolver_.callers_asked(other.trace, 100), kCallersOfUnknown);
+  EXPECT_EQ(resolver_.callers_asked(cut.trace, 100), kCallersOfUnknown);
+  EXPECT_EQ(resolver_.callers_asked({}, 100), kCallersOfUnknown);
+  EXPECT_EQ(ContextResolver().callers_asked(deep.trace, 100), kCallersOfUnknown);
+  EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u) << "it only looks";
+}
+
 TEST_F(ContextResolverTest, AFrameWhoseSizeVariesIsNotLookedPast) {
   teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
   const FakeStack small({{kSite, 32}, {kLoader, 0}}), large({{kSite, 64}, {kLoader, 0}});
@@ -257,6 +295,7 @@ TEST_F(ContextResolverTest, AFrameOfUnknownOrOddSizeIsNotLookedPast) {
     FakeStack stack({{kSite, 32}, {kLoader, 0}});
     stack.trace.sizes[0] = bytes;
     EXPECT_TRUE(ask(stack).known);
+    EXPECT_FALSE(ask(stack).whole) << bytes;
     EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u) << bytes;
   }
   ask(FakeStack({{kSite, 32}, {kLoader, 0}}));

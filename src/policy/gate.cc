@@ -155,6 +155,11 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
   }
+  if (takes_long(figures.time)) {
+    dear_ = time_;
+    give_up(now, GateVerdict::fails);
+    start_round(cycle_.is_low());
+  }
   on_ ? verify(now) : consider(now, phase, figures);
   if (was_on && !on_) round_.spoilt = true;
   return on_;
@@ -188,6 +193,19 @@ GateWaste Gate::waste_of_round() const {
           .low = mille(round_.low.mean()),
           .depth = mille(round_.depth.mean()),
           .ratio = mille(round_.ratio.mean())};
+}
+
+// Whether it is on, and has been for too long.
+bool Gate::takes_long(double share) {
+  time_ = share;
+  const double saves = cycle_.peak() > 0 ? static_cast<double>(saved()) / cycle_.peak() : 0;
+  dear_steps_ = on_ && time_ > kTooDear * most_time(saves) ? dear_steps_ + 1 : 0;
+  return dear_steps_ >= kDearSteps;
+}
+
+// saves: by the peak, in troughs.
+double Gate::most_time(double saves) {
+  return std::max(kMostTime, kTimeForMemory * saves);
 }
 
 // The trough has ended, or lasted long enough.
@@ -275,9 +293,15 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
   return blind.low * separable(figures) >= kSaves * kMille;
 }
 
+bool Gate::is_affordable(const GateFigures& figures) const {
+  const double saves = std::max(savable_of(figures), static_cast<double>(saved()));
+  return cycle_.peak() > 0 && time_ <= most_time(saves / cycle_.peak());
+}
+
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) ? proofs_ + 1 : 0;
-  const bool may = kept_.reversals < kMostReversals && now >= retry_ && !fail_;
+  const bool may =
+      kept_.reversals < kMostReversals && now >= retry_ && !fail_ && is_affordable(figures);
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
@@ -405,6 +429,7 @@ void Gate::judge(Nanos now, uint32_t points) {
 void Gate::give_up(Nanos now, GateVerdict why) {
   on_ = false;
   back_at_ = 0;
+  dear_steps_ = 0;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;
@@ -441,6 +466,10 @@ bool Gate::describe_state(ErrorText& text, bool is_kept) const {
   if (kept_.was_given_up()) {
     text.add("off%s: given up %u times, as ", kept_.reversals == kMostReversals ? " for good" : "",
              kept_.reversals);
+    if (dear_ > 0) {
+      text.add("it took %u %% of the processor time", percent(dear_));
+      return true;
+    }
     what = kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed";
     then = "";
   } else if (!on_ && kept_.verdict == GateVerdict::untried) {
@@ -462,6 +491,11 @@ bool Gate::describe_state(ErrorText& text, bool is_kept) const {
 bool Gate::describe_trough(ErrorText& text) const {
   const size_t pinned = pinned_of(trough_);
   const bool much = is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
+  if (much && pays(trough_) && !is_affordable(trough_)) {
+    text.add("off: it would take %u %% of the processor time, and save %lld MiB in troughs",
+             percent(time_), static_cast<long long>(savable_of(trough_) / kMiB));
+    return false;
+  }
   const char* why = !much            ? "troughs pin little"
                     : !pays(trough_) ? "lifetimes do not separate"
                                      : "it has just begun to pay";
@@ -484,9 +518,8 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   };
   const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
   const char* troughs = "troughs pin";
-  const char* how = saves < 0                             ? "costs"
-                    : kept_.verdict == GateVerdict::fails ? "saves only"
-                                                          : "saves";
+  const bool saves_little = kept_.verdict == GateVerdict::fails && dear_ == 0;
+  const char* how = saves < 0 ? "costs" : saves_little ? "saves only" : "saves";
   if (placed.rounds == 0) {
     if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");
     if (on_ && round_.high.count != 0 && blind.high != kNoFigure)

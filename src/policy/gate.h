@@ -9,7 +9,8 @@
 //     |   for another; or, before the first trough, high load at which it costs much)   |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
-//     '--(predictions do not hold: policy/trust.h) -------------------------------------'
+//     |--(predictions do not hold: policy/trust.h) -------------------------------------+
+//     '--(half a minute: it takes too much processor time) -----------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
 // the load's peak: at high load, where separate pages cost, and in troughs, where they pay. A round
@@ -31,6 +32,10 @@
 // it is no more than that. Recorded programs that placement helps reach 0.32 to 0.53 of the peak
 // (redis), the others 0.07 at most (clang) in a first run; over six runs most loads that it does
 // not help stay below 0.13. A trial costs these up to 27 % of their memory (docs/heap_policy.md).
+//
+// Processor time (policy/lookup_time.h): a twentieth is what it may take, or a percent for each 3
+// 1/3 percent of the peak that troughs pin less. A machine with 4 GiB for each processor costs
+// about twice as much for its processors as for its memory, and half of the time is no trough.
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
 // when the load rises from a trough: a wave may be over within a second.
@@ -57,10 +62,11 @@ struct GateFigures {
   double older = 0, late = 0;
   double parted = 1;  // Learner::Shares, both
   double peak = 0;
+  double time = 0;  // of the processor's: what placement takes, or would take (LookupTime)
 };
 
-// fails: placement saved nothing, as measured. mistaken: predictions did not hold, which says
-// nothing of what better ones would save.
+// fails: placement saved nothing, as measured, or took too much time. mistaken: predictions did not
+// hold, which says nothing of what better ones would save.
 enum class GateVerdict : uint8_t { untried, on_trial, helps, fails, mistaken };
 inline constexpr int kGateVerdicts = 5;
 
@@ -106,6 +112,10 @@ class Gate {
   static constexpr double kMostLate = 1.0 / 3;       // of the bytes alive, or of those freed
   static constexpr double kAlike = 0.7;              // of a peak: lower loads are not compared,
   static constexpr double kAlikeInCost = 0.5;        // unless a trial costs memory under them
+  static constexpr double kMostTime = 1.0 / 20;      // of the processor's, or, if that is more,
+  static constexpr double kTimeForMemory = 0.3;      // of what troughs pin less, by the peak;
+  static constexpr double kTooDear = 1.25;           // more than so much of that
+  static constexpr uint32_t kDearSteps = 30;         // in so many steps is too much to stay on
   static constexpr uint32_t kProofs = 3;             // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
   static constexpr uint32_t kPoints = 4;
@@ -174,9 +184,12 @@ class Gate {
   void rest_until(double peak);
   void take_in_blind();
   void start_round(bool closed);
+  bool takes_long(double share);
+  static double most_time(double saves);
   bool pins_enough(double part) const;
   double separable(const GateFigures& figures) const;
   double savable_of(const GateFigures& figures) const;
+  bool is_affordable(const GateFigures& figures) const;
   bool pays(const GateFigures& figures) const;
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
@@ -199,6 +212,9 @@ class Gate {
   bool armed_ = false;      // a trough of this run proved it
   bool came_back_ = false;  // since then the load was high again
   bool fail_ = false;       // predictions, at present
+  double time_ = 0;         // as GateFigures has it, at present,
+  double dear_ = 0;         // and when placement was given up for it; 0: it was not
+  uint32_t dear_steps_ = 0;
   bool was_large_ = false;  // the peak was worth it in this run
   double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not
   uint32_t proofs_ = 0;

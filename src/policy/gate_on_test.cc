@@ -489,5 +489,62 @@ TEST(GateOnTest, EachPauseIsLonger) {
   }
 }
 
+// ----- What it takes of the processor -----
+
+// By default troughs pin 90 % of the peak, of which 0.95 x 0.9 would go, and 10 % with placement.
+constexpr double kForetold = 0.9 * 0.95 * 0.9, kSaved = 0.8;
+
+Load dear(double time) {
+  Load load;
+  load.time = time;
+  return load;
+}
+
+TEST(GateTimeTest, ATrialThatWouldTakeTooLongDoesNotBegin) {
+  Server server;
+  server.run(dear(kForetold * Gate::kTimeForMemory + 0.01), kHour);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_NE(server.sentence().find("off: it would take 24 % of the processor time, and save 7"),
+            std::string::npos)
+      << server.sentence();
+  server.run(dear(kForetold * Gate::kTimeForMemory - 0.01), kHour);
+  EXPECT_NE(server.gate.kept().verdict, GateVerdict::untried) << "it is cheap enough by now";
+}
+
+TEST(GateTimeTest, LittleTimeIsSpentForLittleMemory) {
+  Load little = dear(Gate::kMostTime + 0.01);
+  little.blind = {0.05, 0.5};
+  little.long_share = 0.33;
+  Server server;
+  server.run(little, kHour);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+  little.time = Gate::kMostTime;
+  server.run(little, kHour);
+  EXPECT_NE(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+}
+
+TEST(GateTimeTest, WhatHelpsGoesOffWhenItTakesTooLong) {
+  Server server(kept(GateVerdict::helps));
+  constexpr double kLimit = kSaved * Gate::kTimeForMemory * Gate::kTooDear;
+  server.run(dear(kLimit - 0.03), kHour);
+  EXPECT_TRUE(server.gate.is_on());
+  constexpr double kMuch = kLimit + 0.03;
+  server.run(dear(kMuch), Gate::kDearSteps - 1);
+  EXPECT_TRUE(server.gate.is_on()) << "a start may allocate much";
+  server.run(dear(0), 1);
+  server.run(dear(kMuch), Gate::kDearSteps - 1);
+  EXPECT_TRUE(server.gate.is_on());
+  server.run(dear(kMuch), 1);
+  EXPECT_FALSE(server.gate.is_on());
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails);
+  EXPECT_EQ(server.gate.kept().reversals, 1);
+  EXPECT_NE(server.sentence().find("given up 1 times, as it took 32 % of the processor time"),
+            std::string::npos)
+      << server.sentence();
+  server.run(dear(kMuch), kDay);
+  EXPECT_EQ(server.gate.kept().reversals, 1) << "it is not tried again while it is dear";
+}
+
 }  // namespace
 }  // namespace llamalloc

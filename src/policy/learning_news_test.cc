@@ -194,12 +194,12 @@ TEST_F(LearningNewsTest, DeathsAfterTheLastBirth) {
 
 TEST_F(LearningNewsTest, WhatTheGateDecided) {
   for (int i = 0; i < 10; ++i)
-    run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 250 << 20, {});
+    run_.step_gate(now_ = now_ + Nanos::seconds(1), {300 << 20, 250 << 20}, {});
   EXPECT_FALSE(run_.has_news());
   for (int i = 0; i < 5; ++i)
-    run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 50 << 20, {});
+    run_.step_gate(now_ = now_ + Nanos::seconds(1), {300 << 20, 50 << 20}, {});
   for (int i = 0; i < 5; ++i)
-    run_.step_gate(now_ = now_ + Nanos::seconds(1), 300 << 20, 250 << 20, {});
+    run_.step_gate(now_ = now_ + Nanos::seconds(1), {300 << 20, 250 << 20}, {});
   EXPECT_TRUE(run_.has_news());  // a round is over
   save();
   EXPECT_FALSE(run_.has_news());

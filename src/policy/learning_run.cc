@@ -57,20 +57,21 @@ void LearningRun::round(const Tables& tables, Nanos now) {
   next_round_ = now + std::clamp(rest, kRound, kLongestRest);
 }
 
-bool LearningRun::step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust,
+bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Figures& trust,
                             bool last) {
   const bool learns = learner_.is_open();
   const Learner::Shares learned = forked_ ? Learner::Shares{} : learner_.shares();
   const bool was = gate_.is_on();
   const bool on = gate_.step(now,
-                             {.held = held,
-                              .live = live,
+                             {.held = heap.held,
+                              .live = heap.live,
                               .short_share = learns ? learned.short_lived : trust.short_share,
                               .long_share = learns ? learned.long_lived : trust.long_share,
                               .older = trust.older,
                               .late = trust.late,
                               .parted = learned.parted,
-                              .peak = learned.peak},
+                              .peak = learned.peak,
+                              .time = heap.time},
                              last);
   if (on != was) changed_before_ = true;
   return on;

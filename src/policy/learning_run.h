@@ -80,7 +80,11 @@ class LearningRun {
   // takes some 2 us, and a program that allocates large buffers would be slowed down.
   void note_samples(uint64_t samples, Nanos now);
   // Whether the gate is open.
-  bool step_gate(Nanos now, size_t held, size_t live, const Trust::Figures& trust,
+  struct HeapFigures {
+    size_t held, live;
+    double time = 0;  // as GateFigures has them
+  };
+  bool step_gate(Nanos now, const HeapFigures& heap, const Trust::Figures& trust,
                  bool last = false);
   // A run counts in the file, and ages what is there, if it could decide something: once its heap
   // held kLeastHeap, or where the option asks for samples.

@@ -16,7 +16,7 @@ void Placement::choose_by_site(CallSite site, int size_class, Choice* choice) co
 
 void Placement::part_site(CallSite site, int size_class) const {
   cache_.publish(parted_key(site, size_class), LifetimeClass::mixed, kUnknownModule);
-  cache_.decided.forget(site.return_address, site_shape(size_class));
+  cache_.decided.forget(PathCache::path_of(site.return_address), site_shape(size_class));
 }
 
 Placement::Choice Placement::settle(uint64_t key, LifetimeClass lifetime) {
@@ -29,14 +29,17 @@ Placement::Choice Placement::settle_models_site(CallSite site, int size_class, u
                                                 LifetimeClass lifetime) {
   const Choice choice = settle(key, lifetime);
   if (cache_.find(parted_key(site, size_class)).found) return choice;
-  return settle_site(site, size_class, choice, kFromModel);
+  cache_.decided.publish(PathCache::path_of(site.return_address), site_shape(size_class),
+                         place_of(choice.lifetime) | kFromModel);
+  return choice_of(of_site(key), choice.lifetime);
 }
 
-Placement::Choice Placement::settle_site(CallSite site, int size_class, Choice choice,
-                                         uint16_t origin) {
-  cache_.decided.publish(site.return_address, site_shape(size_class),
-                         place_of(choice.lifetime) | origin);
-  choice.key = origin == kFromModel ? of_site(choice.key) : 0;
+Placement::Choice Placement::settle_learned_path(const CallPath& path, int size_class, uint64_t key,
+                                                 LifetimeClass lifetime, bool explored) {
+  Choice choice = settle(key, lifetime);
+  cache_.decided.publish_path(path, site_shape(size_class), place_of(choice.lifetime),
+                              explored ? PathCache::Kind::explored : PathCache::Kind::decided);
+  if (!explored) choice.key = 0;
   return choice;
 }
 

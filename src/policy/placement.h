@@ -12,10 +12,10 @@
 //
 // A recheck keeps the longer of the old and the new class (ASPLOS 2020, section 7).
 //
-// Where the call site decides, its answer is in the site cache. What was learned there is corrected
-// by the learner. A model's answer holds until an outlier contradicts it: then the outlier's
-// context has a class of its own, and the site is parted, so that each of its contexts is asked
-// for.
+// Where the call site decides, or a few of its callers do, the answer is in the path cache. What
+// was learned there is corrected by the learner. A model's answer holds until an outlier
+// contradicts it: then the outlier's context has a class of its own, and the site is parted, so
+// that each of its contexts is asked for.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@
 
 namespace llamalloc {
 
-// Of the site cache. A shape: the byte offset of the size class' magazine in a group, or beyond
+// Of the path cache. A shape: the byte offset of the size class' magazine in a group, or beyond
 // those, for what has none. A place: the offset of the group among all magazines, with the
 // class in the low bits, and whether a model says so.
 constexpr size_t site_shape(int size_class) {
@@ -67,8 +67,17 @@ class Placement {
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     uint16_t place;
-    const bool for_site = cache_.decided.find(site.return_address, site_shape(size_class), &place);
+    const uint64_t path = PathCache::path_of(site.return_address);
+    const size_t shape = site_shape(size_class);
+    const PathCache::Kind kind = cache_.decided.find(path, shape, &place);
+    const bool for_site = kind == PathCache::Kind::decided;
     if (for_site && (place & kFromModel) == 0) return choice_of(0, class_in(place));
+    const uintptr_t limit = own.readable_limit(site.stack_pointer);
+    uint16_t past;
+    if (kind == PathCache::Kind::ask &&
+        cache_.decided.find_past(path, site.stack_pointer, limit, shape, &past) ==
+            PathCache::Kind::decided)
+      return choice_of(0, class_in(past));
     Choice choice;
     choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
@@ -102,11 +111,10 @@ class Placement {
   // A miss was answered at once. They return the choice for it from then on. The modules of the key
   // are not known, so that it goes with any that is unloaded.
   Choice settle(uint64_t key, LifetimeClass lifetime);
-  // Of a site that decides. The key keeps the answer, too: where two sites share a slot of the site
-  // cache, only one is found there.
-  Choice settle_learned_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime) {
-    return settle_site(site, size_class, settle(key, lifetime), 0);
-  }
+  // Of a path that decides. The key keeps the answer, too: where two paths share a slot of the path
+  // cache, only one is found there. explored: the slow path still asks for each context.
+  Choice settle_learned_path(const CallPath& path, int size_class, uint64_t key,
+                             LifetimeClass lifetime, bool explored = false);
   Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime);
   // From now on what does not stay is published as `mixed` (Gate::is_late).
   void part_only_what_stays(bool yes) { only_staying_.store(yes, std::memory_order_relaxed); }
@@ -127,7 +135,6 @@ class Placement {
 
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
   void part_site(CallSite site, int size_class) const;
-  Choice settle_site(CallSite site, int size_class, Choice choice, uint16_t origin);
   LifetimeClass unless_blind(LifetimeClass lifetime) const {
     const bool blind =
         only_staying_.load(std::memory_order_relaxed) && group_of(lifetime) != PageGroup::permanent;

@@ -99,18 +99,24 @@ class SitePlacementTest : public PlacementTest {
   Placement::Choice choose(CallSite site) { return placement_.choose(site, kStack, 3); }
   bool site_decides() const {
     uint16_t place;
-    return cache_->decided.find(kSite.return_address, site_shape(3), &place);
+    return cache_->decided.find(PathCache::path_of(kSite.return_address), site_shape(3), &place) ==
+           PathCache::Kind::decided;
   }
-  // Until the site's slot in the site cache is taken.
+  void settle_learned(const CallPath& path, LifetimeClass lifetime) {
+    placement_.settle_learned_path(path, 3, choose(kSite).key, lifetime);
+  }
+  // Until the site's slot in the path cache is taken.
   void settle_other_sites() {
     for (uintptr_t other = 0x10000; site_decides(); ++other)
-      placement_.settle_learned_site({other, 0x2000}, 3, PredictionCache::kUsed | other << 16,
+      placement_.settle_learned_path({.frames = {other}}, 3, PredictionCache::kUsed | other << 16,
                                      LifetimeClass::never);
   }
+
+  static constexpr CallPath kPath{.frames = {kSite.return_address}};
 };
 
 TEST_F(SitePlacementTest, AnswersForAllCallersOnceOneWasAskedFor) {
-  placement_.settle_learned_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10s);
+  settle_learned(kPath, LifetimeClass::le_10s);
   EXPECT_EQ(choose(kElsewhere).group, PageGroup::brief);
   EXPECT_EQ(choose(kElsewhere).key, 0u) << "the learner corrects it";
   EXPECT_TRUE(choose(kElsewhere).known);
@@ -118,11 +124,34 @@ TEST_F(SitePlacementTest, AnswersForAllCallersOnceOneWasAskedFor) {
 }
 
 TEST_F(SitePlacementTest, OneThatLostItsSlotToAnotherKeepsItsAnswer) {
-  placement_.settle_learned_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10s);
+  settle_learned(kPath, LifetimeClass::le_10s);
   settle_other_sites();
   EXPECT_TRUE(choose(kSite).known);
   EXPECT_EQ(choose(kSite).group, PageGroup::brief);
   EXPECT_TRUE(choose(kElsewhere).miss);
+}
+
+TEST_F(SitePlacementTest, CallersThatWereSettledAnswerAtAnyHeight) {
+  constexpr uintptr_t kCaller = 0x7777;
+  uintptr_t words[16] = {};
+  words[1] = words[5] = kCaller;
+  const StackBounds stack{reinterpret_cast<uintptr_t>(words),
+                          reinterpret_cast<uintptr_t>(words + 16)};
+  const CallSite high{kSite.return_address, reinterpret_cast<uintptr_t>(words)};
+  const CallSite low{kSite.return_address, reinterpret_cast<uintptr_t>(words + 4)};
+  CallPath path{1, {kSite.return_address, kCaller}, {16}};
+  placement_.settle_learned_path(path, 3, placement_.choose(high, stack, 3).key,
+                                 LifetimeClass::le_10s);
+  EXPECT_FALSE(site_decides());
+  for (const CallSite& site : {high, low}) {
+    const auto choice = placement_.choose(site, stack, 3);
+    EXPECT_EQ(choice.group, PageGroup::brief);
+    EXPECT_TRUE(choice.known && !choice.miss);
+    EXPECT_EQ(choice.key, 0u) << "the learner corrects it";
+  }
+  EXPECT_TRUE(placement_.choose(low, stack, 4).miss) << "another size class";
+  words[5] = kCaller + 1;
+  EXPECT_TRUE(placement_.choose(low, stack, 3).miss) << "another caller";
 }
 
 TEST_F(SitePlacementTest, AnOutliverPartsTheSiteOfAModel) {

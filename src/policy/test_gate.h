@@ -33,6 +33,7 @@ struct Load {
   double noise = 0;
   double parted = 1;  // as samples tell, if they saw so much of the peak
   double seen = 0;
+  double time = 0;  // of the processor's
 };
 
 // A gate beside loads that follow each other.
@@ -51,7 +52,7 @@ class Server {
       const double pinned = (pins.high + low * (pins.low - pins.high)) * peak;
       const double held = live + pinned * shake;
       feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share, load.long_share,
-            0, 0, load.parted, load.seen * peak});
+            0, 0, load.parted, load.seen * peak, load.time});
     }
   }
   void feed(const GateFigures& figures) {

@@ -26,7 +26,7 @@
 #include "base/lifetime_class.h"
 #include "base/units.h"
 #include "os/own_stack.h"
-#include "predict/site_cache.h"
+#include "predict/path_cache.h"
 
 namespace llamalloc {
 
@@ -36,7 +36,7 @@ inline constexpr uint8_t kUnknownModule = 1;
 class SiteTable {
  public:
   static constexpr int kShift = 12;
-  static constexpr int kDepth = 6;  // levels that a key looks past
+  static constexpr int kDepth = CallPath::kMostCallers;  // levels that a key looks past
 
   // A hash of the address. The table's index is made from it, and other hashes use it too.
   static uint64_t hash(uintptr_t return_address) { return return_address * 0x9E3779B97F4A7C15ull; }
@@ -50,7 +50,7 @@ class SiteTable {
     const uint64_t slot = slots_[its_hash >> (64 - kShift)].load(std::memory_order_relaxed);
     return (slot ^ return_address) << 16 == 0 ? static_cast<uint32_t>(slot >> 48) * 8 : 0;
   }
-  static constexpr uint32_t kMostBytes = 512 * 1024;
+  static constexpr uint32_t kMostBytes = PathCache::kMostBytes;
   // bytes: a multiple of 8 below kMostBytes.
   void add(uintptr_t return_address, uint32_t bytes) {
     slots_[hash(return_address) >> (64 - kShift)].store(return_address | uint64_t{bytes / 8} << 48,
@@ -80,7 +80,7 @@ struct Prediction {
 
 class PredictionCache {
  public:
-  SiteCache decided;  // asked first, and first here: its address is the table's own
+  PathCache decided;  // asked first, and first here: its address is the table's own
 
   static constexpr int kShift = 14;                     // sets of two slots: 256 KiB
   static constexpr uint64_t kUsed = uint64_t{1} << 63;  // set in each key, so that no tag is zero
@@ -96,7 +96,7 @@ class PredictionCache {
   // stack_pointer: within own, or within the page of its stack pointer.
   uint64_t context_key(CallSite site, const StackBounds& own, int size_class) const {
     const uint64_t hash = SiteTable::hash(site.return_address);
-    const uintptr_t limit = readable_limit(site.stack_pointer, own);
+    const uintptr_t limit = own.readable_limit(site.stack_pointer);
     uint64_t key = shallow_key(hash, site, limit, size_class);
     uint32_t bytes = sites.frame_bytes(site.return_address, hash);
     for (int depth = 0; bytes != 0 && depth < SiteTable::kDepth; ++depth) {
@@ -164,10 +164,6 @@ class PredictionCache {
     const uint64_t shape =
         (stack_high - site.stack_pointer) << 8 | static_cast<uint64_t>(size_class);
     return site_hash ^ shape * 0xD6E8FEB86659FD93ull;
-  }
-  // The page right below stack_pointer is mapped: a call has just returned from there.
-  static uintptr_t readable_limit(uintptr_t stack_pointer, const StackBounds& own) {
-    return own.contains(stack_pointer) ? own.high : align_up(stack_pointer, kSmallPage);
   }
   static PageGroup group_in(uint64_t slot) { return static_cast<PageGroup>(slot >> 4 & 7); }
   static uint64_t finish(uint64_t key) { return (key ^ key >> 32) | kUsed; }

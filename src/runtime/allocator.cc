@@ -95,8 +95,8 @@ namespace {
 
 }  // namespace
 
-void* allocate_by_context(size_t size, CallSite site, ThreadCache* cache, size_t offset,
-                          SlowCall* slow) {
+void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache, size_t offset,
+                         SlowCall* slow) {
   const int size_class = static_cast<int>(offset / sizeof(Magazine));
   PageGroup group;
   if (LLAMALLOC_UNLIKELY(

@@ -55,19 +55,44 @@ void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite s
 // fast path began.
 using SlowCall = void*(size_t, CallSite);
 
-// The paths by lifetime: each calls the next with the same arguments, so that none needs to be
+// The ways by lifetime: each calls the next with nearly the same arguments, so that few need to be
 // moved. offset: of the magazine of the size class among those of a group.
 //
-// Where the site does not decide alone: by the stack's height, and its callers.
-[[gnu::noinline]] void* allocate_by_context(size_t size, CallSite site, ThreadCache* cache,
-                                            size_t offset, SlowCall* slow);
+// Where neither the site nor its callers are known to decide: by the stack's height, too.
+[[gnu::noinline]] void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache,
+                                           size_t offset, SlowCall* slow);
+
+// Where the site does not decide alone: by its callers. Where contexts are explored, one allocation
+// in eight looks whether its own is known, which is as good as at random.
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache,
+                                         size_t offset, uint64_t path) {
+  uint16_t place;
+  const PathCache::Kind kind = prediction_cache.decided.find_past(
+      path, site.stack_pointer, cache->own_stack.readable_limit(site.stack_pointer), offset,
+      &place);
+  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
+    const auto left = static_cast<uint64_t>(cache->countdown.load(std::memory_order_relaxed));
+    const bool looks = SiteTable::hash(left) >> 61 == 0;
+    if (kind != PathCache::Kind::explored || looks)
+      return allocate_by_height(size, site, cache, offset, slow);
+  }
+  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
 
 template <SlowCall slow>
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            size_t offset) {
+  const uint64_t path = PathCache::path_of(site.return_address);
   uint16_t place;
-  if (LLAMALLOC_UNLIKELY(!prediction_cache.decided.find(site.return_address, offset, &place)))
-    return allocate_by_context(size, site, cache, offset, slow);
+  const PathCache::Kind kind = prediction_cache.decided.find(path, offset, &place);
+  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
+    if (kind > PathCache::Kind::explored)
+      return allocate_by_height(size, site, cache, offset, slow);
+    return allocate_by_path<slow>(size, site, cache, offset, path);
+  }
   Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
   return pop_and_end_call(magazine);

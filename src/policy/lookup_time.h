@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What placement by lifetime costs of the processor: each allocation is looked up, and threads hold
+// slots of several page groups, which their processor's caches have to hold, too. The share of the
+// time that the process uses, of late. The gate (gate.h) places objects only where it is small.
+//
+// Samples tell how many allocations there are. While objects are placed, the lookup of each sample
+// is timed; alone it takes longer than among other work, which it overlaps with. Before that, what
+// was learned tells how many callers each is asked for: none where the site decides. Where nothing
+// is known, the table of contexts is asked, which costs as much as two.
+//
+// Both prices are fitted to whole programs with placement and without (docs/learning.md). In a loop
+// that does nothing else a lookup takes a fourth of that.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace llamalloc {
+
+constexpr Nanos price_of_lookup(int callers) {
+  return Nanos{6 + 7 * callers};
+}
+inline constexpr int kCallersOfUnknown = 2;
+
+// An interrupt is no lookup.
+constexpr Nanos timed_lookup(Nanos taken) {
+  return Nanos{std::clamp<int64_t>(taken.n, 0, 300) * 3 / 5};
+}
+
+class LookupTime {
+ public:
+  static constexpr double kFade = 32;                  // steps
+  static constexpr Nanos kLeast = Nanos::millis(250);  // of work, before anything is said
+
+  // About once a second. lookups: nanoseconds, and used: processor time of the process, both since
+  // it began.
+  void step(uint64_t lookups, Nanos used);
+  double share() const;
+
+ private:
+  uint64_t lookups_before_ = 0;
+  Nanos used_before_{};
+  double lookups_ = 0, used_ = 0;  // nanoseconds, faded
+};
+
+}  // namespace llamalloc
