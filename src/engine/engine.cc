@@ -60,13 +60,17 @@ void Engine::place_by_lifetime(Placing how) {
   has_left_ = !on && heap.join_spans();
 }
 
+// Once more a step later: a thread may have published what it had looked up before.
 void Engine::explore(bool on) {
-  if (explores.exchange(on, std::memory_order_relaxed) != on) placement.cache().clear();
+  const bool changes = explores.exchange(on, std::memory_order_relaxed) != on;
+  if (changes || explore_changed_) placement.cache().clear();
+  explore_changed_ = changes;
 }
 
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
+  if (answer.varies) placement.cache().decided.clear();
   if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);
@@ -162,13 +166,15 @@ void* Engine::take_sampled(const Request& request, PageGroup group) {
 }
 
 // As the fast path does it: what it loads is in the processor's caches, or is not, as there.
-[[gnu::noinline]] Nanos Engine::time_lookup(const ThreadCache& cache, const Request& request) {
+[[gnu::noinline]] Nanos Engine::time_lookup(const ThreadCache& cache, const Request& request,
+                                            Nanos otherwise) {
   const int size_class = key_class_of(request.size);
   const Nanos before = system.now(), begin = system.now();
-  const Placement::Choice choice = placement.choose(request.site, cache.own_stack, size_class);
-  asm volatile("" : : "r"(choice.key), "r"(choice.lifetime));
+  const bool known = placement.look(request.site, cache.own_stack, size_class);
+  asm volatile("" : : "r"(known) : "memory");
   const Nanos end = system.now();
-  return timed_lookup((end - begin) - (begin - before));
+  const Nanos clock = begin - before;
+  return clock > kMostOfClock ? otherwise : timed_lookup(end - begin - clock);
 }
 
 // A sampled allocation stands for many: how often the cache knew the context, and what it takes to
@@ -178,10 +184,11 @@ void Engine::count_prediction(const ThreadCache& cache, const Request& request,
                               bool first) {
   const auto allocations = static_cast<uint64_t>(weight_of_sample(request.size, first));
   if (predicts()) counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold, allocations);
-  if (!known_contexts.is_open()) return;
-  const bool by_site = choice.known && !choice.is_of_context();
-  const int callers = by_site ? 0 : known_contexts.callers_asked(trace, request.size);
-  const Nanos price = cache.predicting ? time_lookup(cache, request) : price_of_lookup(callers);
+  if (!predicts() && !known_contexts.is_open()) return;
+  const bool models_site = choice.known && choice.key != 0 && !choice.is_of_context();
+  const int callers = models_site ? 0 : known_contexts.callers_asked(trace, request.size);
+  const Nanos foretold = price_of_lookup(callers);
+  const Nanos price = cache.predicting ? time_lookup(cache, request, foretold) : foretold;
   counters.add(Stat::predict_lookup_nanos, allocations * static_cast<uint64_t>(price.n));
 }
 

@@ -266,7 +266,7 @@ class Engine {
   bool predicts() const {
     return placement_on.load(std::memory_order_relaxed) || foresees.load(std::memory_order_relaxed);
   }
-  Nanos time_lookup(const ThreadCache& cache, const Request& request);
+  Nanos time_lookup(const ThreadCache& cache, const Request& request, Nanos otherwise);
   void count_prediction(const ThreadCache& cache, const Request& request, const StackTrace& trace,
                         const Placement::Choice& choice, bool first);
   // How many objects it stands for.
@@ -301,6 +301,7 @@ class Engine {
   ReleasePlan plan_;
   HoldTime hold_empty_, hold_mappings_;
   Nanos fetch_time_ = FetchWork().fetch;
+  bool explore_changed_ = false;
   size_t refetched_ = 0;  // pages, when that was measured last
   Nanos measured_{};
   Nanos empty_for_{};  // how long empty pages and freed mappings are held; 0: not known yet

@@ -12,6 +12,7 @@ class FakeWorld : public World {
   Placement::Choice choose(ThreadCache&, const Request&, bool) override { return choice; }
   void trace_stack(const CallSite& site, StackTrace* out) override {
     out->frames[0] = site.return_address;
+    if (gives_codes) out->codes[0] = site.return_address;
     out->depth = 1;
   }
   uint32_t processor() override { return 0; }
@@ -31,6 +32,7 @@ class FakeWorld : public World {
   Pressure near_limit;
   bool barrier = true;
   bool adopts = true;
+  bool gives_codes = false;  // of frames: their addresses
   bool tells_end = true;
   uint32_t threads = 0;
   uint32_t vanished = 0;

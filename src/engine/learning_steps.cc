@@ -73,7 +73,9 @@ void LearningSteps::ask_gate(Nanos now, bool last) {
       trust_.older = trust_.late = 0;
     }
   }
-  run.step_gate(now, {engine_.heap.held_bytes(), engine_.heap.live_bytes(), lookups_.share()},
+  run.step_gate(now,
+                {engine_.heap.held_bytes(), engine_.heap.live_bytes(), lookups_.share(),
+                 lookups_.share_now()},
                 trust_, last);
 }
 

@@ -100,6 +100,61 @@ TEST_F(LearningStepsTest, PlacementFollowsOptionAndGate) {
   EXPECT_FALSE(steps_->places());
 }
 
+// ----- What lookups take -----
+
+class LookupsTest : public LearningStepsTest {
+ protected:
+  void SetUp() override {
+    LearningStepsTest::SetUp();
+    engine_.threads.empty();
+    cache_.magazines.initialise();
+    engine_.start_sampling(512, pages_.time);
+    engine_.start_countdown(&cache_);
+  }
+  // Nanoseconds for an allocation of a site, by the counter.
+  double price(uintptr_t site) {
+    constexpr int kAllocations = 20'000;
+    const uint64_t before = engine_.counters.get(Stat::predict_lookup_nanos);
+    for (int i = 0; i < kAllocations; ++i) {
+      void* p = engine_.allocate(&cache_, {.size = 64, .site = {site, 0}});
+      engine_.deallocate(&cache_, p, engine_.heap.find(p), kUnknownSize);
+    }
+    const uint64_t nanos = engine_.counters.get(Stat::predict_lookup_nanos) - before;
+    return static_cast<double>(nanos) / kAllocations;
+  }
+  void teach(uintptr_t site) {
+    ContextTree& tree = engine_.known_contexts.tree();
+    tree.begin();
+    ASSERT_TRUE(tree.add(ContextPath(site, 64).key(), false, LifetimeClass::le_1s));
+    tree.publish();
+  }
+
+  std::unique_ptr<ThreadCache> own_ = std::make_unique<ThreadCache>();
+  ThreadCache& cache_ = *own_;
+};
+
+TEST_F(LookupsTest, SamplesTellWhatTheyWouldTake) {
+  const auto of_unknown = static_cast<double>(price_of_lookup(kCallersOfUnknown).n);
+  EXPECT_NEAR(price(0x1000), of_unknown, of_unknown / 10);
+  made_.world.gives_codes = true;
+  teach(0x1000);
+  const auto of_site = static_cast<double>(price_of_lookup(0).n);
+  EXPECT_NEAR(price(0x1000), of_site, of_site / 10);
+  EXPECT_NEAR(price(0x2000), of_unknown, of_unknown / 10) << "another site";
+}
+
+TEST_F(LookupsTest, WhileObjectsArePlacedThoseOfSamplesAreTimed) {
+  engine_.place_by_lifetime(Placing::all);
+  cache_.predicting = true;
+  EXPECT_EQ(price(0x1000), 0) << "virtual time stands";
+  pages_.reading_takes = Nanos{40};
+  const double timed = price(0x1000);
+  EXPECT_EQ(timed, 0) << "what it takes to read the clock is no lookup";
+  pages_.reading_takes = Nanos{1000};
+  const auto of_unknown = static_cast<double>(price_of_lookup(kCallersOfUnknown).n);
+  EXPECT_NEAR(price(0x1000), of_unknown, of_unknown / 10) << "so slow a clock tells nothing";
+}
+
 // ----- With a model and without learning -----
 
 constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};

@@ -32,15 +32,20 @@ bool ContextResolver::Stack::look(int frame, FrameName* out) {
   return !is_lost_;
 }
 
-void ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& sites) {
+bool ContextResolver::look_past(const StackTrace& trace, int frame, SiteTable& sites) {
   const uintptr_t site = trace.frames[frame];
   const uint32_t bytes = trace.sizes[frame];
   const uint32_t before = sites.frame_bytes(site);
-  if (before == bytes || bytes == 0 || bytes % 8 != 0 || bytes >= SiteTable::kMostBytes) return;
-  if (varying_->frame_bytes(site) != 0) return;
-  if (before == 0) return sites.add(site, bytes);
+  if (before == bytes || bytes == 0 || bytes % 8 != 0 || bytes >= SiteTable::kMostBytes)
+    return false;
+  if (varying_->frame_bytes(site) != 0) return false;
+  if (before == 0) {
+    sites.add(site, bytes);
+    return false;
+  }
   varying_->add(site, bytes);
   sites.forget_if([site](uintptr_t known) { return known == site; });
+  return true;
 }
 
 ContextResolver::Answer ContextResolver::look_further(const ContextPath& path, const Found& node,
@@ -55,15 +60,16 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
                                                        SiteTable& sites) {
   Found node{{.found = true, .deeper = true}};
   int passed = 0;
+  bool varies = false;
   while (node.found && node.deeper) {
     passed = path.next_frame();
     if (passed >= trace.depth) return {};
-    look_past(trace, passed - 1, sites);
+    varies = look_past(trace, passed - 1, sites) || varies;
     path.descend(trace.codes[passed]);
     node = find(path.key());
   }
   const bool whole = looks_past_all(trace, passed, sites);
-  Answer answer{node.found, false, node.learned, whole, node.lifetime, {}};
+  Answer answer{node.found, false, node.learned, whole, node.lifetime, {}, varies};
   if (node.learned && whole) answer.path = path_of(trace, passed);
   return answer;
 }
@@ -102,9 +108,10 @@ ContextResolver::Answer ContextResolver::ask_names(Stack& stack, size_t size, Si
   const bool answers = named.kind != EvidenceKind::none && !model_->asks_network(named);
   if (!answers || stack.is_lost()) return {};
   if (named.callers == 0) return {true, true, false, true, named.lifetime, {}};
-  for (int i = 0; i < named.callers; ++i) look_past(stack.walked(), i, sites);
+  bool varies = false;
+  for (int i = 0; i < named.callers; ++i) varies = look_past(stack.walked(), i, sites) || varies;
   const bool whole = looks_past_all(stack.walked(), named.callers, sites);
-  return {true, false, false, whole, named.lifetime, {}};
+  return {true, false, false, whole, named.lifetime, {}, varies};
 }
 
 }  // namespace llamalloc

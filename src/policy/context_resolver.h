@@ -40,7 +40,8 @@ class ContextResolver {
     bool learned = false;  // the tree says so, which the learner corrects
     bool whole = true;     // the cache's key holds all callers that do
     LifetimeClass lifetime = LifetimeClass::mixed;
-    CallPath path;  // of what is learned and whole: the frames that decide
+    CallPath path;        // of what is learned and whole: the frames that decide
+    bool varies = false;  // a frame turned out to vary: paths through it do not hold
   };
   // site: its return address, and code: the same as of StackTrace::codes. trace(StackTrace*) is
   // called at most once, if the stack is needed.
@@ -110,7 +111,8 @@ class ContextResolver {
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);
   static CallPath path_of(const StackTrace& trace, int callers);
   Answer ask_names(Stack& stack, size_t size, SiteTable& sites);
-  void look_past(const StackTrace& trace, int frame, SiteTable& sites);
+  // True: it turned out to vary.
+  bool look_past(const StackTrace& trace, int frame, SiteTable& sites);
   bool looks_past_all(const StackTrace& trace, int frames, const SiteTable& sites) const;
 
   ContextTree tree_;

@@ -264,9 +264,12 @@ TEST_F(ContextResolverTest, CountsTheCallersThatAreAsked) {
 TEST_F(ContextResolverTest, AFrameWhoseSizeVariesIsNotLookedPast) {
   teach_callers(LifetimeClass::never, LifetimeClass::le_10ms);
   const FakeStack small({{kSite, 32}, {kLoader, 0}}), large({{kSite, 64}, {kLoader, 0}});
-  ask(small);
+  EXPECT_FALSE(ask(small).varies);
   ASSERT_EQ(cache_->sites.frame_bytes(kSite), 32u);
-  EXPECT_TRUE(ask(large).known) << "it is answered all the same";
+  const auto answer = ask(large);
+  EXPECT_TRUE(answer.known) << "it is answered all the same";
+  EXPECT_TRUE(answer.varies && !answer.whole) << "and paths through it do not hold any more";
+  EXPECT_FALSE(ask(large).varies) << "which is known by now";
   EXPECT_EQ(cache_->sites.frame_bytes(kSite), 0u);
   for (int i = 0; i < 3; ++i) {
     ask(small);

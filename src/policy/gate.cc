@@ -155,9 +155,9 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
   }
-  if (takes_long(figures.time)) {
-    dear_ = time_;
+  if (takes_long(figures)) {
     give_up(now, GateVerdict::fails);
+    dear_ = time_;
     start_round(cycle_.is_low());
   }
   on_ ? verify(now) : consider(now, phase, figures);
@@ -195,12 +195,21 @@ GateWaste Gate::waste_of_round() const {
           .ratio = mille(round_.ratio.mean())};
 }
 
-// Whether it is on, and has been for too long.
-bool Gate::takes_long(double share) {
-  time_ = share;
-  const double saves = cycle_.peak() > 0 ? static_cast<double>(saved()) / cycle_.peak() : 0;
-  dear_steps_ = on_ && time_ > kTooDear * most_time(saves) ? dear_steps_ + 1 : 0;
+// Whether it is on, and has been for too long. A start may allocate much.
+bool Gate::takes_long(const GateFigures& figures) {
+  time_ = figures.time;
+  const double most = kTooDear * most_time(saved_share());
+  if (!on_ || time_ <= most || (figures.time_now >= 0 && figures.time_now < kCheap * most))
+    dear_steps_ = 0;
+  else if (figures.time_now >= 0)
+    ++dear_steps_;
   return dear_steps_ >= kDearSteps;
+}
+
+// By the peak. What was measured under a higher load is not saved under this one.
+double Gate::saved_share() const {
+  const double peak = std::max(cycle_.peak(), static_cast<double>(kept_.peak) * kMiB);
+  return peak > 0 ? static_cast<double>(saved()) / peak : 0;
 }
 
 // saves: by the peak, in troughs.
@@ -294,8 +303,8 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 }
 
 bool Gate::is_affordable(const GateFigures& figures) const {
-  const double saves = std::max(savable_of(figures), static_cast<double>(saved()));
-  return cycle_.peak() > 0 && time_ <= most_time(saves / cycle_.peak());
+  if (cycle_.peak() <= 0) return false;
+  return time_ <= most_time(std::max(savable_of(figures) / cycle_.peak(), saved_share()));
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
@@ -429,6 +438,7 @@ void Gate::judge(Nanos now, uint32_t points) {
 void Gate::give_up(Nanos now, GateVerdict why) {
   on_ = false;
   back_at_ = 0;
+  dear_ = 0;
   dear_steps_ = 0;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
@@ -518,7 +528,8 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   };
   const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
   const char* troughs = "troughs pin";
-  const bool saves_little = kept_.verdict == GateVerdict::fails && dear_ == 0;
+  const bool is_little = placed.low + std::max(kLeastGain, blind.low / kGainShare) >= blind.low;
+  const bool saves_little = kept_.verdict == GateVerdict::fails && is_little;
   const char* how = saves < 0 ? "costs" : saves_little ? "saves only" : "saves";
   if (placed.rounds == 0) {
     if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");

@@ -33,8 +33,8 @@
 // (redis), the others 0.07 at most (clang) in a first run; over six runs most loads that it does
 // not help stay below 0.13. A trial costs these up to 27 % of their memory (docs/heap_policy.md).
 //
-// Processor time (policy/lookup_time.h): a twentieth is what it may take, or a percent for each 3
-// 1/3 percent of the peak that troughs pin less. A machine with 4 GiB for each processor costs
+// Processor time (policy/lookup_time.h): a twentieth is what it may take, or 0.3 percent for
+// each percent of the peak that troughs pin less. A machine with 4 GiB for each processor costs
 // about twice as much for its processors as for its memory, and half of the time is no trough.
 //
 // No clock, no globals: the worker calls step() whenever it is awake. It decides once a second, and
@@ -62,7 +62,9 @@ struct GateFigures {
   double older = 0, late = 0;
   double parted = 1;  // Learner::Shares, both
   double peak = 0;
-  double time = 0;  // of the processor's: what placement takes, or would take (LookupTime)
+  // Of the processor's: what placement takes, or would take, and in the last second; negative: it
+  // was too idle to tell (LookupTime).
+  double time = 0, time_now = -1;
 };
 
 // fails: placement saved nothing, as measured, or took too much time. mistaken: predictions did not
@@ -115,9 +117,10 @@ class Gate {
   static constexpr double kMostTime = 1.0 / 20;      // of the processor's, or, if that is more,
   static constexpr double kTimeForMemory = 0.3;      // of what troughs pin less, by the peak;
   static constexpr double kTooDear = 1.25;           // more than so much of that
-  static constexpr uint32_t kDearSteps = 30;         // in so many steps is too much to stay on
-  static constexpr uint32_t kProofs = 3;             // steps in a trough
-  static constexpr uint32_t kMostOfTrough = 30;      // steps of a round
+  static constexpr uint32_t kDearSteps = 30;     // in so many steps is too much to stay on; it ends
+  static constexpr double kCheap = 0.5;          // with one that takes less than this part of it
+  static constexpr uint32_t kProofs = 3;         // steps in a trough
+  static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
   static constexpr uint32_t kPoints = 4;
   static constexpr uint32_t kTrialPoints = 2;  // one trough, or two of which the first was near
   static constexpr uint32_t kOtherRounds = 8;  // in a row, of lower loads: those are usual now
@@ -184,7 +187,8 @@ class Gate {
   void rest_until(double peak);
   void take_in_blind();
   void start_round(bool closed);
-  bool takes_long(double share);
+  bool takes_long(const GateFigures& figures);
+  double saved_share() const;
   static double most_time(double saves);
   bool pins_enough(double part) const;
   double separable(const GateFigures& figures) const;

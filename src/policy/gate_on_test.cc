@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "policy/lookup_time.h"
 #include "policy/test_gate.h"
 
 namespace llamalloc {
@@ -522,6 +523,48 @@ TEST(GateTimeTest, LittleTimeIsSpentForLittleMemory) {
   little.time = Gate::kMostTime;
   server.run(little, kHour);
   EXPECT_NE(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+}
+
+// What a busy start took outlives it in the mean.
+TEST(GateTimeTest, ABusyStartIsNoReason) {
+  Server server(kept(GateVerdict::helps));
+  LookupTime time;
+  uint64_t lookups = 0;
+  Nanos used{};
+  Load load;
+  for (int s = 0; s < 600; ++s) {
+    const double worked = s < 20 ? 1 : 0.05, share = s < 20 ? 0.5 : 0.01;
+    used = used + Nanos{static_cast<int64_t>(worked * 1e9)};
+    lookups += static_cast<uint64_t>(worked * share * 1e9);
+    time.step(lookups, used);
+    load.time = time.share();
+    if (s == 60) {
+      EXPECT_GT(load.time, 0.4);
+    }
+    const bool high = s / 10 % 2 == 0;
+    const double peak = 1024.0 * kMiB, live = high ? peak : 0.005 * peak;
+    const double pinned = (high ? load.placed.high : load.placed.low) * peak;
+    server.feed({.held = static_cast<size_t>(live + pinned),
+                 .live = static_cast<size_t>(live),
+                 .short_share = 0.95,
+                 .long_share = 0.9,
+                 .time = time.share(),
+                 .time_now = time.share_now()});
+  }
+  EXPECT_TRUE(server.gate.is_on()) << server.sentence();
+}
+
+// A trial is decided on in troughs, where the process does little.
+TEST(GateTimeTest, WhatWasSavedUnderAHigherLoadBuysNothingUnderALowOne) {
+  GateKept high = kept(GateVerdict::helps);
+  high.peak = 10240;
+  Server server(high);
+  Load low = dear(0.25);
+  server.run(low, 60);
+  EXPECT_TRUE(server.gate.is_on());
+  low.time = 0.35;
+  server.run(low, 60);
+  EXPECT_FALSE(server.gate.is_on()) << "by a tenth of the peak it is not 8 times as much";
 }
 
 TEST(GateTimeTest, WhatHelpsGoesOffWhenItTakesTooLong) {

@@ -71,7 +71,8 @@ bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Fig
                               .late = trust.late,
                               .parted = learned.parted,
                               .peak = learned.peak,
-                              .time = heap.time},
+                              .time = heap.time,
+                              .time_now = heap.time_now},
                              last);
   if (on != was) changed_before_ = true;
   return on;

@@ -82,7 +82,7 @@ class LearningRun {
   // Whether the gate is open.
   struct HeapFigures {
     size_t held, live;
-    double time = 0;  // as GateFigures has them
+    double time = 0, time_now = -1;  // as GateFigures has them
   };
   bool step_gate(Nanos now, const HeapFigures& heap, const Trust::Figures& trust,
                  bool last = false);

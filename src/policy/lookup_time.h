@@ -24,25 +24,31 @@ constexpr Nanos price_of_lookup(int callers) {
 }
 inline constexpr int kCallersOfUnknown = 2;
 
-// An interrupt is no lookup.
+// taken: with a reading of the clock more than without. An interrupt is no lookup.
 constexpr Nanos timed_lookup(Nanos taken) {
   return Nanos{std::clamp<int64_t>(taken.n, 0, 300) * 3 / 5};
 }
+// Where reading the clock takes longer, lookups cannot be timed.
+inline constexpr Nanos kMostOfClock = Nanos{150};
 
 class LookupTime {
  public:
-  static constexpr double kFade = 32;                  // steps
-  static constexpr Nanos kLeast = Nanos::millis(250);  // of work, before anything is said
+  static constexpr double kFade = 32;  // steps; more where the process works less than it did
+  static constexpr Nanos kLeast = Nanos::millis(250);    // of work, before anything is said
+  static constexpr Nanos kLeastStep = Nanos::millis(5);  // of work, before a step says something
 
   // About once a second. lookups: nanoseconds, and used: processor time of the process, both since
   // it began.
   void step(uint64_t lookups, Nanos used);
   double share() const;
+  // Of the last step; negative: it did too little to tell.
+  double share_now() const { return now_; }
 
  private:
   uint64_t lookups_before_ = 0;
   Nanos used_before_{};
   double lookups_ = 0, used_ = 0;  // nanoseconds, faded
+  double now_ = -1;
 };
 
 }  // namespace llamalloc

@@ -96,6 +96,19 @@ class Placement {
     return choice;
   }
 
+  // The same without a change to anything, as the fast path looks: whether it is known.
+  bool look(CallSite site, const StackBounds& own, int size_class) const {
+    const uint64_t path = PathCache::path_of(site.return_address);
+    const uintptr_t limit = own.readable_limit(site.stack_pointer);
+    const size_t shape = site_shape(size_class);
+    uint16_t place;
+    PathCache::Kind kind = cache_.decided.find(path, shape, &place);
+    if (kind == PathCache::Kind::ask)
+      kind = cache_.decided.find_past(path, site.stack_pointer, limit, shape, &place);
+    return kind == PathCache::Kind::decided || kind == PathCache::Kind::explored ||
+           cache_.find(cache_.context_key(site, own, size_class)).found;
+  }
+
   // The modules of the return addresses in the keys (policy/loaded_code.h).
   struct Marks {
     uint8_t context = 0;
@@ -112,7 +125,8 @@ class Placement {
   // are not known, so that it goes with any that is unloaded.
   Choice settle(uint64_t key, LifetimeClass lifetime);
   // Of a path that decides. The key keeps the answer, too: where two paths share a slot of the path
-  // cache, only one is found there. explored: the slow path still asks for each context.
+  // cache, only one is found there. explored: the slow path still asks for each context, and what
+  // observe corrects of one holds for an eighth of its allocations.
   Choice settle_learned_path(const CallPath& path, int size_class, uint64_t key,
                              LifetimeClass lifetime, bool explored = false);
   Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime);

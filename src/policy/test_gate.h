@@ -52,7 +52,7 @@ class Server {
       const double pinned = (pins.high + low * (pins.low - pins.high)) * peak;
       const double held = live + pinned * shake;
       feed({static_cast<size_t>(held), static_cast<size_t>(live), load.short_share, load.long_share,
-            0, 0, load.parted, load.seen * peak, load.time});
+            0, 0, load.parted, load.seen * peak, load.time, load.time});
     }
   }
   void feed(const GateFigures& figures) {

@@ -100,7 +100,7 @@ TEST_F(PathCacheTest, FollowsCallersUpTheStack) {
   cache_->publish_path(kPath, 64, 7);
   EXPECT_EQ(find_past(64, limit()), 7);
   EXPECT_EQ(find(kCode, 64), -1) << "the site alone does not decide";
-  EXPECT_EQ(find_past(80, limit()), -1) << "of another shape";
+  EXPECT_EQ(find_past(96, limit()), -1) << "of another shape";
   for (const int caller : {1, 4, 5}) {
     const uintptr_t known = stack_[caller];
     stack_[caller] = kCode + 9;

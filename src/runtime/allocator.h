@@ -63,7 +63,7 @@ using SlowCall = void*(size_t, CallSite);
                                            size_t offset, SlowCall* slow);
 
 // Where the site does not decide alone: by its callers. Where contexts are explored, one allocation
-// in eight looks whether its own is known, which is as good as at random.
+// in eight, on average, looks whether its own is known.
 template <SlowCall slow>
 [[gnu::noinline]] void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache,
                                          size_t offset, uint64_t path) {

@@ -82,10 +82,11 @@ class FakePages final : public PageSource {
   Nanos processor_time() override {
     return Nanos{static_cast<int64_t>(processor_share * static_cast<double>(time.n))};
   }
-  Nanos now() override { return time; }
+  Nanos now() override { return time = time + reading_takes; }
   Nanos now_coarse() override { return time; }
 
   Nanos time = Nanos::seconds(1000);
+  Nanos reading_takes{};        // of the clock
   Nanos fetch_time{250'000};    // of each huge page,
   bool half_are_cheap = false;  // or only of every second one
   int fetches = 0;
