@@ -154,6 +154,18 @@ TEST_F(SitePlacementTest, CallersThatWereSettledAnswerAtAnyHeight) {
   EXPECT_TRUE(placement_.choose(low, stack, 3).miss) << "another caller";
 }
 
+TEST_F(SitePlacementTest, WhatIsExploredIsStillAskedForByContext) {
+  const auto settled =
+      placement_.settle_learned_path(kPath, 3, choose(kSite).key, LifetimeClass::le_10s, true);
+  EXPECT_TRUE(settled.is_of_context());
+  uint16_t place;
+  EXPECT_EQ(cache_->decided.find(PathCache::path_of(kSite.return_address), site_shape(3), &place),
+            PathCache::Kind::explored);
+  EXPECT_EQ(class_in(place), LifetimeClass::le_10s);
+  EXPECT_TRUE(choose(kSite).known);
+  EXPECT_TRUE(choose(kElsewhere).miss);
+}
+
 TEST_F(SitePlacementTest, AnOutliverPartsTheSiteOfAModel) {
   placement_.settle_models_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10ms);
   const auto before = choose(kElsewhere);
