@@ -60,11 +60,10 @@ void Engine::place_by_lifetime(Placing how) {
   has_left_ = !on && heap.join_spans();
 }
 
-// Once more a step later: a thread may have published what it had looked up before.
-void Engine::explore(bool on) {
+bool Engine::explore(bool on) {
   const bool changes = explores.exchange(on, std::memory_order_relaxed) != on;
-  if (changes || explore_changed_) placement.cache().clear();
-  explore_changed_ = changes;
+  if (changes) placement.cache().clear();
+  return changes;
 }
 
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
@@ -165,16 +164,18 @@ void* Engine::take_sampled(const Request& request, PageGroup group) {
   return p;
 }
 
-// As the fast path does it: what it loads is in the processor's caches, or is not, as there.
-[[gnu::noinline]] Nanos Engine::time_lookup(const ThreadCache& cache, const Request& request,
-                                            Nanos otherwise) {
+// As the fast path does it: what it loads is in the processor's caches, or is not, as there. False:
+// the clock is too slow for it.
+[[gnu::noinline]] bool Engine::time_lookup(const ThreadCache& cache, const Request& request,
+                                           Nanos* price) {
   const int size_class = key_class_of(request.size);
   const Nanos before = system.now(), begin = system.now();
   const bool known = placement.look(request.site, cache.own_stack, size_class);
   asm volatile("" : : "r"(known) : "memory");
   const Nanos end = system.now();
   const Nanos clock = begin - before;
-  return clock > kMostOfClock ? otherwise : timed_lookup(end - begin - clock);
+  *price = timed_lookup(end - begin - clock);
+  return clock <= kMostOfClock;
 }
 
 // A sampled allocation stands for many: how often the cache knew the context, and what it takes to
@@ -185,10 +186,11 @@ void Engine::count_prediction(const ThreadCache& cache, const Request& request,
   const auto allocations = static_cast<uint64_t>(weight_of_sample(request.size, first));
   if (predicts()) counters.add(choice.known ? Stat::predict_hits : Stat::predict_cold, allocations);
   if (!predicts() && !known_contexts.is_open()) return;
-  const bool models_site = choice.known && choice.key != 0 && !choice.is_of_context();
-  const int callers = models_site ? 0 : known_contexts.callers_asked(trace, request.size);
-  const Nanos foretold = price_of_lookup(callers);
-  const Nanos price = cache.predicting ? time_lookup(cache, request, foretold) : foretold;
+  Nanos price;
+  if (!cache.predicting || !time_lookup(cache, request, &price)) {
+    const bool models_site = choice.known && choice.key != 0 && !choice.is_of_context();
+    price = price_of_lookup(models_site ? 0 : known_contexts.callers_asked(trace, request.size));
+  }
   counters.add(Stat::predict_lookup_nanos, allocations * static_cast<uint64_t>(price.n));
 }
 

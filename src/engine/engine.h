@@ -132,7 +132,7 @@ class Engine {
   // What sampled objects say of predictions. About once a second, by one thread.
   Trust::Figures look_at_trust(Nanos now);
   void place_by_lifetime(Placing how);  // from now on
-  void explore(bool on);
+  bool explore(bool on);                // true: it was not so before
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
   // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.
   template <typename Code, typename Unwind>
@@ -266,7 +266,7 @@ class Engine {
   bool predicts() const {
     return placement_on.load(std::memory_order_relaxed) || foresees.load(std::memory_order_relaxed);
   }
-  Nanos time_lookup(const ThreadCache& cache, const Request& request, Nanos otherwise);
+  bool time_lookup(const ThreadCache& cache, const Request& request, Nanos* price);
   void count_prediction(const ThreadCache& cache, const Request& request, const StackTrace& trace,
                         const Placement::Choice& choice, bool first);
   // How many objects it stands for.
@@ -301,7 +301,6 @@ class Engine {
   ReleasePlan plan_;
   HoldTime hold_empty_, hold_mappings_;
   Nanos fetch_time_ = FetchWork().fetch;
-  bool explore_changed_ = false;
   size_t refetched_ = 0;  // pages, when that was measured last
   Nanos measured_{};
   Nanos empty_for_{};  // how long empty pages and freed mappings are held; 0: not known yet

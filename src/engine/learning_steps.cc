@@ -38,7 +38,7 @@ void LearningSteps::round(Nanos now) {
 void LearningSteps::step_gate(Nanos now, bool last) {
   if (gate_decides()) ask_gate(now, last);
   engine_.place_by_lifetime(placing());
-  engine_.explore(explores(now));
+  if (engine_.explore(explores(now))) run.clear_again();
 }
 
 Placing LearningSteps::placing() const {

@@ -106,7 +106,6 @@ class LookupsTest : public LearningStepsTest {
  protected:
   void SetUp() override {
     LearningStepsTest::SetUp();
-    engine_.threads.empty();
     cache_.magazines.initialise();
     engine_.start_sampling(512, pages_.time);
     engine_.start_countdown(&cache_);

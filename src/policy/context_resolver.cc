@@ -58,16 +58,11 @@ ContextResolver::Answer ContextResolver::look_further(const ContextPath& path, c
 
 ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,
                                                        SiteTable& sites) {
-  Found node{{.found = true, .deeper = true}};
   int passed = 0;
   bool varies = false;
-  while (node.found && node.deeper) {
-    passed = path.next_frame();
-    if (passed >= trace.depth) return {};
-    varies = look_past(trace, passed - 1, sites) || varies;
-    path.descend(trace.codes[passed]);
-    node = find(path.key());
-  }
+  const Found node = follow(path, {{.found = true, .deeper = true}}, trace, &passed,
+                            [&](int frame) { varies = look_past(trace, frame, sites) || varies; });
+  if (passed < 0) return {};
   const bool whole = looks_past_all(trace, passed, sites);
   Answer answer{node.found, false, node.learned, whole, node.lifetime, {}, varies};
   if (node.learned && whole) answer.path = path_of(trace, passed);
@@ -76,16 +71,10 @@ ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const S
 
 int ContextResolver::callers_asked(const StackTrace& trace, size_t size) const {
   if (!is_open() || trace.depth == 0) return kCallersOfUnknown;
-  ContextPath path(trace.codes[0], size_bucket(size));
-  Found node = find(path.key());
+  const ContextPath path(trace.codes[0], size_bucket(size));
   int passed = 0;
-  while (node.found && node.deeper) {
-    passed = path.next_frame();
-    if (passed >= trace.depth || passed > CallPath::kMostCallers) return kCallersOfUnknown;
-    path.descend(trace.codes[passed]);
-    node = find(path.key());
-  }
-  return node.found ? passed : kCallersOfUnknown;
+  const Found node = follow(path, find(path.key()), trace, &passed, [](int) {});
+  return node.found && passed <= CallPath::kMostCallers ? passed : kCallersOfUnknown;
 }
 
 CallPath ContextResolver::path_of(const StackTrace& trace, int callers) {

@@ -106,6 +106,20 @@ class ContextResolver {
     if (node.found || model_ == nullptr) return {node, node.found};
     return {model_->exact.find(key), false};
   }
+  // From a node on: the node that decides, or none; *passed: the last frame asked for, -1 past the
+  // end of the stack. on_frame(frame): before each caller, of the frame below it.
+  template <typename F>
+  Found follow(ContextPath path, Found node, const StackTrace& trace, int* passed,
+               F&& on_frame) const {
+    while (node.found && node.deeper) {
+      *passed = path.next_frame();
+      if (*passed >= trace.depth) return *passed = -1, Found{};
+      if (*passed > 0) on_frame(*passed - 1);
+      path.descend(trace.codes[*passed]);
+      node = find(path.key());
+    }
+    return node;
+  }
   Answer look_further(const ContextPath& path, const Found& node, const Walk& walk,
                       SiteTable& sites);
   Answer look_up_stack(ContextPath path, const StackTrace& trace, SiteTable& sites);

@@ -36,6 +36,11 @@ uint32_t distance(uint32_t a, uint32_t b) {
   return a > b ? a - b : b - a;
 }
 
+// Of a trial, beside what is pinned without placement.
+uint32_t gain_asked(uint32_t without) {
+  return std::max(kLeastGain, without / kGainShare);
+}
+
 uint32_t percent(double share) {
   return mille(share) / 10;
 }
@@ -400,7 +405,7 @@ bool Gate::trial_is_dear() const {
 bool Gate::trial_costs(const GateWaste& placed) const {
   const uint32_t blind = kept_.blind.low;
   return is_on_trial() && !late_ && has_like_depth(placed) && is_alike(kAlikeInCost) &&
-         placed.low > blind + std::max(kLeastGain, blind / kGainShare);
+         placed.low > blind + gain_asked(blind);
 }
 
 bool Gate::has_like_depth(const GateWaste& placed) const {
@@ -417,7 +422,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t without = blind.low + (highs ? blind.high : 0);
   const uint32_t share = without / kClearly;
   const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
-  const uint32_t gain = is_on_trial() ? std::max(kLeastGain, without / kGainShare) : tolerance;
+  const uint32_t gain = is_on_trial() ? gain_asked(without) : tolerance;
   if (with + gain < without) return 0;
   if (!is_on_trial() || late_) return with > without + tolerance ? 2 : 1;
   const bool nearly = with + gain * 3 / 4 < without;
@@ -528,7 +533,7 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
   };
   const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
   const char* troughs = "troughs pin";
-  const bool is_little = placed.low + std::max(kLeastGain, blind.low / kGainShare) >= blind.low;
+  const bool is_little = placed.low + gain_asked(blind.low) >= blind.low;
   const bool saves_little = kept_.verdict == GateVerdict::fails && is_little;
   const char* how = saves < 0 ? "costs" : saves_little ? "saves only" : "saves";
   if (placed.rounds == 0) {

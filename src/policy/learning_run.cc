@@ -74,7 +74,7 @@ bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Fig
                               .time = heap.time,
                               .time_now = heap.time_now},
                              last);
-  if (on != was) changed_before_ = true;
+  if (on != was) clear_again();
   return on;
 }
 

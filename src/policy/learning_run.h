@@ -79,11 +79,15 @@ class LearningRun {
   // samples: ever. Where there are more than kMostSamples a second, each is to stand for more: one
   // takes some 2 us, and a program that allocates large buffers would be slowed down.
   void note_samples(uint64_t samples, Nanos now);
-  // Whether the gate is open.
+  // What is cached is dropped with the next round, too: a thread may have published what it had
+  // looked up before.
+  void clear_again() { changed_before_ = true; }
+  // As GateFigures has them.
   struct HeapFigures {
     size_t held, live;
-    double time = 0, time_now = -1;  // as GateFigures has them
+    double time = 0, time_now = -1;
   };
+  // Whether the gate is open.
   bool step_gate(Nanos now, const HeapFigures& heap, const Trust::Figures& trust,
                  bool last = false);
   // A run counts in the file, and ages what is there, if it could decide something: once its heap

@@ -67,21 +67,12 @@ class Placement {
   };
   Choice choose(CallSite site, const StackBounds& own, int size_class) const {
     uint16_t place;
-    const uint64_t path = PathCache::path_of(site.return_address);
-    const size_t shape = site_shape(size_class);
-    const PathCache::Kind kind = cache_.decided.find(path, shape, &place);
-    const bool for_site = kind == PathCache::Kind::decided;
-    if (for_site && (place & kFromModel) == 0) return choice_of(0, class_in(place));
-    const uintptr_t limit = own.readable_limit(site.stack_pointer);
-    uint16_t past;
-    if (kind == PathCache::Kind::ask &&
-        cache_.decided.find_past(path, site.stack_pointer, limit, shape, &past) ==
-            PathCache::Kind::decided)
-      return choice_of(0, class_in(past));
+    const bool decided = find_path(site, own, size_class, &place) == PathCache::Kind::decided;
+    if (decided && (place & kFromModel) == 0) return choice_of(0, class_in(place));
     Choice choice;
     choice.key = cache_.context_key(site, own, size_class);
     const Prediction p = cache_.find(choice.key);
-    if (for_site) {
+    if (decided) {
       if (!p.found || p.pending || p.lifetime == class_in(place))
         return choice_of(of_site(choice.key), class_in(place));
       part_site(site, size_class);
@@ -98,13 +89,8 @@ class Placement {
 
   // The same without a change to anything, as the fast path looks: whether it is known.
   bool look(CallSite site, const StackBounds& own, int size_class) const {
-    const uint64_t path = PathCache::path_of(site.return_address);
-    const uintptr_t limit = own.readable_limit(site.stack_pointer);
-    const size_t shape = site_shape(size_class);
     uint16_t place;
-    PathCache::Kind kind = cache_.decided.find(path, shape, &place);
-    if (kind == PathCache::Kind::ask)
-      kind = cache_.decided.find_past(path, site.stack_pointer, limit, shape, &place);
+    const PathCache::Kind kind = find_path(site, own, size_class, &place);
     return kind == PathCache::Kind::decided || kind == PathCache::Kind::explored ||
            cache_.find(cache_.context_key(site, own, size_class)).found;
   }
@@ -147,6 +133,12 @@ class Placement {
     return {.key = key, .lifetime = lifetime, .group = group_of(lifetime), .known = true};
   }
 
+  PathCache::Kind find_path(CallSite site, const StackBounds& own, int size_class,
+                            uint16_t* place) const {
+    return cache_.decided.find_past(PathCache::path_of(site.return_address), site.stack_pointer,
+                                    own.readable_limit(site.stack_pointer), site_shape(size_class),
+                                    place);
+  }
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
   void part_site(CallSite site, int size_class) const;
   LifetimeClass unless_blind(LifetimeClass lifetime) const {

@@ -96,9 +96,7 @@ class PathCache {
   // shape: a multiple of 32 below 2^16. Return addresses have 48 bits, so no two keys of sites are
   // alike; but their low 16 bits are not kept, so that a place may rarely be another site's: it
   // must do no harm there.
-  static uint64_t key_of(uint64_t path, size_t shape) {
-    return path ^ uint64_t { shape } << (64 - kShift - 5);
-  }
+  static uint64_t key_of(uint64_t path, size_t shape) { return path ^ shape << (64 - kShift - 5); }
   // The high bits, which the index and most of the tag are made of, come from all of the path's.
   static uint64_t extend(uint64_t path, uintptr_t return_address) {
     return ((path ^ path >> 32) + return_address) * kFactor;
