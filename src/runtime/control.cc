@@ -90,9 +90,16 @@ void complain(const Called& called, const char* what, int error) {
 // Whether a process listens there: a parent whose options we inherited, say, or a service with a
 // socket of another kind.
 bool somebody_answers(const ListenAddress& address) {
+  // One that has just begun is refused for a moment, between bind and listen.
+  constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 2'000'000};
+  constexpr int kTries = 3;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
-  const bool answered = connect(fd, &address.any, address.length) == 0 || errno != ECONNREFUSED;
+  bool answered = false;
+  for (int i = 0; i < kTries && !answered; ++i) {
+    if (i != 0) nanosleep(&kMoment, nullptr);
+    answered = connect(fd, &address.any, address.length) == 0 || errno != ECONNREFUSED;
+  }
   close(fd);
   return answered;
 }

@@ -95,7 +95,7 @@ def listening(path: Path, **extra: str) -> Iterator[subprocess.Popen]:
     process = subprocess.Popen(["sleep", "60"], env=environment(f"control:{path}", **extra))
     try:
         end = time.monotonic() + 10
-        while not path.is_socket() and time.monotonic() < end:
+        while not somebody_listens(path) and time.monotonic() < end:
             time.sleep(0.01)
         yield process
     finally:
@@ -106,7 +106,11 @@ def listening(path: Path, **extra: str) -> Iterator[subprocess.Popen]:
 def client(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(30)
-    connection.connect(str(path))
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
@@ -176,9 +180,6 @@ def test_a_child_leaves_its_parent_the_socket(tmp_path):
         assert str(parent.pid) in control.ask(path, "ping")
     assert path.is_socket(), "killed, it left its socket"
     with listening(path) as next_one:
-        end = time.monotonic() + 10
-        while not somebody_listens(path) and time.monotonic() < end:
-            time.sleep(0.01)
         assert str(next_one.pid) in control.ask(path, "ping")
 
 
