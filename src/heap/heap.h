@@ -139,9 +139,9 @@ class Heap {
   // False: no span of another group is left; full ones join later.
   bool join_spans();
   // Bytes that were live at most of late, while objects are placed by lifetime. Where a heap that
-  // is larger by more than 1/kHoleShare would grow, spans with free slots change their group
-  // instead: what was freed in one group serves the others, since the load needs no more than
-  // before. 0: never.
+  // is larger by more than 1/kManyHoles has nothing free in a group, spans with free slots change
+  // their group instead: what was freed in one group serves the others, since the load needs no
+  // more than before. 0: never.
   void note_most_live(size_t bytes) { most_live_.store(bytes, std::memory_order_relaxed); }
   // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.

@@ -67,7 +67,7 @@ bool Heap::has_outgrown_load() {
   constexpr uint32_t kCallsForALook = 64;
   constexpr size_t kPartlyUsed = (kPageGroups - 1) * kHugePageSize;
   const size_t held = held_bytes();
-  const auto few = [&](size_t live) { return held <= live + live / kHoleShare + kPartlyUsed; };
+  const auto few = [&](size_t live) { return held <= live + live / kManyHoles + kPartlyUsed; };
   if (few(most_live_.load(std::memory_order_relaxed))) return false;
   const uint32_t looks = looks_.fetch_add(1, std::memory_order_relaxed);
   if (held != looked_held_.load(std::memory_order_relaxed) || looks % kCallsForALook == 0) {
@@ -77,18 +77,24 @@ bool Heap::has_outgrown_load() {
   return outgrown_.load(std::memory_order_relaxed);
 }
 
-// Longer-lived groups first, then `unknown`, and shorter-lived ones last: there what stays pins
-// what would go.
+// From longer-lived groups and `unknown` before the own one opens a span in its free blocks: these
+// are for sizes that no other group has free. From shorter-lived ones after that, since what stays
+// there pins what would go.
 size_t Heap::take_from_groups(int bin, void** out, size_t n, int shard) {
   const int own = static_cast<int>(group_of_bin(bin));
   bool moved = false;
   const auto move_from = [&](int group) {
     if (moved) return;
     const int other = bin + (group - own) * kSizeClasses;
-    moved = bins_[other].may_have_any() && has_outgrown_load() && take_group_over(other, bin);
+    moved = bins_[other].may_have_any() && take_group_over(other, bin);
   };
   for (int g = kPageGroups - 1; g > own; --g) move_from(g);
-  for (int g = 0; g < own; ++g) move_from(g == 0 ? 0 : own - g);
+  if (own != 0) move_from(0);
+  if (!moved) {
+    const size_t taken = take_from(bin, out, n, Opens::sparingly, shard);
+    if (taken != 0) return taken;
+  }
+  for (int g = own - 1; g > 0; --g) move_from(g);
   return moved ? take_from(bin, out, n, Opens::never, shard) : 0;
 }
 
