@@ -122,10 +122,12 @@ class OutgrownTest : public LeftOverTest {
     std::sort(left.begin(), left.end());
     return left;
   }
+  void* take(PageGroup group) { return heap_.take_one(bin_of(group, kClass, false)); }
   bool takes(PageGroup group, const std::vector<void*>& left) {
-    void* slot = heap_.take_one(bin_of(group, kClass, false));
-    return std::binary_search(left.begin(), left.end(), slot);
+    return std::binary_search(left.begin(), left.end(), take(group));
   }
+  // What is held, less the page of each group that is partly used.
+  size_t compared() { return heap_.held_bytes() - (kPageGroups - 1) * kHugePageSize; }
   static constexpr int kClass = 3;
   std::vector<void*> large_;
 };
@@ -154,6 +156,18 @@ TEST_F(OutgrownTest, ALoadThatNeedsTheMemoryKeepsGroupsApart) {
   EXPECT_FALSE(takes(PageGroup::permanent, left));
 }
 
+TEST_F(OutgrownTest, AHeapASixteenthTooLargeKeepsGroupsApart) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  heap_.note_most_live(compared() * 16 / 17 + 1);
+  EXPECT_FALSE(takes(PageGroup::permanent, left));
+}
+
+TEST_F(OutgrownTest, ALargerOneDoesNot) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  heap_.note_most_live(compared() * 15 / 16);
+  EXPECT_TRUE(takes(PageGroup::permanent, left));
+}
+
 TEST_F(OutgrownTest, WhereNothingIsPlacedByLifetimeGroupsStayApart) {
   const std::vector<void*> left = leave(PageGroup::transient, 1000);
   heap_.note_most_live(0);
@@ -172,6 +186,21 @@ TEST_F(OutgrownTest, TheLongestLivedHelpFirstAndShortLivedOnesLast) {
       ASSERT_EQ(page_of(slot), page_of((*left)[0])) << i;
     }
   }
+}
+
+// Free blocks of the own group are for sizes that others lack, and come before what shorter-lived
+// groups have: what stays there pins what would go.
+TEST_F(OutgrownTest, WhatOthersHaveComesBeforeFreeBlocksOfTheOwnGroup) {
+  const std::vector<void*> brief = leave(PageGroup::brief, 2),
+                           lasting = leave(PageGroup::permanent, 2);
+  const int of_other_size = bin_of(PageGroup::session, kClass + 2, false);
+  const HugePage* const own = page_of(heap_.take_one(of_other_size));
+  heap_.note_most_live(1);
+  for (size_t i = 1; i < shape_of_bin(kClass).slots; ++i)
+    ASSERT_TRUE(page_of(take(PageGroup::session)) == page_of(lasting[0])) << i;
+  for (size_t i = 0; i < shape_of_bin(kClass).slots; ++i)
+    ASSERT_EQ(page_of(take(PageGroup::session)), own) << i;
+  EXPECT_NE(own, page_of(brief[0]));
 }
 
 // A thread may have slots of the span in hand, as those of the group that it was taken for.

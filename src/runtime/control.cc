@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -91,13 +92,12 @@ void complain(const Called& called, const char* what, int error) {
 // socket of another kind.
 bool somebody_answers(const ListenAddress& address) {
   // One that has just begun is refused for a moment, between bind and listen.
-  constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 2'000'000};
-  constexpr int kTries = 3;
+  constexpr int kTries = 3, kMomentMillis = 2;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   bool answered = false;
   for (int i = 0; i < kTries && !answered; ++i) {
-    if (i != 0) nanosleep(&kMoment, nullptr);
+    if (i != 0) poll(nullptr, 0, kMomentMillis);
     answered = connect(fd, &address.any, address.length) == 0 || errno != ECONNREFUSED;
   }
   close(fd);

@@ -213,7 +213,8 @@ bool places_by_lifetime() {
 }
 
 void start_learning() {
-  const bool learns = process.options.learn.text[0] != 0;
+  const char* const where = process.options.learn.text;
+  const bool learns = where[0] != 0 && strcmp(where, "off") != 0;
   const bool has_model = background.contexts.loaded();
   if (!learns && !has_model && process.options.profile.text[0] == 0) return;
   learning = process.arena.make<Learning>();
