@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/control.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include "os/descriptor.h"
 #include "os/parent_environment.h"
 #include "os/path.h"
+#include "os/waiter.h"
 #include "runtime/background_state.h"
 #include "runtime/control_commands.h"
 #include "runtime/http_pages.h"
@@ -92,12 +92,13 @@ void complain(const Called& called, const char* what, int error) {
 // socket of another kind.
 bool somebody_answers(const ListenAddress& address) {
   // One that has just begun is refused for a moment, between bind and listen.
-  constexpr int kTries = 3, kMomentMillis = 2;
+  constexpr int kTries = 3;
+  Waiter moment;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   bool answered = false;
   for (int i = 0; i < kTries && !answered; ++i) {
-    if (i != 0) poll(nullptr, 0, kMomentMillis);
+    if (i != 0) moment.wait(Nanos::millis(2));
     answered = connect(fd, &address.any, address.length) == 0 || errno != ECONNREFUSED;
   }
   close(fd);
