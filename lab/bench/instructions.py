@@ -226,7 +226,7 @@ def count_placing(ours: Allocator) -> dict[str, dict[str, float]]:
     """{ours with predictions: {call: instructions}} of pairs. Raises CountError."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-count-") as folder:
         # Side by side: most of each is a wait for what it learns.
-        ways = list(placing(ours, Path(folder)))
+        ways = placing(ours, Path(folder))
         with ThreadPoolExecutor(len(ways)) as pool:
             counts = pool.map(lambda one: count(one, one.pattern), ways)
             return {one.name: n for one, n in zip(ways, counts, strict=True)}

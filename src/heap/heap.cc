@@ -37,10 +37,12 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 
 size_t Heap::take(int bin, void** out, size_t n, int shard) {
   if (shard != 0 && Lock::this_thread_holds_all()) shard = 0;  // none may be opened
-  const bool outgrown = may_take_from_groups(bin) && has_outgrown_load();
-  size_t taken = take_from(bin, out, n, outgrown ? Opens::never : Opens::sparingly, shard);
-  if (taken == 0 && may_take_from_groups(bin)) {
-    if (shards_.any()) taken = take_from_others(bin, out, n, shard);
+  const bool shares = may_take_from_groups(bin);
+  size_t taken = take_from(bin, out, n, shares ? Opens::never : Opens::sparingly, shard);
+  if (taken == 0 && shares) {
+    const bool outgrown = has_outgrown_load();
+    if (!outgrown) taken = take_from(bin, out, n, Opens::sparingly, shard);
+    if (taken == 0 && shards_.any()) taken = take_from_others(bin, out, n, shard);
     if (taken == 0 && outgrown) taken = take_from_groups(bin, out, n, shard);
   }
   if (taken == 0) {  // perhaps held back

@@ -175,13 +175,13 @@ def test_on_keeps_nothing(load, tmp_path):
         first, last = shared(load, conf)
         assert (first > 0, last) == (True, 0)
     assert json.loads(stats.read_text())["learning"] == "on; nothing is kept: learn:on"
+    assert list(tmp_path.iterdir()) == [stats]
 
 
 def test_off_is_no_file(tmp_path):
     stats = tmp_path / "stats"
     run(["true"], seconds=SECONDS, conf=f"learn:off,stats:{stats}", cwd=tmp_path)
     assert json.loads(stats.read_text())["learning"] == "off"
-    assert list(tmp_path.iterdir()) == [stats]
     assert list(tmp_path.iterdir()) == [stats]
 
 
