@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves from the object code that nothing below the shim can allocate, throw or block.
 
-Static libraries of the rooms base os pages heap predict profile policy state_file engine telemetry:
+Static libraries of the rooms base os pages heap predict profile placement release learning
+state_file engine telemetry:
     no call of malloc and its family, operator new and delete, pthread locks, exceptions, guards of
     function statics, the C++ run time, or libc functions that allocate behind the caller's back.
-    pages, heap, predict, profile, policy, state_file and engine besides: of libc only what PLAIN
-    lists.
-    policy besides: of os only the arena and locks, of predict nothing that opens a file.
+    all of these but base, os and telemetry besides: of libc only what PLAIN lists.
+    placement, release and learning besides: of os only the arena and locks, of predict nothing that
+    opens a file.
     pages to telemetry: no global variables.
 libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
@@ -30,7 +31,8 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from llamalloc.formats import contracts  # noqa: E402
 
-STRICT_ROOMS = ("pages", "heap", "predict", "profile", "policy", "state_file", "engine")
+PURE_ROOMS = ("placement", "release", "learning")  # no system call
+STRICT_ROOMS = ("pages", "heap", "predict", "profile", *PURE_ROOMS, "state_file", "engine")
 WITHOUT_GLOBALS = (*STRICT_ROOMS, "telemetry")
 ROOMS = ("base", "os", *WITHOUT_GLOBALS)
 
@@ -64,11 +66,11 @@ PLAIN = re.compile(
 )
 
 SYSTEM_CALLS = {"sched_yield", "getpid", "clock_gettime"}  # plain for other rooms
-# What a room without system calls may reference of a room that makes them, as c++filt prints it.
+# What PURE_ROOMS may reference of a room that makes system calls, as c++filt prints it.
 # Lock: of the arena and the profiler.
 PASSED_IN = {
-    ("policy", "os"): r"llamalloc::(MetadataArena|Lock)::.*|llamalloc::locks_of_this_thread",
-    ("policy", "predict"): r"llamalloc::(?!Evaluator::load|ModelFile::).*",
+    "os": r"llamalloc::(MetadataArena|Lock)::.*|llamalloc::locks_of_this_thread",
+    "predict": r"llamalloc::(?!Evaluator::load|ModelFile::).*",
 }
 
 NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
@@ -113,19 +115,21 @@ def check_rooms(libraries: dict[str, Path]) -> list[str]:
                 faults.append(f"{room}: calls {name}: may allocate, throw or block")
             elif room in STRICT_ROOMS and not PLAIN.fullmatch(name):
                 faults.append(f"{room}: calls {name}: not plain; ask the os room for it")
-            elif room == "policy" and name in SYSTEM_CALLS:
-                faults.append(f"{room}: calls {name}: policy makes no system call")
+            elif room in PURE_ROOMS and name in SYSTEM_CALLS:
+                faults.append(f"{room}: calls {name}: {room} makes no system call")
     return faults
 
 
 def check_passed_in(libraries: dict[str, Path]) -> list[str]:
     """References to what PASSED_IN leaves out: ways around the caller to the system."""
     faults = []
-    for (room, maker), allowed in PASSED_IN.items():
-        reached = symbols(libraries[room])[0] & symbols(libraries[maker])[1]
-        names = run("c++filt", *sorted(reached)).splitlines() if reached else []
-        bad = [name for name in names if not re.fullmatch(allowed, name)]
-        faults += [f"{room}: uses {name} of {maker}: let the caller pass it in" for name in bad]
+    for maker, allowed in PASSED_IN.items():
+        made = symbols(libraries[maker])[1]
+        for room in PURE_ROOMS:
+            reached = symbols(libraries[room])[0] & made
+            names = run("c++filt", *sorted(reached)).splitlines() if reached else []
+            bad = [name for name in names if not re.fullmatch(allowed, name)]
+            faults += [f"{room}: uses {name} of {maker}: let the caller pass it in" for name in bad]
     return faults
 
 

@@ -23,7 +23,7 @@ from llamalloc.formats.learned_state import (
 from llamalloc.learning.evidence import verdict
 from llamalloc.reporting.learned_summary import gate_text, summarise
 
-# src/policy/learned_state_write_test.cc proves that C++ writes exactly these bytes.
+# src/learning/learned_state_test.cc proves that C++ writes exactly these bytes.
 GOLDEN = Path(str(contracts.folder())) / "golden" / "learned_v2.learned"
 STATE = golden_learned.STATE
 NODES_END = 104 + 3 * 56

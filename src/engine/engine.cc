@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "policy/hint.h"
+#include "placement/hint.h"
 #include "profile/sampler.h"
 
 namespace llamalloc {

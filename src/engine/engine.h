@@ -19,14 +19,14 @@
 #include "engine/thread_registry.h"
 #include "engine/world.h"
 #include "heap/heap.h"
+#include "learning/trust.h"
 #include "os/arena.h"
-#include "policy/cache_bypass.h"
-#include "policy/context_resolver.h"
-#include "policy/hold_time.h"
-#include "policy/placement.h"
-#include "policy/release_plan.h"
-#include "policy/trust.h"
+#include "placement/context_resolver.h"
+#include "placement/placement.h"
 #include "profile/profiler.h"
+#include "release/cache_bypass.h"
+#include "release/hold_time.h"
+#include "release/release_plan.h"
 
 namespace llamalloc {
 

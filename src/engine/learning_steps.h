@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning as a part of the background work: when samples begin, the learner's rounds, the gate's
 // steps, and what follows from them for the engine. With a model and without learning there are no
-// rounds, and what the samples say of the model (policy/trust.h) takes the place of what is
+// rounds, and what the samples say of the model (learning/trust.h) takes the place of what is
 // learned. A process (runtime/learning.h) and a simulation (sim/sim_learning.h) drive it; threads,
 // locks and files are theirs.
 //
@@ -10,7 +10,7 @@
 #pragma once
 
 #include "engine/engine.h"
-#include "policy/learning_run.h"
+#include "learning/learning_run.h"
 
 namespace llamalloc {
 

@@ -6,8 +6,8 @@
 #include "base/stack_trace.h"
 #include "engine/request.h"
 #include "engine/thread_cache.h"
-#include "policy/limit_watch.h"
-#include "policy/placement.h"
+#include "placement/placement.h"
+#include "release/limit_watch.h"
 
 namespace llamalloc {
 

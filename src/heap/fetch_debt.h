@@ -7,7 +7,7 @@
 //   felt: from kFelt on, until all is paid
 //   owed: from kCredit on, until all is paid
 //
-// policy/hold_time.h pays with the same share, of processor time. That rule decides once a second,
+// release/hold_time.h pays with the same share, of processor time. That rule decides once a second,
 // from how long memory waited; this one at each fetch, as buffers of requests come and go a hundred
 // times a second.
 #pragma once

@@ -12,7 +12,7 @@
 //   key  = path and shape, so that what a path has of like shapes is side by side
 //
 // Direct-mapped, 128 KiB, one atomic word a slot: any thread may write, all read. shape and place
-// mean what their users make of them (policy/placement.h).
+// mean what their users make of them (placement/placement.h).
 #pragma once
 
 #include <atomic>

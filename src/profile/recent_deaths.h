@@ -7,7 +7,8 @@
 //                          '-- exit: less than half of that
 //
 // What was born before the start and died after it was alive at the start: its life is censored
-// there (contracts/profile_format.md). The same rule as Learner's (policy/learner.h), for objects.
+// there (contracts/profile_format.md). The same rule as Learner's (learning/learner.h), for
+// objects.
 #pragma once
 
 #include "base/units.h"

@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "os/module_range.h"
-#include "policy/hint.h"
+#include "placement/hint.h"
 #include "runtime/background.h"
 #include "runtime/foreign.h"
 #include "runtime/misuse.h"

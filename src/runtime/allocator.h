@@ -42,7 +42,7 @@ void* allocate_whole(const Request& request);
 size_t usable_size(const void* p);
 // The usable size that such an allocation would have; 0: it would fail.
 size_t future_usable_size(size_t size, size_t alignment);
-// An allocation with a hint from the program, 0 (cold) to 255 (hot): policy/hint.h.
+// An allocation with a hint from the program, 0 (cold) to 255 (hot): placement/hint.h.
 void* allocate_hinted(size_t size, size_t alignment, uint8_t hotness, CallSite site);
 
 [[gnu::always_inline]] inline void* pop_and_end_call(Magazine* magazine) {

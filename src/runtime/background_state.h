@@ -4,7 +4,7 @@
 
 #include "os/symbols.h"
 #include "os/waiter.h"
-#include "policy/context_worker.h"
+#include "placement/context_worker.h"
 #include "runtime/process.h"
 #include "runtime/process_code.h"
 

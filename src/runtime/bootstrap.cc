@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the process, and how they start and end. Memory works before any of this ran.
 #include "base/hash.h"
+#include "learning/learner.h"
 #include "os/foreign.h"
 #include "os/module_range.h"
 #include "os/no_cancel.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
-#include "policy/learner.h"
 #include "runtime/background.h"
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"

@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "engine/learning_steps.h"
+#include "learning/carry_over.h"
 #include "os/code_shape.h"
 #include "os/module_watch.h"
 #include "os/path.h"
 #include "os/system_facts.h"
 #include "os/unwind.h"
 #include "os/waiter.h"
-#include "policy/carry_over.h"
 #include "runtime/background_state.h"
 #include "runtime/misuse.h"
 #include "runtime/process.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Learning in process (option `learn`), and whether objects are placed by lifetime. The worker
-// turns samples into a tree of contexts (policy/learner.h), lets the gate decide whether objects
+// turns samples into a tree of contexts (learning/learner.h), lets the gate decide whether objects
 // are placed by it, and keeps both in the state file. The tree answers new contexts in their own
-// thread (policy/context_resolver.h), in the next run from the first allocation on.
+// thread (placement/context_resolver.h), in the next run from the first allocation on.
 //
 // With a model and without learning the gate decides by what samples say of the model. Where a
 // profile is written, it only measures: what it found goes into the profile.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the functions of this process are called, for threads that meet a context first
-// (policy/loaded_code.h), where a model has names. The modules of the start are read when the model
-// is loaded. One that is loaded later (dlopen) is read by the first thread that meets a context in
-// it, once: in about the time that the loader took for it, and never where that could hang or harm
-// the process. Then it is the worker that answers.
+// (placement/loaded_code.h), where a model has names. The modules of the start are read when the
+// model is loaded. One that is loaded later (dlopen) is read by the first thread that meets a
+// context in it, once: in about the time that the loader took for it, and never where that could
+// hang or harm the process. Then it is the worker that answers.
 #pragma once
 
 #include "base/units.h"
 #include "os/lock.h"
-#include "policy/loaded_code.h"
+#include "placement/loaded_code.h"
 #include "predict/named_functions.h"
 
 namespace llamalloc {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code of this process, for the context worker (policy/loaded_code.h) and for what was learned
-// in another build (policy/loaded_functions.h). Both take the loader's lock; the first reads ELF
-// files, under the worker's lock.
+// The code of this process, for the context worker (placement/loaded_code.h) and for what was
+// learned in another build (learning/loaded_functions.h). Both take the loader's lock; the first
+// reads ELF files, under the worker's lock.
 #pragma once
 
+#include "learning/loaded_functions.h"
 #include "os/module_watch.h"
 #include "os/symbols.h"
-#include "policy/loaded_code.h"
-#include "policy/loaded_functions.h"
+#include "placement/loaded_code.h"
 
 namespace llamalloc {
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "os/test_plugin.h"
-#include "policy/context_worker.h"
+#include "placement/context_worker.h"
 #include "predict/frame_name_key.h"
 #include "predict/test_model.h"
 

@@ -15,7 +15,7 @@
 #include "base/lifetime_class.h"
 #include "base/options.h"
 #include "base/units.h"
-#include "policy/gate.h"
+#include "learning/gate.h"
 #include "sim/direct_space.h"
 #include "sim/page_ledger.h"
 #include "sim/trace_input.h"

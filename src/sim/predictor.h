@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "base/lifetime_class.h"
-#include "policy/gate.h"
+#include "learning/gate.h"
 #include "sim/survey.h"
 
 namespace llamalloc::sim {

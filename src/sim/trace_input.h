@@ -16,7 +16,7 @@ struct CodeFrame {
   uint64_t code = 0;      // StackTrace::codes
 };
 
-// The main program of a trace (policy/learned_state.h, LearnedProgram).
+// The main program of a trace (learning/learned_state.h, LearnedProgram).
 struct TraceProgram {
   uint64_t build = 0;
   std::string name = "trace";

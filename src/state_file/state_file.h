@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state file on a disk. policy/learned_state.h has its bytes.
+// The state file on a disk. learning/learned_state.h has its bytes.
 //
 //   with_state_lock(path,   read --> merge_nodes(file, written last, own now) --> write  )
 //                                                                   whole or not --/
@@ -8,8 +8,8 @@
 // holds a lock that fork waits for.
 #pragma once
 
+#include "learning/learned_state.h"
 #include "os/file_lock.h"
-#include "policy/learned_state.h"
 
 namespace llamalloc {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "learning/test_learned.h"
 #include "os/fake/fake_pages.h"
-#include "policy/test_learned.h"
 #include "state_file/state_file.h"
 
 namespace llamalloc {

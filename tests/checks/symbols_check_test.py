@@ -73,17 +73,17 @@ def test_strict_rooms_reach_libc_only_for_plain_things(tmp_path):
 @pytest.mark.parametrize(
     ("call", "name"), [('open("x", 0)', "open"), ("mmap(0, 1, 0, 0, 0, 0) != nullptr", "mmap")]
 )
-def test_policy_makes_no_system_call(tmp_path, call, name):
+def test_decisions_make_no_system_call(tmp_path, call, name):
     text = f"#include <fcntl.h>\n#include <sys/mman.h>\nint f() {{ return {call}; }}"
-    faults = check_symbols.check_rooms({"policy": compile_cpp(tmp_path, text)})
-    assert faults == [f"policy: calls {name}: not plain; ask the os room for it"]
+    faults = check_symbols.check_rooms({"placement": compile_cpp(tmp_path, text)})
+    assert faults == [f"placement: calls {name}: not plain; ask the os room for it"]
     plain = "#include <unistd.h>\nint f() { return getpid(); }"
     assert check_symbols.check_rooms({"heap": compile_cpp(tmp_path, plain)}) == []
-    faults = check_symbols.check_rooms({"policy": compile_cpp(tmp_path, plain)})
-    assert faults == ["policy: calls getpid: policy makes no system call"]
+    faults = check_symbols.check_rooms({"placement": compile_cpp(tmp_path, plain)})
+    assert faults == ["placement: calls getpid: placement makes no system call"]
 
 
-def test_policy_reaches_no_system_call_through_os(tmp_path):
+def test_decisions_reach_no_system_call_through_os(tmp_path):
     os_text = """namespace llamalloc {
     struct MetadataArena { void* allocate(int); };
     void* MetadataArena::allocate(int) { return this; }
@@ -100,15 +100,17 @@ def test_policy_reaches_no_system_call_through_os(tmp_path):
     good = "void* f(MetadataArena& a, Evaluator& e) { return e.answer(), a.allocate(8); }"
     bad = "bool f(FileSink& s, Evaluator& e) { return e.load(), s.commit(); }"
     libraries = {}
-    for room, text in (("os", os_text), ("predict", model)):
+    nothing = "int g() { return 0; }"
+    texts = {"os": os_text, "predict": model, "placement": nothing, "release": nothing}
+    for room, text in texts.items():
         (tmp_path / room).mkdir()
         libraries[room] = compile_cpp(tmp_path / room, text)
-    libraries["policy"] = compile_cpp(tmp_path, declared % good)
+    libraries["learning"] = compile_cpp(tmp_path, declared % good)
     assert check_symbols.check_passed_in(libraries) == []
-    libraries["policy"] = compile_cpp(tmp_path, declared % bad)
+    libraries["learning"] = compile_cpp(tmp_path, declared % bad)
     assert check_symbols.check_passed_in(libraries) == [
-        "policy: uses llamalloc::FileSink::commit() of os: let the caller pass it in",
-        "policy: uses llamalloc::Evaluator::load() of predict: let the caller pass it in",
+        "learning: uses llamalloc::FileSink::commit() of os: let the caller pass it in",
+        "learning: uses llamalloc::Evaluator::load() of predict: let the caller pass it in",
     ]
 
 

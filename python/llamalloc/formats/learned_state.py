@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State files, contracts/learned_state.md: the twin of src/policy/learned_state.h."""
+"""State files, contracts/learned_state.md: the twin of src/learning/learned_state.h."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def text_of_gate(gate: Gate) -> str:
 
 
 def gate_of_text(text: str) -> Gate | None:
-    """The twin of GateKept::read (src/policy/gate.cc). None: it is no valid record."""
+    """The twin of GateKept::read (src/learning/gate.cc). None: it is no valid record."""
     words = text.split(",")
     if len(words) != _GATE_NUMBERS or not all(w.isdecimal() and len(w) <= 10 for w in words):
         return None

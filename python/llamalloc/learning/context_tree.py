@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of contexts: no deeper than they differ. The rules are those of src/policy/learner.h.
+"""The tree of contexts: no deeper than they differ. The rules are those of src/learning/learner.h.
 
     words of a context   site, size, caller, caller ...     each a number (learned_state.md, Keys)
     a node               all contexts that begin with the same words

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class that follows from counts of sampled lifetimes: the twin of src/policy/evidence.cc."""
+"""The class that follows from counts of sampled lifetimes: the twin of src/learning/evidence.cc."""
 
 from itertools import accumulate
 

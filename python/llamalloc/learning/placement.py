@@ -3,7 +3,7 @@
 
 A process starts with placement on if its model says `on trial` or `helps`; otherwise it places
 nothing until it has measured that this may pay. The rules and thresholds are those of the gate
-(src/policy/gate.h).
+(src/learning/gate.h).
 """
 
 from collections.abc import Sequence

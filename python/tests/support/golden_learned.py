@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contracts/golden/learned_v2.learned holds; src/policy/learned_state_test.cc has it too."""
+"""What contracts/golden/learned_v2.learned holds; src/learning/learned_state_test.cc has it too."""
 
 import random
 

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "learning/gate.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "predict/error_text.h"
+
+namespace llamalloc {
+namespace {
+
+constexpr uint32_t kMille = 1000;
+constexpr int kNumbers = 13;  // of GateKept as text
+constexpr double kMiB = 1 << 20;
+constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
+constexpr uint32_t kManyRounds = 1 << 20;
+constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
+constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
+constexpr uint32_t kLeastGain = 50;        // of a trial, by the peak,
+constexpr uint32_t kGainShare = 10;        // and a tenth of the waste: placement takes time
+constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
+constexpr uint32_t kLeastDifference = 10;  // but no less than this
+constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
+constexpr Nanos kMostStep = Nanos::seconds(60);
+constexpr uint32_t kLeastHigh = 10;    // steps
+constexpr uint32_t kMostOfTrial = 80;  // what a trial may cost at high load, by the peak,
+constexpr uint32_t kTrialPart = 8;     // or this part of what troughs pin without it,
+constexpr uint32_t kFewHigh = 5;       // in so many steps
+
+uint32_t mille(double share) {
+  const double value = share * kMille;
+  return value <= 0 ? 0 : value >= kMostMille ? kMostMille : static_cast<uint32_t>(value);
+}
+
+uint32_t distance(uint32_t a, uint32_t b) {
+  return a > b ? a - b : b - a;
+}
+
+// Of a trial, beside what is pinned without placement.
+uint32_t gain_asked(uint32_t without) {
+  return std::max(kLeastGain, without / kGainShare);
+}
+
+uint32_t percent(double share) {
+  return mille(share) / 10;
+}
+
+double ratio_of(size_t held, size_t live) {
+  return static_cast<double>(held) / static_cast<double>(live ? live : 1);
+}
+
+size_t pinned_of(const GateFigures& figures) {
+  return figures.held > figures.live ? figures.held - figures.live : 0;
+}
+
+bool is_fragmented(const GateFigures& figures) {
+  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
+}
+
+bool predictions_fail(const GateFigures& figures) {
+  return figures.older >= Gate::kMostLate || figures.late >= Gate::kMostLate;
+}
+
+void take_in(uint32_t* mean, uint32_t value, bool first) {
+  if (value == kNoFigure) return;
+  *mean = first || *mean == kNoFigure ? value : (*mean + value) / 2;
+}
+
+// The newest round weighs a half.
+void take_in(GateWaste* mean, const GateWaste& round) {
+  const bool first = mean->rounds == 0;
+  take_in(&mean->high, round.high, first);
+  take_in(&mean->low, round.low, first);
+  take_in(&mean->depth, round.depth, first);
+  take_in(&mean->ratio, round.ratio, first);
+  if (mean->rounds < kManyRounds) ++mean->rounds;
+}
+
+bool is_valid(const GateWaste& waste) {
+  const bool high = waste.high <= kMostMille || waste.high == kNoFigure;
+  return high && waste.low <= kMostMille && waste.depth <= kMostMille &&
+         waste.ratio <= kMostMille && waste.rounds <= kManyRounds;
+}
+
+}  // namespace
+
+// ----- Kept state -----
+
+bool GateKept::is_valid() const {
+  const bool tried = verdict != GateVerdict::untried;
+  return static_cast<int>(verdict) < kGateVerdicts && reversals <= Gate::kMostReversals &&
+         llamalloc::is_valid(blind) && llamalloc::is_valid(placed) && (!tried || blind.rounds != 0);
+}
+
+void GateKept::write(char* out, size_t room) const {
+  snprintf(out, room, "%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u,%u", static_cast<unsigned>(verdict),
+           reversals, peak, blind.rounds, blind.high, blind.low, blind.depth, blind.ratio,
+           placed.rounds, placed.high, placed.low, placed.depth, placed.ratio);
+}
+
+GateKept GateKept::read(const char* text) {
+  uint32_t numbers[kNumbers];
+  for (int i = 0; i < kNumbers; ++i) {
+    const char* begin = text;
+    uint64_t number = 0;
+    for (; *text >= '0' && *text <= '9' && text - begin < 10; ++text)
+      number = number * 10 + static_cast<uint64_t>(*text - '0');
+    if (text == begin || number > UINT32_MAX) return {};
+    if (*text++ != (i + 1 < kNumbers ? ',' : '\0')) return {};
+    numbers[i] = static_cast<uint32_t>(number);
+  }
+  const auto waste = [&](int at) {
+    const uint32_t* part = numbers + at;
+    return GateWaste{part[0], part[1], part[2], part[3], part[4]};
+  };
+  if (numbers[0] >= kGateVerdicts || numbers[1] > Gate::kMostReversals || numbers[2] > UINT16_MAX)
+    return {};
+  const GateKept kept{static_cast<GateVerdict>(numbers[0]), static_cast<uint8_t>(numbers[1]),
+                      waste(3), waste(8), static_cast<uint16_t>(numbers[2])};
+  return kept.is_valid() ? kept : GateKept{};
+}
+
+void GateKept::age(bool all) {
+  reversals /= 2;
+  if (verdict == GateVerdict::helps && !all) {
+    verdict = GateVerdict::on_trial;
+    return;
+  }
+  verdict = GateVerdict::untried;
+  blind = placed = {};
+  peak = 0;
+}
+
+Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
+  on_ = kept_.verdict == GateVerdict::helps || kept_.verdict == GateVerdict::on_trial;
+}
+
+// ----- A step -----
+
+bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
+  cycle_.see(figures.live);
+  if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
+    came_back_ = true;
+  const bool soon = started_ && now - last_ < kLeastStep;
+  if (last ? on_ : soon && !cycle_.rises(figures.live)) return on_;
+  if (!started_) {
+    round_start_ = now;
+    if (kept_.was_given_up()) rest_from(now);
+  }
+  const Nanos since = started_ ? now - last_ : Nanos{};
+  last_ = now;
+  started_ = true;
+  const LoadPhase phase = cycle_.step(since < kMostStep ? since : kMostStep, figures.live);
+  collect(phase, figures);
+  if (pins_enough(1)) was_large_ = true;
+  const bool was_on = on_;
+  fail_ = predictions_fail(figures);
+  if (fail_) wrong_ = {figures.older, figures.late};
+  if (fail_ && on_) {
+    give_up(now, GateVerdict::mistaken);
+    start_round(cycle_.is_low());
+  }
+  if (takes_long(figures)) {
+    give_up(now, GateVerdict::fails);
+    dear_ = time_;
+    start_round(cycle_.is_low());
+  }
+  on_ ? verify(now) : consider(now, phase, figures);
+  if (was_on && !on_) round_.spoilt = true;
+  return on_;
+}
+
+void Gate::collect(LoadPhase phase, const GateFigures& figures) {
+  if (cycle_.peak() <= 0) return;
+  const double share = static_cast<double>(pinned_of(figures)) / cycle_.peak();
+  if (phase == LoadPhase::trough) trough_ = figures;
+  if (round_.closed) {
+    if (!cycle_.is_low()) start_round(false);
+  } else if (phase == LoadPhase::high) {
+    if (kAlike * cycle_.peak() > round_.peak) round_.high = {}, round_.peak = cycle_.peak();
+    if (cycle_.peak() >= kAlike * round_.peak) round_.high.add(share);
+  } else if (phase == LoadPhase::trough) {
+    round_.low.add(share);
+    round_.depth.add(static_cast<double>(figures.live) / cycle_.peak());
+    round_.ratio.add(ratio_of(figures.held, figures.live));
+  }
+}
+
+void Gate::start_round(bool closed) {
+  round_ = {};
+  round_.closed = closed;
+  round_start_ = last_;
+}
+
+GateWaste Gate::waste_of_round() const {
+  return {.rounds = 1,
+          .high = round_.high.count ? mille(round_.high.mean()) : kNoFigure,
+          .low = mille(round_.low.mean()),
+          .depth = mille(round_.depth.mean()),
+          .ratio = mille(round_.ratio.mean())};
+}
+
+// Whether it is on, and has been for too long. A start may allocate much.
+bool Gate::takes_long(const GateFigures& figures) {
+  time_ = figures.time;
+  const double most = kTooDear * most_time(saved_share());
+  if (!on_ || time_ <= most || (figures.time_now >= 0 && figures.time_now < kCheap * most))
+    dear_steps_ = 0;
+  else if (figures.time_now >= 0)
+    ++dear_steps_;
+  return dear_steps_ >= kDearSteps;
+}
+
+// By the peak. What was measured under a higher load is not saved under this one.
+double Gate::saved_share() const {
+  const double peak = std::max(cycle_.peak(), static_cast<double>(kept_.peak) * kMiB);
+  return peak > 0 ? static_cast<double>(saved()) / peak : 0;
+}
+
+// saves: by the peak, in troughs.
+double Gate::most_time(double saves) {
+  return std::max(kMostTime, kTimeForMemory * saves);
+}
+
+// The trough has ended, or lasted long enough.
+bool Gate::round_is_over() const {
+  return !round_.closed && round_.low.count >= kProofs &&
+         (!cycle_.is_low() || round_.low.count >= kMostOfTrough);
+}
+
+// ----- Blind -----
+
+bool Gate::is_alike(double part) const {
+  return cycle_.peak() >= part * static_cast<double>(kept_.peak) * kMiB;
+}
+
+// What was seen under a load that does not come back is forgotten. But not that placement helped:
+// until that is old (GateKept::age), it waits for the load.
+void Gate::note_load() {
+  other_rounds_ = is_alike() ? 0 : other_rounds_ + 1;
+  if (other_rounds_ < kOtherRounds || kept_.verdict == GateVerdict::helps) return;
+  other_rounds_ = 0;
+  kept_.blind = kept_.placed = {};
+  kept_.peak = 0;
+  if (kept_.verdict != GateVerdict::on_trial) return;
+  kept_.verdict = GateVerdict::untried;
+  on_ = was_large_ = false;
+  back_at_ = 0;
+  proofs_ = points_ = 0;
+}
+
+void Gate::note_other_load(uint32_t points) {
+  other_costs_ = points == 0 ? 0 : other_costs_ + 1;
+  if (other_costs_ < kOtherCosts) return;
+  rest_until(kHigher * cycle_.peak());
+}
+
+// Meanwhile little is placed blind, beside what the load holds when it is higher.
+void Gate::rest_until(double peak) {
+  on_ = was_large_ = false;
+  other_costs_ = 0;
+  back_at_ = peak;
+}
+
+// What was seen under a much lower load is forgotten when the load grows.
+void Gate::take_in_blind() {
+  if (!is_alike() || round_.spoilt) return;
+  const double peak = cycle_.peak() / kMiB;
+  const bool grew = kept_.peak < UINT16_MAX && kAlike * peak > static_cast<double>(kept_.peak);
+  if (grew && kept_.peak != 0) kept_.blind = {};
+  take_in(&kept_.blind, waste_of_round());
+  const auto most = static_cast<double>(UINT16_MAX);
+  if (peak > kept_.peak)
+    kept_.peak = static_cast<uint16_t>(peak < 1 ? 1 : peak < most ? peak : most);
+}
+
+GateKept Gate::measured() const {
+  Gate copy = *this;
+  if (copy.round_.low.count >= kProofs && !copy.on_) copy.take_in_blind();
+  return copy.kept_;
+}
+
+// What blind placement pins in the troughs of such a load.
+bool Gate::pins_enough(double part) const {
+  return cycle_.peak() * kept_.blind.low >= part * static_cast<double>(kMuch) * kMille;
+}
+
+// Of the pinned bytes: what placement would not pin.
+double Gate::separable(const GateFigures& figures) const {
+  const double both = figures.short_share * figures.long_share;
+  const bool seen = figures.peak >= kSeen * cycle_.peak();
+  return seen && figures.parted < both ? figures.parted : both;
+}
+
+double Gate::savable_of(const GateFigures& figures) const {
+  return static_cast<double>(pinned_of(figures)) * separable(figures);
+}
+
+bool Gate::pays(const GateFigures& figures) const {
+  return is_fragmented(figures) && savable_of(figures) >= kSaves * cycle_.peak();
+}
+
+// With this trough's first half minute: later on the peak that it is measured by is forgotten.
+bool Gate::pays_on_average(const GateFigures& figures) const {
+  GateWaste blind = kept_.blind;
+  if (round_.low.count != 0) take_in(&blind, waste_of_round());
+  return blind.low * separable(figures) >= kSaves * kMille;
+}
+
+bool Gate::is_affordable(const GateFigures& figures) const {
+  if (cycle_.peak() <= 0) return false;
+  return time_ <= most_time(std::max(savable_of(figures) / cycle_.peak(), saved_share()));
+}
+
+void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
+  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) ? proofs_ + 1 : 0;
+  const bool may =
+      kept_.reversals < kMostReversals && now >= retry_ && !fail_ && is_affordable(figures);
+  const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
+  const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
+  const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
+  const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
+                      pays(figures) && pays_on_average(figures);
+  const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
+  if (may && back) {
+    on_ = true;
+    back_at_ = 0;
+    return start_round(cycle_.is_low());
+  }
+  if (may && fits && (known || (proven && came_back_ && pins_enough(1)))) return engage();
+  if (may && fits && proven && !armed_) return arm();
+  if (!round_is_over()) return;
+  note_load();
+  take_in_blind();
+  start_round(cycle_.is_low());
+}
+
+// The next start is on trial. This run is not: it would have to fill pages of its own beside those
+// that blind placement left, and if the load does not come back, nothing repays them.
+void Gate::arm() {
+  if (round_.low.count != 0) take_in_blind();
+  if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
+  if (kept_.placed.rounds == 0)
+    kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
+  armed_ = true;
+  proofs_ = points_ = 0;
+  start_round(cycle_.is_low());
+}
+
+// The rest of this trough says what blind placement left.
+void Gate::engage() {
+  arm();
+  on_ = late_ = true;
+  back_at_ = 0;
+}
+
+// ----- On -----
+
+void Gate::verify(Nanos now) {
+  if (was_large_ && !pins_enough(kStillEnough)) {
+    rest_until(static_cast<double>(kMuch) * kMille / (kept_.blind.low ? kept_.blind.low : 1));
+    return start_round(cycle_.is_low());
+  }
+  const bool is_dear = trial_is_dear();
+  const bool has_high = round_.high.count >= kLeastHigh || is_dear;
+  const bool ends = has_high || (is_on_trial() && !round_.closed);
+  const bool waited = now - round_start_ > kPatience && ends;
+  if (!round_is_over() && !waited && !trial_is_seen() && !is_dear) return;
+  GateWaste placed = waste_of_round();
+  const bool has_trough = round_.low.count >= kProofs;
+  if (!has_trough) placed.depth = kNoFigure;
+  if (!has_trough && !has_high) placed.high = kNoFigure;
+  if (has_trough) note_load();
+  const uint32_t points = points_of(placed);
+  const bool other_depth = has_trough && points == kNoFigure;
+  const bool alike = is_alike() || (points == 2 && trial_costs(placed));
+  if (on_ && alike && !(other_depth && is_on_trial())) {
+    other_costs_ = 0;
+    judge(now, points);
+    if (has_trough && !other_depth) take_in(&kept_.placed, placed);
+  } else if (on_ && (has_trough || is_on_trial())) {
+    note_other_load(points);
+  }
+  const bool comparable = has_trough || (has_high && kept_.blind.high != kNoFigure);
+  if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
+  start_round(cycle_.is_low());
+}
+
+// Before its trough is over: what a trial costs, it costs when the load comes back.
+bool Gate::trial_is_seen() const {
+  return is_on_trial() && !late_ && !round_.closed && round_.low.count >= kProofs &&
+         distance(mille(round_.depth.mean()), kept_.blind.depth) <= kSameDepth;
+}
+
+// So much more than blind placement is pinned at high load that its first trough is not awaited.
+bool Gate::trial_is_dear() const {
+  const bool first = is_on_trial() && !late_ && is_alike() && kept_.placed.rounds == 0;
+  const bool waits = first && round_.low.count == 0;
+  const GateWaste& blind = kept_.blind;
+  return waits && round_.high.count >= kFewHigh && blind.high != kNoFigure &&
+         mille(round_.high.mean()) > blind.high + std::max(kMostOfTrial, blind.low / kTrialPart);
+}
+
+// The memory that separate pages take at any load is small beside half of the usual one.
+bool Gate::trial_costs(const GateWaste& placed) const {
+  const uint32_t blind = kept_.blind.low;
+  return is_on_trial() && !late_ && has_like_depth(placed) && is_alike(kAlikeInCost) &&
+         placed.low > blind + gain_asked(blind);
+}
+
+bool Gate::has_like_depth(const GateWaste& placed) const {
+  return placed.depth != kNoFigure && distance(placed.depth, kept_.blind.depth) <= kLikeDepth;
+}
+
+// 0: better than blind. kNoFigure: nothing to compare with.
+uint32_t Gate::points_of(const GateWaste& placed) const {
+  const GateWaste& blind = kept_.blind;
+  const bool highs = placed.high != kNoFigure && blind.high != kNoFigure;
+  if (!has_like_depth(placed))
+    return highs && placed.high > blind.high + kCostAtHigh ? 2 : kNoFigure;
+  const uint32_t with = placed.low + (highs ? placed.high : 0);
+  const uint32_t without = blind.low + (highs ? blind.high : 0);
+  const uint32_t share = without / kClearly;
+  const uint32_t tolerance = share > kLeastDifference ? share : kLeastDifference;
+  const uint32_t gain = is_on_trial() ? gain_asked(without) : tolerance;
+  if (with + gain < without) return 0;
+  if (!is_on_trial() || late_) return with > without + tolerance ? 2 : 1;
+  const bool nearly = with + gain * 3 / 4 < without;
+  return nearly && kept_.placed.rounds == 0 ? 1 : 2;
+}
+
+// What helped is in doubt after a round that cost more: the next one, maybe of another run,
+// decides.
+void Gate::judge(Nanos now, uint32_t points) {
+  if (points == kNoFigure || (late_ && points == 1)) return;
+  const uint32_t enough = is_on_trial() && !late_ ? kTrialPoints : kPoints;
+  points_ = points == 0 ? 0 : points_ + points;
+  if (points == 0) kept_.verdict = GateVerdict::helps;
+  if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
+  if (points_ >= enough) give_up(now, GateVerdict::fails);
+}
+
+void Gate::give_up(Nanos now, GateVerdict why) {
+  on_ = false;
+  back_at_ = 0;
+  dear_ = 0;
+  dear_steps_ = 0;
+  kept_.verdict = why;
+  if (kept_.reversals < kMostReversals) ++kept_.reversals;
+  points_ = proofs_ = 0;
+  rest_from(now);
+}
+
+void Gate::rest_from(Nanos now) {
+  retry_ = now + Nanos{kBackoff.n << kept_.reversals};
+}
+
+// ----- What it says -----
+
+int64_t Gate::saved() const {
+  const GateWaste& placed = kept_.placed;
+  const bool is_known = placed.rounds != 0 || (placed.low != 0 && is_on_trial());
+  if (!is_known || kept_.blind.rounds == 0) return 0;
+  const int64_t difference = int64_t{kept_.blind.low} - int64_t{placed.low};
+  const double peak = kept_.peak != 0 ? kept_.peak * kMiB : cycle_.peak();
+  return static_cast<int64_t>(peak) / kMille * difference;
+}
+
+// What was decided. False: nothing was, and it says what placement would save.
+bool Gate::describe_state(ErrorText& text, bool is_kept) const {
+  const bool helps = kept_.verdict == GateVerdict::helps;
+  const char* what = "on";
+  const char* then = helps ? "" : " trial";
+  if (!on_ && fail_) {
+    text.add(
+        "off: predictions do not hold; %u %% of the bytes alive are older, %u %% of those "
+        "freed lived longer",
+        percent(wrong_.older), percent(wrong_.late));
+    return true;
+  }
+  if (kept_.was_given_up()) {
+    text.add("off%s: given up %u times, as ", kept_.reversals == kMostReversals ? " for good" : "",
+             kept_.reversals);
+    if (dear_ > 0) {
+      text.add("it took %u %% of the processor time", percent(dear_));
+      return true;
+    }
+    what = kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed";
+    then = "";
+  } else if (!on_ && kept_.verdict == GateVerdict::untried) {
+    if (trough_.held != 0) return describe_trough(text);
+    what = "off: no trough of the load was seen";
+    then = "";
+  } else if (!on_) {
+    what = is_kept && !helps ? "off until the next start, or until " : "off until ";
+    then = helps ? "the load is higher" : "the load has come back";
+  } else if (late_ && !helps) {
+    what = "on for what lives long";
+    then = is_kept ? ", and from the next start on for all" : "";
+  }
+  text.add("%s%s", what, then);
+  return true;
+}
+
+// Always false.
+bool Gate::describe_trough(ErrorText& text) const {
+  const size_t pinned = pinned_of(trough_);
+  const bool much = is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
+  if (much && pays(trough_) && !is_affordable(trough_)) {
+    text.add("off: it would take %u %% of the processor time, and save %lld MiB in troughs",
+             percent(time_), static_cast<long long>(savable_of(trough_) / kMiB));
+    return false;
+  }
+  const char* why = !much            ? "troughs pin little"
+                    : !pays(trough_) ? "lifetimes do not separate"
+                                     : "it has just begun to pay";
+  const uint32_t ratio = percent(ratio_of(trough_.held, trough_.live));
+  text.add(
+      "off: %s (pinned in the last trough %zu MiB, of which it would save %lld MiB; held/live "
+      "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
+      why, pinned >> 20, static_cast<long long>(savable_of(trough_) / kMiB), ratio / 100,
+      ratio % 100, percent(trough_.short_share), percent(trough_.long_share));
+  return false;
+}
+
+void Gate::describe(char* out, size_t room, bool is_kept) const {
+  ErrorText text(out, room);
+  text.add("placement by lifetime is ");
+  if (!describe_state(text, is_kept)) return;
+  const GateWaste &blind = kept_.blind, &placed = kept_.placed;
+  const auto pins = [&](const char* when, uint32_t with, uint32_t without) {
+    text.add("; %s %u %% of the peak, %u %% without it", when, with / 10, without / 10);
+  };
+  const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
+  const char* troughs = "troughs pin";
+  const bool is_little = placed.low + gain_asked(blind.low) >= blind.low;
+  const bool saves_little = kept_.verdict == GateVerdict::fails && is_little;
+  const char* how = saves < 0 ? "costs" : saves_little ? "saves only" : "saves";
+  if (placed.rounds == 0) {
+    if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");
+    if (on_ && round_.high.count != 0 && blind.high != kNoFigure)
+      pins("high load so far pins", mille(round_.high.mean()), blind.high);
+    troughs = "troughs would pin";
+    how = "would save";
+  }
+  pins(troughs, placed.low, blind.low);
+  text.add("; it %s %lld MiB", how, saves < 0 ? -saves : saves);
+}
+
+}  // namespace llamalloc

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "learning/learned_nodes.h"
+
+#include <algorithm>
+
+#include "base/sort.h"
+
+namespace llamalloc {
+namespace {
+
+bool by_key(const LearnedNode& a, const LearnedNode& b) {
+  return a.key < b.key;
+}
+
+bool by_worth(const LearnedNode& a, const LearnedNode& b) {
+  if (a.unseen != b.unseen) return a.unseen < b.unseen;
+  const uint32_t of_a = a.evidence.samples(), of_b = b.evidence.samples();
+  return of_a != of_b ? of_a > of_b : a.key < b.key;
+}
+
+// The node of the key, which is at or behind *at; what lies before it is passed over.
+const LearnedNode* find(LearnedNodes nodes, uint64_t key, size_t* at) {
+  while (*at < nodes.size() && nodes[*at].key < key) ++*at;
+  return *at < nodes.size() && nodes[*at].key == key ? &nodes[*at] : nullptr;
+}
+
+LearnedNode sum_of(const LearnedNode* in_base, const LearnedNode* taken, const LearnedNode* added) {
+  LearnedNode sum = in_base != nullptr ? *in_base : *added;
+  if (in_base == nullptr) return sum;
+  if (added != nullptr && !sum.path_is_known()) {
+    sum.parent = added->parent;
+    sum.word = added->word;
+  }
+  if (taken != nullptr) sum.evidence.take_away(taken->evidence);
+  if (added == nullptr) return sum;
+  sum.evidence.add(added->evidence);
+  sum.unseen = std::min(sum.unseen, added->unseen);
+  sum.differs = sum.differs || added->differs;
+  return sum;
+}
+
+void keep_best(size_t bound, NodeArray* nodes) {
+  if (nodes->size() <= bound) return;
+  LearnedNode* const first = nodes->data();
+  sort_rows(first, nodes->size(), by_worth);
+  sort_rows(first, bound, by_key);
+  nodes->cut(bound);
+}
+
+}  // namespace
+
+bool is_sorted(LearnedNodes nodes) {
+  for (size_t i = 1; i < nodes.size(); ++i)
+    if (nodes[i - 1].key >= nodes[i].key) return false;
+  return true;
+}
+
+bool is_empty(const Evidence& evidence) {
+  return evidence.samples() == 0 && evidence.elders == 0;
+}
+
+bool merge_nodes(LearnedNodes base, LearnedNodes take_away, LearnedNodes add, size_t bound,
+                 PageSource& pages, NodeArray* out) {
+  if (!out->make_room(base.size() + add.size(), pages)) return false;
+  for (size_t b = 0, t = 0, a = 0; b < base.size() || a < add.size();) {
+    const bool from_base = a == add.size() || (b < base.size() && base[b].key <= add[a].key);
+    const uint64_t key = from_base ? base[b].key : add[a].key;
+    const LearnedNode* in_base = find(base, key, &b);
+    const LearnedNode* added = find(add, key, &a);
+    const LearnedNode sum = sum_of(in_base, find(take_away, key, &t), added);
+    if (!is_empty(sum.evidence)) out->append(sum);
+    b += in_base != nullptr;
+    a += added != nullptr;
+  }
+  keep_best(bound, out);
+  return true;
+}
+
+void age_nodes(std::span<LearnedNode> nodes) {
+  for (LearnedNode& node : nodes)
+    if (node.unseen < UINT8_MAX) ++node.unseen;
+}
+
+}  // namespace llamalloc
