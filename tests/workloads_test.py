@@ -95,6 +95,7 @@ LOADS = (
     (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9", "--requests"]),
     (limited, ["--live", "8", "--bursts", "3"]),
     (idle, ["--burst", "8", "--seconds", "0.2"]),
+    (idle, ["--burst", "8", "--seconds", "0.2", "--stays", "20"]),
 )
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is kept 15 s after 160 MiB were freed, in a process that makes no call meanwhile.
 
-    python -m lab.workloads.idle [--seconds 15] [--allocators llamalloc,glibc]
+    python -m lab.workloads.idle [--seconds 15] [--stays 20] [--allocators llamalloc,glibc]
 
-Four threads allocate, fill and free small, mixed or large objects, and block. The table shows the
+Four threads allocate, fill and free small, mixed or large objects, and block. With --stays some of
+each hundred stay, up to a hundred in a row: they keep pages, or parts of them. The table shows the
 charge of the control group then, less the charge before the burst, and the same of RSS. Beside it
 stand both without that difference, at the end, on average over the run and at the peak; the peak
 over the burst.
@@ -55,6 +56,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help=f"of {','.join(SIZES)}; default: all")
     parser.add_argument("--seconds", type=float, default=15.0, help="of idleness (15)")
     parser.add_argument("--burst", type=int, default=160, help="MiB (160)")
+    parser.add_argument("--stays", type=int, default=0, help="of each hundred objects (0)")
     parser.add_argument("--end", action="store_true", help="the threads end after the burst")
     return parser.parse_args(argv)
 
@@ -69,7 +71,8 @@ def _run(options: argparse.Namespace) -> int:
     names = compared.only(options, SIZES, "sizes")
     runs = Rounds(options, "idle")
     found = runs.run([load(name, options) for name in names])
-    title = f"{options.seconds:g} s after {options.burst} MiB were freed: {{}} objects"
+    freed = f"{options.burst} MiB" + (f" but {options.stays} %" if options.stays else "")
+    title = f"{options.seconds:g} s after {freed} were freed: {{}} objects"
     views = [compared_table.table(title.format(n), rows, COLUMNS) for n, rows in found.items()]
     compared_table.show(views, runs.grouped)
     compared_table.write(options.json, found)
@@ -78,7 +81,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def load(name: str, options: argparse.Namespace) -> Load:
     """The program's arguments for objects of these sizes."""
-    words = ("--sizes", name, "--burst", str(options.burst), *(["--end"] if options.end else []))
+    stays = ["--stays", str(options.stays)] if options.stays else []
+    end = ["--end"] if options.end else []
+    words = ("--sizes", name, "--burst", str(options.burst), *stays, *end)
     return Load(name, "idle", words, settle=options.seconds)
 
 

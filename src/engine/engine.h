@@ -24,6 +24,7 @@
 #include "placement/context_resolver.h"
 #include "placement/placement.h"
 #include "profile/profiler.h"
+#include "release/break_patience.h"
 #include "release/cache_bypass.h"
 #include "release/hold_time.h"
 #include "release/release_plan.h"
@@ -300,6 +301,8 @@ class Engine {
 
   ReleasePlan plan_;
   HoldTime hold_empty_, hold_mappings_;
+  BreakPatience patience_;
+  size_t mended_ = 0;  // pages, since the last step
   Nanos fetch_time_ = FetchWork().fetch;
   size_t refetched_ = 0;  // pages, when that was measured last
   Nanos measured_{};

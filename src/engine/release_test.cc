@@ -31,6 +31,14 @@ class ReleaseTest : public testing::Test {
       objects_[i] = nullptr;
     }
   }
+  // Every second span stays, so half of each page.
+  void give_half() {
+    for (size_t i = 0; i < objects_.size(); ++i) {
+      if (i / 64 % 2 == 0) continue;
+      engine_.deallocate(nullptr, objects_[i], engine_.heap.find(objects_[i]), kUnknownSize);
+      objects_[i] = nullptr;
+    }
+  }
   void run(int tenths) {
     for (int i = 0; i < tenths; ++i) {
       pages_.time = pages_.time + Nanos::millis(100);
@@ -84,6 +92,26 @@ TEST_F(ReleaseTest, SparsePagesAreBrokenAtRest) {
 }
 
 // Whoever asks for it gets all at once, however many pages are sparse.
+TEST_F(ReleaseTest, AtRestPagesThatAreHalfFullAreBrokenToo) {
+  fill(), give_half(), run(900);
+  EXPECT_LT(get(Stat::pages_broken), 5u) << "a processor is busy all the time";
+  pages_.processor_share = 0, run(600);
+  EXPECT_GT(get(Stat::pages_broken), 30u);
+  EXPECT_LT(backed(), kObjects * kSize * 3 / 4);
+}
+
+TEST_F(ReleaseTest, NotWhereTheyFillAgainEachTime) {
+  set("release_forecast", "none");
+  pages_.processor_share = 0;
+  run(300);
+  for (int wave = 0; wave < 4; ++wave) fill(), run(50), give_half(), run(600);
+  const uint64_t broken = get(Stat::pages_broken);
+  EXPECT_GT(get(Stat::pages_mended), 80u);
+  EXPECT_LT(broken, 4 * 40u) << "not in each wave";
+  fill(), run(50), give_half(), run(600);
+  EXPECT_LT(get(Stat::pages_broken), broken + 5);
+}
+
 TEST_F(ReleaseTest, AReleaseThatIsAskedForLeavesNothing) {
   fill(), give(kStays);
   pages_.time = pages_.time + Nanos::seconds(1);

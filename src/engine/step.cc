@@ -61,6 +61,7 @@ void Engine::count_plan() {
 
 size_t Engine::count_breaking(const Breaking& done) {
   if (done.given_back != 0) last_break_ = system.now();  // there may be more
+  mended_ += done.mended;
   counters.add(Stat::pages_broken, done.pages);
   counters.add(Stat::bytes_broken, done.given_back);
   counters.add(Stat::pages_unbreakable, done.refused);
@@ -88,6 +89,7 @@ void Engine::break_pages(Nanos now) {
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
   const Breaking done = pages.break_sparse({.before = now - rest,
                                             .rest = rest,
+                                            .slower = forced ? 1 : patience_.slower(),
                                             .limit = huge ? most : SIZE_MAX,
                                             .now = now,
                                             .spared = forced ? now : now + plan_.awaited(),
@@ -125,6 +127,7 @@ void Engine::look_at_holds(Nanos now) {
   measure_fetch(now);
   heap.direct().set_fetch_price(fetch_time_);
   const FetchWork work{fetch_time_, system.processor_time()};
+  patience_.step(now, work.used, std::exchange(mended_, 0));
   empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra, work);
   mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra, work);
   counters.set(Stat::fetch_nanos, static_cast<uint64_t>(fetch_time_.n));

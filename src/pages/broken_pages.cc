@@ -10,8 +10,11 @@
 namespace llamalloc {
 namespace {
 
-constexpr uint32_t kLittle = kBlocksPerHugePage / 8;  // used blocks
-constexpr uint32_t kSparse = kBlocksPerHugePage / 4;  // at most
+// Used blocks: with at most so many it is broken after the shortest rest, as sparse, and at all.
+constexpr uint32_t kLittle = kBlocksPerHugePage / 8;
+constexpr uint32_t kSparse = kBlocksPerHugePage / 4;
+constexpr uint32_t kMost = kBlocksPerHugePage - kBlocksPerHugePage / 4;
+constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until it is mended
 constexpr size_t kAtOnce = 16;
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
@@ -34,11 +37,13 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
   return deadline > rules.now.n - taken && deadline <= rules.spared.n - taken;
 }
 
-// The more is in a page, the sooner it may fill again, and the more would lose its huge page.
+// The more is in a page, the sooner it may fill again, and the more would lose its huge page. What
+// is lost with one that is not sparse grows with the work of the process.
 bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
   const double fill =
       huge && !page->broken ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
-  const double longer = (fill * fill - 1) * static_cast<double>(rules.rest.n);
+  const double slower = page->used_blocks > kSparse ? rules.slower : 1;
+  const double longer = (fill * fill - 1) * slower * static_cast<double>(rules.rest.n);
   return page->blocks_taken.load(std::memory_order_relaxed) <=
          rules.before.n - static_cast<int64_t>(longer);
 }
@@ -47,7 +52,7 @@ bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
   if (!is_at_rest(page, huge, rules)) return false;
   if (huge && is_empty_soon(page, rules)) return false;
   if (page->broken) return page->dirty.count() > page->used_blocks;
-  return page->used_blocks <= (huge ? kSparse : kBlocksPerHugePage - 1);
+  return page->used_blocks <= (huge ? kMost : kBlocksPerHugePage - 1);
 }
 
 }  // namespace
@@ -106,6 +111,9 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     if (is_whole && split_watch_.is_resting()) return 0;
     if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= kMostBroken))
       return 0;
+    const uint32_t fuller = page->used_blocks + kFuller;
+    page->mended_from = static_cast<uint16_t>(
+        std::min(fuller, anew ? page->mended_from : uint32_t{kBlocksPerHugePage}));
     rest = set->take_rest(page);
     if (!anew) set->mark_broken(page, true);
   }

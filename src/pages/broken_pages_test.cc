@@ -38,6 +38,11 @@ class BrokenPagesTest : public testing::Test {
     system_.time = system_.time + kDelay;
     return break_pages();
   }
+  size_t break_after(int64_t seconds, double slower = 1) {
+    system_.time = system_.time + Nanos::seconds(seconds);
+    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay, .slower = slower})
+        .given_back;
+  }
   size_t resident(const HugePage* page) { return system_.resident(page->base, kHugePageSize); }
 
   FakePages system_;
@@ -65,20 +70,32 @@ TEST_F(BrokenPagesTest, NotOfAPageThatIsInUseOrHoldsMore) {
   take(kKept);
   EXPECT_EQ(break_pages(), 0u);
   system_.time = system_.time + kDelay;
-  take(kQuarter);
+  take({3 * kQuarter.n});
   system_.time = system_.time + kDelay;
-  EXPECT_EQ(break_pages(), 0u) << "more than a quarter of it is used";
+  EXPECT_EQ(break_pages(), 0u) << "more than three quarters of it are used";
 }
 
 TEST_F(BrokenPagesTest, AFullerOneIsLeftLonger) {
   nearly_empty_page();
   take({kBlocksPerHugePage / 4 - kKept.n});
-  const auto break_after = [this](int64_t seconds) {
-    system_.time = system_.time + Nanos::seconds(seconds);
-    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay}).given_back;
-  };
   EXPECT_EQ(break_after(7), 0u) << "a quarter: four times as long as one with an eighth";
   EXPECT_EQ(break_after(2), kHugePageSize - kQuarter.bytes());
+}
+
+// Where the process works, its huge pages are worth more.
+TEST_F(BrokenPagesTest, OneThatIsNotSparseIsLeftLongerTheMoreTheProcessWorks) {
+  nearly_empty_page();
+  take({kHalf.n - kKept.n});
+  EXPECT_EQ(break_after(31), 0u) << "half: sixteen times as long as one with an eighth";
+  EXPECT_EQ(break_after(2, 2), 0u) << "which is twice as long now";
+  EXPECT_EQ(break_after(28, 2), 0u);
+  EXPECT_EQ(break_after(2, 2), kHugePageSize - kHalf.bytes());
+}
+
+TEST_F(BrokenPagesTest, ASparseOneIsNot) {
+  nearly_empty_page();
+  take({kBlocksPerHugePage / 4 - kKept.n});
+  EXPECT_EQ(break_after(9, 1000), kHugePageSize - kQuarter.bytes());
 }
 
 // Sets are looked at in order of their groups; what is broken first does not depend on that.
@@ -213,6 +230,47 @@ TEST_F(BrokenPagesTest, HalfFullItBecomesHugeAgain) {
   EXPECT_TRUE(pages_.is_consistent()) << "all its blocks count as backed again";
   EXPECT_EQ(system_.huge_advice, advice + 1);
   EXPECT_EQ(system_.collapsed, kHugePageSize);
+}
+
+// Else it would be mended a second after it was broken, and stay so.
+TEST_F(BrokenPagesTest, OneThatWasFullerMustBeFullerThanThen) {
+  const HugePage* page = nearly_empty_page().page;
+  const PageHeap::Place more = take({144 - kKept.n});
+  EXPECT_GT(break_after(60), 0u);
+  EXPECT_TRUE(page->broken);
+  take({31});
+  break_pages();
+  EXPECT_TRUE(page->broken);
+  take({1});
+  break_pages();
+  EXPECT_FALSE(page->broken);
+  give(more, {144 - kKept.n});
+  EXPECT_GT(break_after(60), 0u);
+  take({kHalf.n - page->used_blocks});
+  break_pages();
+  EXPECT_FALSE(page->broken) << "half full, as any that was sparse";
+}
+
+TEST_F(BrokenPagesTest, OnceItHasEmptiedHalfFullIsEnough) {
+  const HugePage* page = nearly_empty_page().page;
+  const PageHeap::Place more = take({144 - kKept.n});
+  EXPECT_GT(break_after(60), 0u);
+  give(more, {144 - kKept.n});
+  EXPECT_GT(break_after(3), 0u) << "what it had";
+  take({kHalf.n - kKept.n});
+  break_pages();
+  EXPECT_FALSE(page->broken);
+}
+
+TEST_F(BrokenPagesTest, WhatGoesBackOfItLaterAsksForNoMore) {
+  const HugePage* page = nearly_empty_page().page;
+  break_pages();
+  take({kHalf.n - 2 * kKept.n});
+  give(take({1}), {1});
+  EXPECT_GT(break_after(3), 0u);
+  take({kKept.n});
+  break_pages();
+  EXPECT_FALSE(page->broken);
 }
 
 TEST_F(BrokenPagesTest, AnEmptyOneIsHugeWhenItIsUsedAgain) {

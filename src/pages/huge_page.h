@@ -70,6 +70,7 @@ struct HugePage {
   BlockBits dirty;
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
+  uint16_t mended_from = 0;  // used blocks, if more than others need; of a broken page
   // Changed under the set's lock; read without it by code that owns a span in the page.
   std::atomic<PageGroup> group{PageGroup::unknown};
   bool promoted = false;    // outlived the deadline of the group it was opened for

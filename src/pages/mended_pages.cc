@@ -5,6 +5,8 @@
 //   later     the same: the system may give it the rest of its memory at any time. So does a new
 //             page for which the system has no huge one at hand
 //   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
+#include <algorithm>
+
 #include "pages/best_few.h"
 #include "pages/page_heap.h"
 
@@ -31,7 +33,7 @@ void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
   {
     LockGuard guard(set.lock());
     set.for_each_broken([&](HugePage* page) {
-      if (page->used_blocks < from) return;
+      if (page->used_blocks < std::max<uint32_t>(from, page->mended_from)) return;
       if (page->base <= refused_up_to_)
         left_out = true;
       else

@@ -59,7 +59,8 @@ inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks i
 // Which sparse pages may be broken now.
 struct BreakRules {
   Nanos before;             // pages of which no block was taken since ..
-  Nanos rest{};             // .. or, the fuller ones, since up to three times as long before that
+  Nanos rest{};             // .. or, the fuller ones, since so much before that: 3 times where a
+  double slower = 1;        // quarter is used; 15 times where half is, 35 where 3/4 is, and slower
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};

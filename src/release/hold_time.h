@@ -29,6 +29,7 @@
 #pragma once
 
 #include "pages/reuse_gaps.h"
+#include "release/break_patience.h"
 
 namespace llamalloc {
 
@@ -48,7 +49,7 @@ class HoldTime {
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kCredit = 0.4;  // seconds
   static constexpr double kMostDebt = 5;  // so that it is paid off some time
-  static constexpr double kRest = 1.0 / 50;
+  static constexpr double kRest = BreakPatience::kRest;
   static constexpr double kCreditAtRest = 1;
 
   // The hold from now on.

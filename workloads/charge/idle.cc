@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A burst by some threads is freed, and then the process makes no call at all: what goes back?
+// A burst by some threads is freed, or all of it but some objects in a row here and there, and then
+// the process makes no call at all: what goes back?
 //
-//   {"ready": true}  ->  (a byte on standard input)  ->  burst, all freed  ->  {"live": ...}  ->
-//   idle
+//   {"ready": true}  ->  (a byte on standard input)  ->  burst, freed  ->  {"live": ...}  ->  idle
 //
 // The memory is read from outside: before the burst, and while the process is idle. The threads
 // have allocated before the first reading, so that their stacks and caches are in both. They block
@@ -23,7 +23,7 @@ enum class Sizes { small, mixed, large };
 
 struct Settings {
   Sizes sizes = Sizes::mixed;
-  size_t bytes = 160 << 20, threads = 4;
+  size_t bytes = 160 << 20, threads = 4, stays = 0;
   bool end = false;
 };
 
@@ -50,8 +50,17 @@ Object* burst_of(Sizes sizes, size_t bytes) {
   return first;
 }
 
-void free_all(Object* first) {
-  while (first) {
+// Of each hundred objects so many stay, up to kInARow one after another.
+void free_but(size_t stays, Object* first) {
+  constexpr size_t kInARow = 100;
+  Random random;
+  for (size_t left = 0; first; left = left != 0 ? left - 1 : 0) {
+    if (left == 0 && stays != 0) {
+      const size_t keep = 1 + random.below(kInARow);
+      left = keep * (100 - stays) / stays;
+      for (size_t i = 0; i < keep && first; ++i) first = first->next;
+      if (!first) return;
+    }
     Object* const gone = first;
     first = gone->next;
     std::free(gone);
@@ -82,7 +91,7 @@ class Burst {
     turn_.arrive_and_wait();
     Object* const first = burst_of(settings_.sizes, settings_.bytes / settings_.threads);
     turn_.arrive_and_wait();
-    free_all(first);
+    free_but(settings_.stays, first);
     turn_.arrive_and_wait();
     while (!settings_.end) pause();
   }
@@ -92,11 +101,13 @@ class Burst {
 };
 
 const char kHelp[] =
-    "usage: idle [--sizes small|mixed|large] [--burst MiB] [--threads N] [--end]\n"
+    "usage: idle [--sizes small|mixed|large] [--burst MiB] [--threads N] [--stays N]\n"
+    "            [--end]\n"
     "\n"
     "Says {\"ready\": true} and waits for a byte on standard input. --threads (4) then allocate\n"
-    "--burst (160) MiB together, fill and free them; it says {\"live\": ...} and stays idle until\n"
-    "standard input ends. --end: the threads end after the burst.\n";
+    "--burst (160) MiB together, fill and free them, but for --stays (0) in each hundred. It says\n"
+    "{\"live\": ...} and stays idle until standard input ends. --end: the threads end after the "
+    "burst.\n";
 
 constexpr const char* kSizes[] = {"small", "mixed", "large"};
 
@@ -109,11 +120,14 @@ Settings parse(char** argv) {
       s.sizes = choice<Sizes>("--sizes", words.value(), kSizes);
     else if (words.is("--burst"))
       s.bytes = words.mebibytes();
+    else if (words.is("--stays"))
+      s.stays = words.number();
     else if (words.is("--threads"))
       s.threads = words.number();
     else
       misused(words.word());
   }
+  if (s.stays >= 100) misused("--stays above 99");
   return s;
 }
 

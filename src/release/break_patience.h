@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much longer than at rest pages are left that could be broken but are not sparse.
+//
+// A sparse page frees much when it is broken, for what splitting and mending it costs. A fuller one
+// frees less for the same price, and more of what the process uses loses its huge page. So
+//
+// - what is lost grows with the work of the process: it is left as many times longer as the process
+//   uses more than kRest of a processor;
+// - a page that is mended should not have been broken. It is a debt of the processor time that the
+//   split, the faults on its small pages and mending took; kShareOfWork of what the process uses,
+//   and kShareOfTime, pay it off. From more than kCredit on, and until all is paid, only sparse
+//   pages are broken. So a load that swings all the time keeps its pages after the first few times.
+//
+// Pure: the caller reads the clocks.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/units.h"
+
+namespace llamalloc {
+
+class BreakPatience {
+ public:
+  static constexpr double kRest = 1.0 / 50;
+  static constexpr double kFade = 4;  // seconds over which the work is a mean
+  static constexpr double kShareOfWork = 1.0 / 40;
+  static constexpr double kShareOfTime = 1.0 / 1000;
+  static constexpr double kPrice = 0.005;  // seconds, of a page; measured on a virtual machine
+  static constexpr double kCredit = 0.4;   // seconds
+  static constexpr double kMostDebt = 60;  // so that it is paid off some time
+  static constexpr double kForEver = 1e6;  // times two seconds: 23 days
+
+  // used: processor time of the process since it began; mended: pages since the last step. A clock
+  // that stands or jumps back tells nothing.
+  void step(Nanos now, Nanos used, size_t mended) {
+    const double seconds = static_cast<double>(now.n - last_.n) * 1e-9;
+    const double worked = static_cast<double>(used.n - used_.n) * 1e-9;
+    const bool first = last_.n == 0;
+    if (!first && seconds <= 0) return;
+    last_ = now, used_ = used;
+    if (first || worked < 0) return;
+    const double kept = kFade / (kFade + seconds);
+    processors_ = processors_ * kept + worked / seconds * (1 - kept);
+    debt_ += static_cast<double>(mended) * kPrice;
+    debt_ -= worked * kShareOfWork + seconds * kShareOfTime;
+    debt_ = std::clamp(debt_, 0.0, kMostDebt);
+    in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
+  }
+  // Times as long as at rest. A process of which nothing is known uses one processor.
+  double slower() const { return in_debt_ ? kForEver : std::max(1.0, processors_ / kRest); }
+
+ private:
+  Nanos last_{}, used_{};
+  double processors_ = 1;
+  double debt_ = 0;  // seconds
+  bool in_debt_ = false;
+};
+
+}  // namespace llamalloc

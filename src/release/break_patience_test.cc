@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "release/break_patience.h"
+
+#include <gtest/gtest.h>
+
+namespace llamalloc {
+namespace {
+
+class BreakPatienceTest : public testing::Test {
+ protected:
+  // Uses so many processors for so many seconds, and mends so many pages in each.
+  void run(double processors, int seconds, size_t mended = 0) {
+    for (int i = 0; i < seconds; ++i) {
+      now_ = now_ + Nanos::seconds(1);
+      used_.n += static_cast<int64_t>(processors * 1e9);
+      patience_.step(now_, used_, mended);
+    }
+  }
+
+  BreakPatience patience_;
+  Nanos now_ = Nanos::seconds(100), used_ = Nanos::seconds(50);
+};
+
+TEST_F(BreakPatienceTest, GrowsWithTheWork) {
+  run(2, 60);
+  EXPECT_NEAR(patience_.slower(), 100, 0.5);
+  run(0.01, 2);
+  EXPECT_GT(patience_.slower(), 50) << "a moment of rest is none";
+  run(0.01, 60);
+  EXPECT_EQ(patience_.slower(), 1);
+}
+
+TEST_F(BreakPatienceTest, IsThatOfABusyProcessUntilItIsKnown) {
+  EXPECT_EQ(patience_.slower(), 50);
+  patience_.step(now_, used_, 0);
+  EXPECT_EQ(patience_.slower(), 50) << "before the first look it may have rested";
+}
+
+TEST_F(BreakPatienceTest, EndsWhereMorePagesAreMendedThanTheCreditIsFor) {
+  run(0, 60);
+  run(0, 1, 78);
+  EXPECT_EQ(patience_.slower(), 1);
+  run(0, 1, 4);
+  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver);
+  run(1, 15);
+  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver) << "until all is paid";
+  run(1, 2), run(0, 60);
+  EXPECT_EQ(patience_.slower(), 1);
+}
+
+// A load that comes once an hour may cost its half a second.
+TEST_F(BreakPatienceTest, TimePaysItOffToo) {
+  run(0, 60);
+  run(0, 1, 100);
+  run(0, 490);
+  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver);
+  run(0, 20);
+  EXPECT_EQ(patience_.slower(), 1);
+}
+
+TEST_F(BreakPatienceTest, TheDebtHasABound) {
+  run(0, 10, 1 << 20);
+  run(10, 250), run(0, 60);
+  EXPECT_EQ(patience_.slower(), 1);
+}
+
+TEST_F(BreakPatienceTest, AClockThatJumpsTellsNothing) {
+  run(1, 60);
+  const double before = patience_.slower();
+  patience_.step(now_, used_, 0);
+  patience_.step(now_ - Nanos::seconds(10), used_, 0);
+  patience_.step(now_ + Nanos::seconds(1), Nanos{}, 0);
+  EXPECT_EQ(patience_.slower(), before);
+  now_ = now_ + Nanos::seconds(1), used_ = Nanos{};
+  run(0, 60);
+  EXPECT_EQ(patience_.slower(), 1);
+}
+
+}  // namespace
+}  // namespace llamalloc
