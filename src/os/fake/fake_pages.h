@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "os/pages.h"
@@ -90,11 +91,11 @@ class FakePages final : public PageSource {
   Nanos fetch_time{250'000};    // of each huge page,
   bool half_are_cheap = false;  // or only of every second one
   int fetches = 0;
-  double processor_share = 1;      // of the time
-  int64_t calls_left = INT64_MAX;  // after these every call that can fail does
-  size_t mapped = 0;               // bytes reserved and mapped
-  size_t most_mapped = SIZE_MAX;   // a limit on address space
-  bool refuse_unmap = false;       // as a filter of system calls may
+  double processor_share = 1;                   // of the time
+  std::atomic<int64_t> calls_left = INT64_MAX;  // after these every call that can fail does
+  size_t mapped = 0;                            // bytes reserved and mapped
+  size_t most_mapped = SIZE_MAX;                // a limit on address space
+  bool refuse_unmap = false;                    // as a filter of system calls may
   bool refuse_remap = false;
   size_t most_remapped = SIZE_MAX;  // what a mapping is resized to
   size_t most_moved = 0;            // bytes a call
