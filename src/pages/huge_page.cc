@@ -45,6 +45,14 @@ uint32_t BlockBits::find_clear(uint32_t n, uint32_t alignment) const {
   }
 }
 
+uint32_t BlockBits::start_of_clear(uint32_t i) const {
+  uint64_t before = words[i >> 6] & ~(~uint64_t{0} << (i & 63));
+  for (uint32_t w = i >> 6;; before = words[--w]) {
+    if (before != 0) return w * 64 + static_cast<uint32_t>(std::bit_width(before));
+    if (w == 0) return 0;
+  }
+}
+
 uint32_t BlockBits::longest_clear() const {
   uint32_t longest = 0;
   for (uint32_t start = next(0, false); start < kBlocksPerHugePage;) {

@@ -53,6 +53,8 @@ struct BlockBits {
   // Start of the lowest run of n clear bits at a multiple of alignment; 256 if there is none.
   uint32_t find_clear(uint32_t n, uint32_t alignment) const;
   uint32_t longest_clear() const;
+  // Where the run of clear bits starts that ends before bit i or goes on there; i if there is none.
+  uint32_t start_of_clear(uint32_t i) const;
 
  private:
   void change(uint32_t first, uint32_t n, bool value);

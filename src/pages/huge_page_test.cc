@@ -26,6 +26,11 @@ uint32_t naive_longest(const bool* used) {
   return longest;
 }
 
+uint32_t naive_start(const bool* used, uint32_t i) {
+  while (i != 0 && !used[i - 1]) --i;
+  return i;
+}
+
 TEST(BlockBits, AgreesWithAnArrayOfBools) {
   std::mt19937 random(11);
   BlockBits bits;
@@ -41,6 +46,8 @@ TEST(BlockBits, AgreesWithAnArrayOfBools) {
     for (bool b : used) count += b;
     ASSERT_EQ(bits.count(), count);
     ASSERT_EQ(bits.longest_clear(), naive_longest(used));
+    for (const uint32_t i : {first, first + part - 1})
+      ASSERT_EQ(bits.start_of_clear(i), naive_start(used, i));
     const uint32_t want = 1 + random() % 40;
     const uint32_t alignment = 1u << random() % 8;
     ASSERT_EQ(bits.find_clear(want, alignment), naive_find(used, want, alignment));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pages/page_set.h"
 
+#include <algorithm>
+
 namespace llamalloc {
 
 int PageSet::bucket_of(uint32_t longest_run) {
@@ -111,23 +113,31 @@ PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignm
   return place;
 }
 
-// Free blocks become used. Returns how many had no memory.
+// Free blocks become used. Returns how many had no memory. What is left of the run that they were
+// in is the longest one if all other free blocks together are no more. A walk over all runs only
+// where neither says it.
 uint32_t PageSet::use(HugePage* page, uint32_t first, uint32_t n) {
+  const uint32_t start = page->used.start_of_clear(first);
+  const uint32_t end = page->used.next(first + n, true);
+  const uint32_t left = std::max(first - start, end - (first + n));
+  const uint32_t elsewhere = kBlocksPerHugePage - page->used_blocks - (end - start);
   page->used.set(first, n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks + n);
-  move(page, page->used.longest_clear());
+  if (end - start == page->longest_run)
+    move(page, left >= elsewhere ? left : page->used.longest_clear());
   return soil(page, first, n);
 }
 
 bool PageSet::give_back(HugePage* page, uint32_t first, Blocks blocks) {
   page->used.clear(first, blocks.n);
   page->used_blocks = static_cast<uint16_t>(page->used_blocks - blocks.n);
-  return refit(page);
+  const uint32_t run = page->used.next(first, true) - page->used.start_of_clear(first);
+  return refit(page, std::max<uint32_t>(page->longest_run, run));
 }
 
 // After blocks became free. True if the page is empty; then it is in the set no longer.
-bool PageSet::refit(HugePage* page) {
-  move(page, page->used.longest_clear());
+bool PageSet::refit(HugePage* page, uint32_t longest_run) {
+  move(page, longest_run);
   if (page->used_blocks != 0) return false;
   remove(page);
   return true;
@@ -147,7 +157,7 @@ bool PageSet::refit(HugePage* page) {
   if (clean) page->dirty.clear(rest);
   page->used.clear(rest);
   page->used_blocks = static_cast<uint16_t>(page->used.count());
-  return refit(page);
+  return refit(page, page->used.longest_clear());
 }
 
 bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,

@@ -101,7 +101,7 @@ class PageSet {
   static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
   void move(HugePage* page, uint32_t longest_run) REQUIRES(lock_);
   uint32_t use(HugePage* page, uint32_t first, uint32_t n) REQUIRES(lock_);
-  bool refit(HugePage* page) REQUIRES(lock_);
+  bool refit(HugePage* page, uint32_t longest_run) REQUIRES(lock_);
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
