@@ -78,6 +78,8 @@ size_t Heap::take_from(int bin, void** out, size_t n, Opens opens, int shard) {
 size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, int shard) {
   if (shard != 0) open_shard(bin_index, shard);
   Bin& bin = bin_at(bin_index, shard);
+  if (bin.in_depot() == 0 && !bin.may_have_any() && is_unlisted(bin_index, shard))
+    return opens == Opens::never ? 0 : open_unlisted(bin_index, out + n, opens);
   LockGuard guard(bin.lock);
   if (shard != 0) {
     if (!shards_.is_open(shard, bin_index)) return 0;  // it was closed again
@@ -88,6 +90,7 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, int
   list_pending(bin);
   const size_t taken = take_listed(bin, out + n, n);
   if (taken != 0 || opens == Opens::never) return taken;
+  if (is_unlisted(bin_index, shard)) return open_unlisted(bin_index, out + n, opens);
   Span* span = new_span(bin_index, shard, opens != Opens::sparingly);
   if (span == nullptr) return 0;
   bin.list(span);
@@ -97,6 +100,18 @@ size_t Heap::take_from_bin(int bin_index, void** out, size_t n, Opens opens, int
     earn_spare(bin, bin_index);
   }
   return take_listed(bin, out + n, n);
+}
+
+// Without the bin's lock: the span is born with its slot taken. While somebody has that slot the
+// span is in no list, so no other thread changes its record or finds it through the bin; and who
+// frees the slot (one thread, by Span::set_bits) closes it. Looks at the page hold its set's lock.
+[[gnu::noinline]] size_t Heap::open_unlisted(int bin_index, void** end, Opens opens) {
+  Span* span = new_span(bin_index, 0, opens != Opens::sparingly);
+  if (span == nullptr) return 0;
+  bins_[bin_index].spans.fetch_add(1, std::memory_order_relaxed);
+  bins_[bin_index].taken.fetch_add(1, std::memory_order_relaxed);
+  end[-1] = span->base;
+  return 1;
 }
 
 // Of spans that are listed, the lowest first; downwards from `end`.
@@ -298,6 +313,7 @@ void* Heap::give(int bin_index, void* const* slots, size_t n) {
 void Heap::note_freed(Span* span, int freed) {
   const int bin_index = span->bin_now();
   const int all = span->slots;
+  if (all == 1 && span->shard == 0) return close(span);  // in no list: see open_unlisted
   const int now = span->add_free(freed);
   if (now > 0 && now <= freed) {
     Bin& bin = home_of(*span);  // it is not listed: it stays there
@@ -359,12 +375,13 @@ Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
   span->set_shard(shard);
   span->set_listed(Span::Listed::no);
   span->slots = room.slots;
-  span->store_free(room.slots);
   span->page = place.page;
   span->kind = SpanKind::slots;
   span->set_bin(bin_index);
+  const int free = room.slots == 1 && shard == 0 ? 0 : room.slots;
+  span->store_free(free);
   for (int w = 0; w < span->word_count(); ++w) {
-    const int left = room.slots - w * 64;
+    const int left = free - w * 64;
     span->words()[w] = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
   }
   set_in_map(*span, blocks, span);
@@ -374,15 +391,22 @@ Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
 // A listed one.
 void Heap::free_span(Bin& bin, Span* span) {
   bin.unlist(span);
+  if (span->shard != 0) bin.spans.fetch_sub(1, std::memory_order_relaxed);
+  close(span);
+}
+
+void Heap::close(Span* span) {
   const Blocks blocks{shape_of_bin(span->bin).blocks};
   bins_[span->bin].spans.fetch_sub(1, std::memory_order_relaxed);
-  if (span->shard != 0) bin.spans.fetch_sub(1, std::memory_order_relaxed);
   set_in_map(*span, blocks, nullptr);
   span->set_bin(kNoSpanBin);
   pages_.give(span->page, span->base, blocks);
 }
 
+// Of a span with one slot the first block says where the object is, as with a run: to write and
+// clear dozens of entries would cost as much as to find the blocks.
 void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
+  if (span.slots == 1) blocks = {1};
   if (span.sampled)
     map_.set(span.base, blocks, entry);
   else

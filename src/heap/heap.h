@@ -143,7 +143,8 @@ class Heap {
   // their group instead: what was freed in one group serves the others, since the load needs no
   // more than before. 0: never.
   void note_most_live(size_t bytes) { most_live_.store(bytes, std::memory_order_relaxed); }
-  // Gives back slots of the bin (starts of objects), without its lock unless a span becomes free.
+  // Gives back slots of the bin (starts of objects), without its lock unless a span of several
+  // slots becomes free.
   // Returns a slot that was free already (a double free, which is otherwise ignored), or null.
   void* give(int bin, void* const* slots, size_t n);
   // The same for slots of a local bin that another thread may want soon: of the shard of the first
@@ -363,6 +364,11 @@ class Heap {
   }
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
+  // Returns the blocks of a span that is in no list, and whose slots are all free, to the page.
+  void close(Span* span);
+  // Whether spans have one slot, and none is listed for longer than its bin's lock is held: each is
+  // in use or closed. (Those of a shard may be spares.)
+  static bool is_unlisted(int bin, int shard) { return shard == 0 && shape_of_bin(bin).slots == 1; }
 
   // ----- Shards (shards.cc) -----
   Bin& bin_at(int bin, int shard) { return shard == 0 ? bins_[bin] : shards_.at(shard, bin); }
@@ -395,6 +401,8 @@ class Heap {
   enum class Opens { never, sparingly, always };
   size_t take_from(int bin, void** out, size_t n, Opens opens, int shard);
   size_t take_from_bin(int bin, void** out, size_t n, Opens opens, int shard);
+  // A span of one slot for the caller, who need not hold the bin's lock.
+  size_t open_unlisted(int bin, void** end, Opens opens);
   size_t take_listed(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   bool has_few_holes() const;
   // After each growth, without a lock.

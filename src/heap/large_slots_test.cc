@@ -24,6 +24,13 @@ class LargeSlotsTest : public OnFakeMemory {
       for (char* slot : slots_) ASSERT_EQ(thread.deallocate(slot), nullptr);
     }
   }
+  // Who needed a lock on the way to blocks would wait for ever.
+  template <typename F>
+  void with_pages_locked(F&& f) {
+    heap_.pages().for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.lock(); });
+    f();
+    heap_.pages().for_each_lock([](Lock& lock) NO_THREAD_SAFETY_ANALYSIS { lock.unlock(); });
+  }
   char* slots_[8];
 };
 
@@ -33,10 +40,7 @@ TEST_F(LargeSlotsTest, AThreadThatNeedsManyNeedsNoLock) {
   const size_t in_magazine = thread.cache().bins[kBin].capacity();
   ASSERT_GE(thread.cache().shelf->room, (8 - in_magazine) * kSmallMax);
   const size_t acquired = heap_.pages().used_bytes();
-  Lock& lock = tables_->bins[kBin].lock;
-  lock.lock();  // who needed it would wait for ever
-  replace_all(thread, 10);
-  lock.unlock();
+  with_pages_locked([&] { replace_all(thread, 10); });
   EXPECT_GE(heap_.shelved_bytes(), (7 - in_magazine) * kSmallMax);
   EXPECT_EQ(heap_.pages().used_bytes(), acquired);
   EXPECT_EQ(thread.flush(), nullptr);
@@ -59,8 +63,8 @@ TEST_F(LargeSlotsTest, TenBuffersAtOnceNeedNoLock) {
     work(20'000);
     ASSERT_GE(thread.cache().bins[bin].capacity(), 10u);
     EXPECT_LE(thread.cached_bytes(), kLeastCached);
-    LockGuard guard(tables_->bins[bin].lock);  // who needed it would wait for ever
-    work(10);
+    LockGuard guard(tables_->bins[bin].lock);
+    with_pages_locked([&] { work(10); });
     EXPECT_GE(thread.cached_bytes(), 10 * size);
   }
 }
@@ -76,6 +80,44 @@ TEST_F(LargeSlotsTest, WhatOneOfTwoThreadsFreesGoesThroughTheDepot) {
   }
   EXPECT_GT(thread.cache().bins[bin].capacity(), 2 * kDepotBytes / slot_size_of(bin));
   EXPECT_EQ(heap_.depot_bytes(), kDepotBytes);
+}
+
+// Neither to open its span nor to free it; and the map knows where the object starts.
+TEST_F(LargeSlotsTest, ASlotThatIsItsSpanNeedsNoLockOfTheBin) {
+  Lock& lock = tables_->bins[kBin].lock;
+  lock.lock();  // who needed it would wait for ever
+  auto* slot = static_cast<char*>(heap_.take_one(kBin));
+  EXPECT_NE(heap_.find(slot), nullptr);
+  EXPECT_EQ(heap_.find(slot + kBlockSize), nullptr);
+  EXPECT_EQ(tables_->bins[kBin].spans, 1u);
+  EXPECT_EQ(heap_.give_one(slot), nullptr);
+  EXPECT_EQ(heap_.find(slot), nullptr);
+  EXPECT_EQ(heap_.give(kBin, reinterpret_cast<void**>(&slot), 1), slot) << "freed twice";
+  lock.unlock();
+  EXPECT_EQ(tables_->bins[kBin].spans, 0u);
+  EXPECT_EQ(heap_.pages().used_bytes(), 0u);
+}
+
+// Threads open and close spans of one bin at once, and free what another took.
+TEST_F(LargeSlotsTest, ManyThreadsOpenAndCloseTheirSpansAtOnce) {
+  constexpr int kThreads = 4, kRounds = 2'000;
+  std::atomic<char*> passed[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        auto* slot = static_cast<char*>(heap_.take_one(kBin));
+        EXPECT_EQ(heap_.find(slot)->base, slot);
+        char* other = passed[(t + round) % kThreads].exchange(slot);
+        EXPECT_TRUE(other == nullptr || heap_.give_one(other) == nullptr);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  for (auto& slot : passed) EXPECT_EQ(heap_.give_one(slot.load()), nullptr);
+  EXPECT_EQ(tables_->bins[kBin].spans, 0u);
+  EXPECT_EQ(tables_->bins[kBin].taken, 0u);
+  EXPECT_EQ(heap_.pages().used_bytes(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
 }
 
 TEST_F(LargeSlotsTest, AThreadThatNeedsFewShelvesNone) {

@@ -16,7 +16,8 @@
 // what a thread that holds the lock is taking.) Whose sum makes it positive appends the span to
 // those that wait to be listed; whose sum makes it equal to `slots` frees the span, under the lock
 // (Heap::note_freed). Until its sum is done, the span cannot become free; after it, the record may
-// be another span's.
+// be another span's. A span of one slot, unless a shard has it, needs neither sum nor lock: whoever
+// sets its bit frees it (Heap::open_unlisted).
 // The record is stored with those of the other spans of the huge page (huge_page.h), not with the
 // objects. We write nothing into slots, so a program that writes to freed memory cannot break us.
 #pragma once

@@ -8,6 +8,8 @@
 // and its bin. So free does not read the span's record. Each record is a cache line of its own,
 // which in a large heap is rarely cached, while one line of tags covers 64 KiB.
 //
+// Of a run, and of a span with one slot, only the first block has an entry.
+//
 // A leaf (8 MiB of address space for 4 GiB of heap, backed page by page as used: 0.2 % of the heap)
 // is never freed, so readers need no lock. Only the owner of an object may look it up, and its
 // entry does not change while the object has an owner, but for the bin: its span may change its
