@@ -3,11 +3,18 @@
 // to their blocks takes the locks of a bin and of a page set, which all threads share; a shelf
 // takes one atomic operation on a line that mostly one thread writes.
 //
-//   shelf   [ room, held, top | place 0 | place 1 | ... ]    place   address << 16 | kind; 0: empty
+//   shelf   [ room, held, tops ][ row 0: eight places ] ... [ row 14 ]
+//   place   address << 16 | kind; 0: empty
 //
-// A shelf is a stack with holes: its thread puts on top and looks at the kNear places below the
-// top, others take from the bottom. Behind the top all places are empty, unless threads share the
-// shelf.
+// A row is a cache line. Each kind has a home, the row where it begins; what has no place there
+// goes to the rows behind it, up to the home's top. So a batch of objects of many sizes is found
+// again in a row or two, and where there is none of a kind, one row shows it. The thread of a shelf
+// puts and takes at the top, others take from the bottom.
+//
+// Only the places count: a word comes to one and leaves it by a compare-and-swap or an exchange, so
+// each object has one owner. Counts and tops are hints, and may be wrong where threads share the
+// shelf or a drain comes in between. What then lies behind a top stays until the next drain, which
+// looks at all places.
 //
 // A thread has a shelf; where there are more threads than shelves, some share one. Anyone may take
 // from any place: what is shelved returns to the heap with each step of the worker, and before a
@@ -51,8 +58,11 @@ struct Kind {
 };
 
 struct alignas(4 * kCacheLine) Shelf {
-  static constexpr uint16_t kPlaces = 126;
-  static constexpr uint32_t kNear = 30;
+  static constexpr uint32_t kRows = 15, kInRow = kCacheLine / sizeof(uintptr_t);
+  static constexpr uint32_t kPlaces = kRows * kInRow;
+  static constexpr uint32_t kHomes = 16;  // of kinds; two of them begin in row 0
+  static constexpr uint8_t kManyMisses = 30;
+  static constexpr uint8_t kRefused = 15;
   static constexpr uint32_t kEarned = 64, kEarnedWaiting = 4096;  // bytes
   // Up to `most` bytes.
   void earn(size_t most, uint32_t bytes = kEarned) {
@@ -66,24 +76,43 @@ struct alignas(4 * kCacheLine) Shelf {
   void* steal(Kind kind, uint32_t alignment);
   // False: there is no room. blocks: a run's address in blocks, for take().
   bool put(Kind kind, const void* what, uintptr_t blocks = 0);
-  // Whether the slot lies near the top: then it was freed twice.
+  // Whether the slot lies on it: then it was freed twice.
   bool holds(int bin, const void* slot) const;
 
   std::atomic<uint32_t> room{0};  // bytes
   // Bytes, what others took included until that matters: who takes from here writes no line but
   // that of the place.
   std::atomic<uint32_t> held{0};
-  std::atomic<uint16_t> top{0};    // a hint: where the next one goes
-  std::atomic<uint8_t> misses{0};  // since its thread freed something
-  std::atomic<uint8_t> other{0};   // the shelf where to look then
-  std::atomic<uintptr_t> places[kPlaces]{};
+  std::atomic<uint8_t> used{0};         // places, in the same way
+  std::atomic<uint8_t> misses{0};       // since its thread freed something
+  std::atomic<uint8_t> other{0};        // the shelf where to look then
+  std::atomic<uint8_t> full{0};         // puts that are refused without another count
+  std::atomic<uint8_t> tops[kHomes]{};  // rows behind the one where the home's kinds begin
+  struct alignas(kCacheLine) Row {
+    std::atomic<uintptr_t> places[kInRow]{};
+  };
+  Row rows[kRows];
 
-  void* take_from(uint32_t place, Kind kind, uint32_t alignment);
-  bool put_at(uint32_t place, uintptr_t word);
-  size_t count_held() const;
-  uint32_t end() const { return std::min<uint32_t>(top.load(std::memory_order_relaxed), kPlaces); }
-  static uint32_t near(uint32_t end) { return end - std::min(end, kNear); }
+  static uint32_t home_of(uintptr_t word) { return word % kHomes; }
+  Row& row_at(uint32_t home, uint32_t n) { return rows[(home + n) % kRows]; }
+  const Row& row_at(uint32_t home, uint32_t n) const { return rows[(home + n) % kRows]; }
+  uint32_t top_of(uint32_t home) const {
+    return std::min<uint32_t>(tops[home].load(std::memory_order_relaxed), kRows - 1);
+  }
+  static void* take_from(std::atomic<uintptr_t>& place, Kind kind, uint32_t alignment);
+  bool put_in(Row& row, uintptr_t word);
+  void count_taken(Kind kind);
+  bool has_room(size_t bytes);
+  bool count_again();
+  size_t count_held(uint32_t* places) const;
 
+  // After all was taken. What is put meanwhile may be behind a top: the next drain finds it.
+  void forget() {
+    held.store(0, std::memory_order_relaxed);
+    used.store(0, std::memory_order_relaxed);
+    full.store(0, std::memory_order_relaxed);
+    for (auto& top : tops) top.store(0, std::memory_order_relaxed);
+  }
   // Above the kind: log2 of the alignment of a run, in blocks.
   static constexpr int kAlignedShift = 12, kAlignedMost = 7, kKindBits = 16;
   static constexpr uintptr_t kKindMask = (1 << kAlignedShift) - 1;
@@ -94,7 +123,7 @@ struct alignas(4 * kCacheLine) Shelf {
   static Kind kind_of(uintptr_t word) { return {static_cast<uint32_t>(word & kKindMask)}; }
   static void* what_of(uintptr_t word) { return reinterpret_cast<void*>(word >> kKindBits); }
 };
-static_assert(sizeof(Shelf) == size_t{16} * kCacheLine && Shelf::kNear < UINT8_MAX);
+static_assert(sizeof(Shelf) == size_t{16} * kCacheLine);
 
 class Shelves {
  public:
@@ -118,13 +147,13 @@ class Shelves {
   void drain(F&& f) {
     any_.store(false, std::memory_order_seq_cst);
     for (uint32_t s = 0; s < in_use(); ++s) {
-      for (auto& place : shelves_[s].places) {
-        if (place.load(std::memory_order_seq_cst) == 0) continue;
-        if (const uintptr_t word = place.exchange(0, std::memory_order_acquire); word != 0)
-          f(Shelf::kind_of(word), Shelf::what_of(word));
-      }
-      shelves_[s].held.store(0, std::memory_order_relaxed);
-      shelves_[s].top.store(0, std::memory_order_relaxed);
+      for (Shelf::Row& row : shelves_[s].rows)
+        for (auto& place : row.places) {
+          if (place.load(std::memory_order_seq_cst) == 0) continue;
+          if (const uintptr_t word = place.exchange(0, std::memory_order_acquire); word != 0)
+            f(Shelf::kind_of(word), Shelf::what_of(word));
+        }
+      shelves_[s].forget();
     }
   }
   // In a child after fork: another thread may have put something there and not said so yet.

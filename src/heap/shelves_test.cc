@@ -90,8 +90,37 @@ TEST_F(ShelvesTest, HoldNoMoreOfMixedSizesEither) {
   const Kind all = Kind::of_run(PageGroup::brief, {20});
   for (const bool others : {false, true, false, true}) {
     ASSERT_TRUE(put(all, 0)) << "all of the room is there again";
-    ASSERT_FALSE(put(Kind::of_slot(0), 1));
     EXPECT_EQ(others ? shelf_.steal(all, 1) : shelf_.take(all), address(0));
+  }
+  ASSERT_TRUE(put(all, 0));
+  EXPECT_FALSE(put(Kind::of_slot(0), 1));
+}
+
+// More of a kind than a row has places for, and of others that begin in the same rows.
+TEST_F(ShelvesTest, FindWhatHadNoPlaceInTheFirstRow) {
+  constexpr size_t kEach = 2 * Shelf::kInRow + 3;
+  const std::vector<Kind> kinds{Kind::of_slot(1), Kind::of_slot(2),
+                                Kind::of_slot(1 + Shelf::kHomes)};
+  earn(shelf_, kHugePageSize);
+  for (size_t i = 0; i < kEach; ++i)
+    for (const Kind kind : kinds) ASSERT_TRUE(put(kind, i * 3 + kind.word % 3));
+  for (const Kind kind : kinds) {
+    std::set<void*> found;
+    while (void* what = shelf_.take(kind)) found.insert(what);
+    EXPECT_EQ(found.size(), kEach) << kind.word;
+  }
+  EXPECT_EQ(shelves_->bytes(), 0u);
+  for (const auto& top : shelf_.tops) EXPECT_EQ(top, 0) << "a miss looks at one row again";
+}
+
+// Where there are many of one kind, the newest are in the top row: none is looked for from below.
+TEST_F(ShelvesTest, TheTopComesDownWithWhatIsTaken) {
+  const Kind kind = Kind::of_slot(5);
+  earn(shelf_, Shelf::kPlaces * kBytes);
+  for (size_t i = 0; i < Shelf::kPlaces; ++i) ASSERT_TRUE(put(kind, i));
+  for (size_t i = Shelf::kPlaces; i-- != 0;) {
+    ASSERT_EQ(shelf_.take(kind), address(i));
+    ASSERT_EQ(shelf_.tops[5], i / Shelf::kInRow);
   }
 }
 
@@ -100,12 +129,25 @@ TEST_F(ShelvesTest, FillTheirHoles) {
   for (size_t i = 0; i < Shelf::kPlaces; ++i)
     ASSERT_TRUE(put(Kind::of_slot(static_cast<int>(i % 2)), i));
   EXPECT_FALSE(put(Kind::of_slot(0), 999)) << "no place";
-  constexpr size_t kNear = Shelf::kNear / 2;
-  for (size_t i = 0; i < kNear; ++i) ASSERT_NE(shelf_.take(Kind::of_slot(0)), nullptr);
-  EXPECT_EQ(shelf_.take(Kind::of_slot(0)), nullptr) << "too far from the top";
-  for (size_t i = 0; i < kNear; ++i) ASSERT_NE(shelf_.steal(Kind::of_slot(0), 1), nullptr);
-  for (size_t i = 0; i < kNear; ++i) ASSERT_TRUE(put(Kind::of_slot(3), i));
+  constexpr size_t kHoles = 10;
+  for (size_t i = 0; i < kHoles; ++i) ASSERT_NE(shelf_.take(Kind::of_slot(0)), nullptr);
+  for (size_t i = 0; i < kHoles; ++i) ASSERT_TRUE(put(Kind::of_slot(3), i));
   EXPECT_FALSE(put(Kind::of_slot(3), 999));
+  for (size_t i = 0; i < kHoles; ++i) ASSERT_NE(shelf_.take(Kind::of_slot(3)), nullptr);
+}
+
+// What others took from the bottom is room again, when it is counted. That is not each time.
+TEST_F(ShelvesTest, CountAgainWhereOthersTake) {
+  const Kind kind = Kind::of_slot(5);
+  earn(shelf_, 2 * Shelf::kPlaces * kBytes);  // what counts are places
+  for (size_t i = 0; i < Shelf::kPlaces; ++i) ASSERT_TRUE(put(kind, i));
+  for (size_t i = 0; i < 5; ++i) ASSERT_EQ(shelf_.steal(kind, 1), address(i));
+  for (size_t i = 0; i < 5; ++i) ASSERT_TRUE(put(kind, i)) << "counted at once";
+  EXPECT_FALSE(put(kind, 999)) << "counted in vain";
+  ASSERT_NE(shelf_.steal(kind, 1), nullptr);
+  size_t refused = 0;
+  while (!put(kind, 999)) ++refused;
+  EXPECT_EQ(refused, Shelf::kRefused);
 }
 
 TEST_F(ShelvesTest, GiveWhatIsAligned) {
@@ -138,12 +180,12 @@ TEST_F(ShelvesTest, AThreadThatFreesNothingTakesFromOthers) {
     return n;
   };
   fill();
-  EXPECT_EQ(taken(Shelf::kNear + 1), 0u) << "not at once";
+  EXPECT_EQ(taken(Shelf::kManyMisses + 1), 0u) << "not at once";
   EXPECT_EQ(taken(kOthers), 1u);
   EXPECT_EQ(taken(20), 9u) << "each time, from where there was something";
   fill();
   EXPECT_FALSE(put(kind, 77)) << "no room";
-  EXPECT_EQ(taken(Shelf::kNear), 0u) << "since it frees, too";
+  EXPECT_EQ(taken(Shelf::kManyMisses), 0u) << "since it frees, too";
   EXPECT_GT(taken(2 * kOthers), 0u);
 }
 
