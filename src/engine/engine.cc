@@ -57,6 +57,7 @@ void Engine::place_by_lifetime(Placing how) {
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
   if (how == Placing::given_up) heap.join_pages();
+  if (on) heap.keep_spans();
   has_left_ = !on && heap.join_spans();
 }
 

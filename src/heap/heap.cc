@@ -40,7 +40,7 @@ size_t Heap::take(int bin, void** out, size_t n, int shard) {
   const bool shares = may_take_from_groups(bin);
   size_t taken = take_from(bin, out, n, shares ? Opens::never : Opens::sparingly, shard);
   if (taken == 0 && shares) {
-    const bool outgrown = has_outgrown_load();
+    const bool outgrown = joins_.load(std::memory_order_relaxed) || has_outgrown_load();
     if (!outgrown) taken = take_from(bin, out, n, Opens::sparingly, shard);
     if (taken == 0 && shards_.any()) taken = take_from_others(bin, out, n, shard);
     if (taken == 0 && outgrown) taken = take_from_groups(bin, out, n, shard);

@@ -136,10 +136,13 @@ class Heap {
   // are not filled any more, or few of them would pin all those pages. What a thread has in hand of
   // another bin is given back as before. By the worker.
   void join_pages();
-  // False: no span of another group is left; full ones join later.
+  // False: no span of another group is left; full ones join later, or when `unknown` has nothing
+  // free of their size.
   bool join_spans();
+  // Placement begins again: the spans of the groups are theirs.
+  void keep_spans() { joins_.store(false, std::memory_order_relaxed); }
   // Bytes that were live at most of late, while objects are placed by lifetime. Where a heap that
-  // is larger by more than 1/kManyHoles has nothing free in a group, spans with free slots change
+  // is larger by more than 1/kOutgrown has nothing free in a group, spans with free slots change
   // their group instead: what was freed in one group serves the others, since the load needs no
   // more than before. 0: never.
   void note_most_live(size_t bytes) { most_live_.store(bytes, std::memory_order_relaxed); }
@@ -355,7 +358,8 @@ class Heap {
   void change_group(Bin& from, Bin& to, int bin, Span* span) REQUIRES(from.lock, to.lock);
   bool take_group_over(int from, int to);
   bool may_take_from_groups(int bin) const {
-    return most_live_.load(std::memory_order_relaxed) != 0 && bin < kLocalBins;
+    return bin < kLocalBins && (most_live_.load(std::memory_order_relaxed) != 0 ||
+                                joins_.load(std::memory_order_relaxed));
   }
   bool has_outgrown_load();
   size_t take_from_groups(int bin, void** out, size_t n, int shard);
@@ -426,6 +430,7 @@ class Heap {
   std::atomic<size_t> depot_room_{0};  // the sum over all depots
   std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
   std::atomic<size_t> most_live_{0};
+  std::atomic<bool> joins_{false};  // spans that placement left become those of `unknown`
   // When live_bytes() was looked at last before spans changed their group: what was held, whether
   // those were few holes, and for how many calls that holds.
   std::atomic<size_t> looked_held_{0};

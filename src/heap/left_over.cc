@@ -24,6 +24,7 @@ namespace llamalloc {
     if (bins_[b].may_have_any()) join_bin(b, bin_of_unknown(b));
     left |= bins_[b].spans.load(std::memory_order_relaxed) != 0;
   }
+  joins_.store(left, std::memory_order_relaxed);
   return left;
 }
 
@@ -67,7 +68,7 @@ bool Heap::has_outgrown_load() {
   constexpr uint32_t kCallsForALook = 64;
   constexpr size_t kPartlyUsed = (kPageGroups - 1) * kHugePageSize;
   const size_t held = held_bytes();
-  const auto few = [&](size_t live) { return held <= live + live / kManyHoles + kPartlyUsed; };
+  const auto few = [&](size_t live) { return held <= live + live / kOutgrown + kPartlyUsed; };
   if (few(most_live_.load(std::memory_order_relaxed))) return false;
   const uint32_t looks = looks_.fetch_add(1, std::memory_order_relaxed);
   if (held != looked_held_.load(std::memory_order_relaxed) || looks % kCallsForALook == 0) {

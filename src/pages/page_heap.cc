@@ -46,12 +46,30 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
   for (int g = static_cast<int>(group); g < kPageGroups && place.page == nullptr; ++g)
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page != nullptr) return place;
+  const bool outgrown = has_outgrown_use();
   const bool fills =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
-      (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed)
-                                     : has_outgrown_use()) ||
+      (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed) : outgrown) ||
       is_small_with_holes();
-  return fills ? take_in_longer_lived(group, blocks, alignment) : place;
+  if (fills) place = take_in_longer_lived(group, blocks, alignment);
+  if (place.page == nullptr && outgrown && take_over(group))
+    place = take_in(group, PageKind::promoted, blocks, alignment);
+  return place;
+}
+
+// The page of a shorter-lived group that has most room, if that is half of it: what else is in it
+// dies soon, and then it is a page of this group alone.
+[[gnu::cold]] bool PageHeap::take_over(PageGroup group) {
+  for (int g = static_cast<int>(group) - 1; g > 0; --g) {
+    PageSet& from = set_of(static_cast<PageGroup>(g), PageKind::native);
+    if (!from.has_pages()) continue;
+    LockGuard guard(from.lock());
+    HugePage* page = from.roomiest();
+    if (page == nullptr || page->used_blocks > kBlocksPerHugePage / 2) continue;
+    move_to_longer_lived(page, from, group);
+    return true;
+  }
+  return false;
 }
 
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
@@ -97,7 +115,7 @@ bool PageHeap::has_outgrown_use() const {
   const size_t used = demand_.level().used;
   const size_t most = used > lately ? used : lately;
   return small_heap_ != 0 && lately != 0 &&
-         in_use() * kHugePageSize > most + most / kManyHoles + unbacked_bytes();
+         in_use() * kHugePageSize > most + most / kOutgrown + unbacked_bytes();
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {
@@ -137,11 +155,15 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
 }
 
 [[gnu::cold]] void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
-  const auto longer = static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1);
-  page->group = longer;
-  page->promoted = true;
+  move_to_longer_lived(page, from,
+                       static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1));
   page->note_taken(now);
-  PageSet& to = set_of(longer, PageKind::promoted);
+}
+
+[[gnu::cold]] void PageHeap::move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) {
+  page->group = group;
+  page->promoted = true;
+  PageSet& to = set_of(group, PageKind::promoted);
   from.remove(page);
   LockGuard guard(to.lock());
   to.add(page);

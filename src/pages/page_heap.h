@@ -55,6 +55,7 @@ inline constexpr uint32_t kSharedPages = 24;
 inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
+inline constexpr size_t kOutgrown = 32;   // larger than what is needed by more than this part
 
 // Which sparse pages may be broken now.
 struct BreakRules {
@@ -132,7 +133,7 @@ class PageHeap {
   // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
   // Bytes of blocks that were used at most of late, while objects are placed by lifetime. In a heap
-  // larger than that by more than 1/kManyHoles groups fill the holes in pages of longer-lived ones,
+  // larger than that by more than 1/kOutgrown groups fill the holes in pages of longer-lived ones,
   // and what is unknown fills any; 0: in no such heap.
   void note_most_used(size_t bytes) { most_used_.store(bytes, std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
@@ -293,6 +294,8 @@ class PageHeap {
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
   static bool is_expired(const HugePage* page, Nanos now);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
+  void move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) REQUIRES(from.lock());
+  bool take_over(PageGroup group);
   size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
                    Breaking* done);
   struct Full;

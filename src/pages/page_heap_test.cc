@@ -13,49 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "os/fake/fake_pages.h"
+#include "pages/test_page_heap.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr uint32_t kAll = kBlocksPerHugePage;
-constexpr uint32_t kHalf = kAll / 2;
-
-struct Held {
-  HugePage* page = nullptr;
-  char* start = nullptr;
-  Blocks blocks;
-};
-
-class PageHeapTest : public testing::Test {
- protected:
-  Held take(PageGroup group, uint32_t n, uint32_t alignment = 1, Grain grain = Grain::fine) {
-    const PageHeap::Place place = pages_.take(group, {n}, alignment, grain);
-    return place.page != nullptr ? Held{place.page, place.start(), {n}} : Held{};
-  }
-  void give(const Held& held) { pages_.give(held.page, held.start, held.blocks); }
-  // Whether a block for the group comes from a page that was opened for another.
-  bool shares(PageGroup group) {
-    const Held probe = take(group, 2);
-    const bool shared = probe.page->group != group;
-    give(probe);
-    return shared;
-  }
-  // A page that is full but for n blocks: they can be given.
-  Held hole_in_full_page(uint32_t first, uint32_t n) {
-    take(PageGroup::unknown, first);
-    const Held hole = take(PageGroup::unknown, n);
-    take(PageGroup::unknown, kAll - first - n);
-    return hole;
-  }
-  void wait(int64_t seconds) { system_.time = system_.time + Nanos::seconds(seconds); }
-
-  FakePages system_;
-  MetadataArena arena_{system_};
-  NoPageTables tables_;
-  PageSets sets_;
-  PageHeap pages_{system_, arena_, tables_, sets_};
-};
+using PageHeapTest = OnPageHeap;
 
 TEST_F(PageHeapTest, GivesTheLowestBlocksAlignedAndTakesThemBack) {
   const Held a = take(PageGroup::unknown, 2), b = take(PageGroup::unknown, 3);
@@ -78,89 +41,6 @@ TEST_F(PageHeapTest, ExtendsWhereTheBlocksBehindAreFree) {
   pages_.give(a.page, a.start, {10});
   give(b);
   EXPECT_EQ(pages_.in_use(), 0u);
-  EXPECT_TRUE(pages_.is_consistent());
-}
-
-TEST_F(PageHeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
-  const Held session = take(PageGroup::session, 2);
-  EXPECT_EQ(take(PageGroup::transient, 2).page, session.page);
-  EXPECT_EQ(take(PageGroup::unknown, 2).page, session.page) << "it may stay or not";
-  const Held permanent = take(PageGroup::permanent, 2);
-  EXPECT_NE(permanent.page, session.page) << "it would pin it";
-  EXPECT_EQ(take(PageGroup::brief, 2).page, permanent.page) << "of the longest-lived";
-}
-
-// 20 pages of which one is half free: 2.5 % are holes.
-TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
-  std::vector<Held> halves;
-  for (int i = 0; i < 39; ++i) halves.push_back(take(PageGroup::session, kHalf));
-  ASSERT_EQ(pages_.in_use(), 20u);
-  const Held transient = take(PageGroup::transient, 2);
-  EXPECT_EQ(transient.page->group, PageGroup::transient);
-  for (int i = 0; i < 4; ++i) give(halves[2 * i + 1]);  // 13.5 %
-  EXPECT_EQ(take(PageGroup::brief, 2).page->group, PageGroup::session)
-      << "of the longest-lived that has room";
-  EXPECT_EQ(take(PageGroup::transient, 2).page, transient.page) << "its own come first";
-}
-
-TEST_F(PageHeapTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
-  std::vector<Held> halves;
-  for (size_t i = 0; i < 2 * (kSmallHeap - 1); ++i)
-    halves.push_back(take(PageGroup::session, kHalf));
-  for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
-  ASSERT_EQ(pages_.in_use(), kSmallHeap - 1);
-  EXPECT_TRUE(shares(PageGroup::brief));
-  take(PageGroup::permanent, kHalf);
-  ASSERT_EQ(pages_.in_use(), kSmallHeap);
-  EXPECT_FALSE(shares(PageGroup::transient));
-}
-
-// 80 pages, half full, and one with a hole. 76 that were full of late and a 16th are just less.
-TEST_F(PageHeapTest, AHeapThatHasOutgrownItsUseSharesPages) {
-  constexpr size_t kPages = 80, kOutgrown = 76 * kHugePageSize;
-  give(hole_in_full_page(20, 40));
-  std::vector<Held> halves;
-  for (size_t i = 0; i < 2 * kPages; ++i) halves.push_back(take(PageGroup::session, kHalf));
-  for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
-  ASSERT_EQ(pages_.in_use(), kPages + 1);
-  pages_.fill_unknown_pages(false);
-  EXPECT_FALSE(shares(PageGroup::brief)) << "nothing is known of its use";
-  pages_.note_most_used(kOutgrown + kHugePageSize);
-  EXPECT_FALSE(shares(PageGroup::brief)) << "the groups will need it again";
-  pages_.note_most_used(kOutgrown);
-  EXPECT_TRUE(shares(PageGroup::brief));
-  pages_.share_pages_below(0);
-  EXPECT_FALSE(shares(PageGroup::brief)) << "told not to";
-  pages_.share_pages_below(1);
-  EXPECT_FALSE(shares(PageGroup::permanent)) << "it has pages of its own, as was said";
-  take(PageGroup::unknown, 40);
-  EXPECT_TRUE(shares(PageGroup::unknown));
-  for (size_t i = 0; i < halves.size(); i += 2) take(PageGroup::session, kHalf);
-  EXPECT_EQ(pages_.in_use(), kPages + 1);
-  EXPECT_FALSE(shares(PageGroup::brief)) << "all is used now";
-}
-
-// Seven full pages and one that is partly so: the limit is half a page.
-TEST_F(PageHeapTest, CountsHolesWhateverMakesThem) {
-  for (int i = 0; i < 7; ++i) take(PageGroup::session, kAll);
-  const Held growing = take(PageGroup::session, kAll / 4);
-  EXPECT_TRUE(shares(PageGroup::transient)) << "three quarters of the last page are free";
-  ASSERT_TRUE(pages_.extend(growing.page, growing.start, {kAll / 4}, {kHalf}));
-  EXPECT_FALSE(shares(PageGroup::transient)) << "no more than a half";
-  pages_.give(growing.page, growing.start + kAll / 4 * kBlockSize, {kAll / 4});
-  EXPECT_TRUE(shares(PageGroup::transient));
-}
-
-// Buffers and small objects alternate; when the buffers go, their pages are empty.
-TEST_F(PageHeapTest, CoarseBlocksHavePagesOfTheirOwnInUnknown) {
-  std::vector<Held> buffers;
-  constexpr uint32_t kEach = 4 * kSharedPages;  // pages of either
-  for (uint32_t i = 0; i < 4 * kEach; ++i) {
-    take(PageGroup::unknown, kAll / 4);
-    buffers.push_back(take(PageGroup::unknown, kAll / 4, 1, Grain::coarse));
-  }
-  for (const Held& held : buffers) give(held);
-  EXPECT_LE(pages_.in_use(), kEach + kSharedPages / 2);
   EXPECT_TRUE(pages_.is_consistent());
 }
 
@@ -221,121 +101,6 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAHoleThatIsNotAlignedHidesNoOther) {
     pages_.give(place.page, place.start(), {n});
   }
   EXPECT_TRUE(pages_.is_consistent());
-}
-
-// A tight lifetime says more than a size; that of `session` is not.
-TEST_F(PageHeapTest, CoarseBlocksOfAnotherGroupShareItsPages) {
-  for (const PageGroup group : {PageGroup::brief, PageGroup::permanent}) {
-    for (uint32_t i = 0; i <= kSharedPages; ++i) take(group, kAll - 8);
-    const size_t pages = pages_.in_use();
-    take(group, 8, 1, Grain::coarse);
-    EXPECT_EQ(pages_.in_use(), pages);
-  }
-}
-
-TEST_F(PageHeapTest, CoarseBlocksOfSessionsLieApart) {
-  pages_.share_pages_below(0);
-  std::vector<Held> fine;
-  for (uint32_t i = 0; i <= kSharedPages; ++i) fine.push_back(take(PageGroup::session, kHole + 1));
-  const Held apart = take(PageGroup::session, kHole, 1, Grain::coarse);
-  for (const Held& held : fine) EXPECT_NE(apart.page, held.page);
-  EXPECT_EQ(take(PageGroup::session, 8, 1, Grain::coarse).page, apart.page);
-  EXPECT_NE(take(PageGroup::session, 8).page, apart.page);
-}
-
-TEST(Grain, ABufferOf16KiBIsOne) {
-  EXPECT_EQ(grain_of(size_t{14} << 10), Grain::fine);
-  EXPECT_EQ(grain_of(size_t{16} << 10), Grain::coarse);
-}
-
-// In a small heap either fills what the other left.
-TEST_F(PageHeapTest, CoarseBlocksLieAmongFewFineOnes) {
-  std::vector<Held> buffers;
-  for (uint32_t i = 0; i < kSharedPages; ++i) {
-    take(PageGroup::unknown, kHalf);
-    buffers.push_back(take(PageGroup::unknown, kHalf, 1, Grain::coarse));
-  }
-  for (const Held& held : buffers) give(held);
-  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kHalf);
-  EXPECT_EQ(pages_.in_use(), kSharedPages);
-}
-
-TEST_F(PageHeapTest, CoarseBlocksThatFillAPageDoNotCountAsFine) {
-  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll, 1, Grain::coarse);
-  const Held fine = take(PageGroup::unknown, kHalf);
-  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, fine.page);
-}
-
-// A page with small holes stays anyway. One that is half free may become empty, had no buffer come.
-TEST_F(PageHeapTest, CoarseBlocksFillSmallHolesOfManyFineOnes) {
-  pages_.share_pages_below(0);
-  constexpr uint32_t kEach = kHole / 2;
-  std::vector<Held> fine;
-  for (uint32_t i = 0; i < (kSharedPages + 1) * (kAll / kEach); ++i)
-    fine.push_back(take(PageGroup::unknown, kEach));
-  for (uint32_t i = 0; i < kAll / kEach / 2; ++i) give(fine[i]);
-  const Held apart = take(PageGroup::unknown, kHole, 1, Grain::coarse);
-  EXPECT_NE(apart.page, fine[0].page) << "half of that page is free";
-  take(PageGroup::unknown, kAll - kHole, 1, Grain::coarse);
-  for (uint32_t i = kAll / kEach; i < 2 * kAll / kEach; i += 2) give(fine[i]);
-  EXPECT_EQ(take(PageGroup::unknown, kEach, 1, Grain::coarse).page, fine[kAll / kEach].page);
-}
-
-TEST_F(PageHeapTest, FineBlocksNeverFillHolesOfCoarseOnes) {
-  pages_.share_pages_below(0);
-  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll);
-  const Held buffer = take(PageGroup::unknown, kHalf, 1, Grain::coarse);
-  EXPECT_NE(take(PageGroup::unknown, 2).page, buffer.page);
-  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, buffer.page);
-}
-
-// What stays may lie with what is not known; that pins nothing that would have become free.
-TEST_F(PageHeapTest, PermanentBlocksFillUnknownPagesAtAnyTime) {
-  pages_.share_pages_below(0);
-  const Held unknown = take(PageGroup::unknown, 2);
-  EXPECT_EQ(take(PageGroup::permanent, 2).page, unknown.page);
-  EXPECT_NE(take(PageGroup::brief, 2).page, unknown.page);
-}
-
-// Placement by lifetime was given up: otherwise the holes that it left would stay free.
-TEST_F(PageHeapTest, PagesOfAllGroupsJoinUnknown) {
-  pages_.share_pages_below(0);
-  const Held stays = take(PageGroup::transient, kHalf), left = take(PageGroup::session, kHalf);
-  EXPECT_NE(take(PageGroup::unknown, kAll).page, left.page);
-  EXPECT_FALSE(shares(PageGroup::unknown)) << "not yet";
-  wait(3);
-  ASSERT_EQ(pages_.promote_expired(system_.time), 1u);
-  pages_.join_groups([](const HugePage&) { return false; });
-  for (const Held& held : {stays, left}) {
-    EXPECT_EQ(held.page->group, PageGroup::unknown);
-    EXPECT_FALSE(held.page->promoted);
-    EXPECT_NE(take(PageGroup::transient, kHalf).page, held.page);
-  }
-  EXPECT_EQ(take(PageGroup::unknown, kHalf).page, std::min(stays.page, left.page));
-  EXPECT_TRUE(pages_.is_consistent());
-}
-
-// Placement rests until the load is higher: pages keep their groups.
-TEST_F(PageHeapTest, UnknownBlocksFillWhatOtherGroupsLeft) {
-  pages_.share_pages_below(0);
-  const Held left = take(PageGroup::brief, kHalf);
-  EXPECT_FALSE(shares(PageGroup::unknown)) << "not unless told so";
-  pages_.fill_left_over(true);
-  EXPECT_TRUE(shares(PageGroup::unknown));
-  EXPECT_FALSE(shares(PageGroup::transient)) << "nobody else";
-  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, left.page);
-}
-
-// Of both kinds, so fine blocks alone would not fill them.
-TEST_F(PageHeapTest, BuffersFillAnyHoleThatPlacementLeft) {
-  pages_.share_pages_below(0);
-  const Held left = take(PageGroup::unknown, kHalf);
-  for (uint32_t i = 0; i < kSharedPages; ++i) take(PageGroup::unknown, kAll);
-  const Held apart = take(PageGroup::unknown, kHalf, 1, Grain::coarse);
-  EXPECT_NE(apart.page, left.page);
-  take(PageGroup::unknown, kHalf, 1, Grain::coarse);
-  pages_.fill_left_over(true);
-  EXPECT_EQ(take(PageGroup::unknown, kHalf, 1, Grain::coarse).page, left.page);
 }
 
 // A page whose blocks outlive the deadline serves the next longer group from then on.

@@ -76,6 +76,14 @@ class PageSet {
     return found;
   }
 
+  // The page with the longest free run, of those with one about as long the lowest; an unbroken one
+  // if there is one. Null: the set has no pages.
+  HugePage* roomiest() const REQUIRES(lock_) {
+    for (const bool broken : {false, true})
+      if (filled_[broken] != 0) return buckets_[broken][std::bit_width(filled_[broken]) - 1].min();
+    return nullptr;
+  }
+
   // A hint, read without the lock.
   bool has_pages() const { return pages_.load(std::memory_order_relaxed) != 0; }
   const std::atomic<uint32_t>* pages_counter() const { return &pages_; }
