@@ -54,10 +54,10 @@ void Engine::place_by_lifetime(Placing how) {
   heap.note_most_live(0);
   fills_until_ = system.now() + kFillsLeftOver;
   placement.cache().clear();
+  if (on) heap.keep_spans();
   placement_on.store(on, std::memory_order_release);
   threads.wake_all();
   if (how == Placing::given_up) heap.join_pages();
-  if (on) heap.keep_spans();
   has_left_ = !on && heap.join_spans();
 }
 

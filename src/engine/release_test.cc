@@ -91,7 +91,6 @@ TEST_F(ReleaseTest, SparsePagesAreBrokenAtRest) {
   EXPECT_TRUE(engine_.heap.is_consistent());
 }
 
-// Whoever asks for it gets all at once, however many pages are sparse.
 TEST_F(ReleaseTest, AtRestPagesThatAreHalfFullAreBrokenToo) {
   fill(), give_half(), run(900);
   EXPECT_LT(get(Stat::pages_broken), 5u) << "a processor is busy all the time";
@@ -112,6 +111,27 @@ TEST_F(ReleaseTest, NotWhereTheyFillAgainEachTime) {
   EXPECT_LT(get(Stat::pages_broken), broken + 5);
 }
 
+// Who asks again and again breaks pages that are in use.
+TEST_F(ReleaseTest, WhereTooManyWereMendedAReleaseThatIsAskedForLeavesFullerPages) {
+  pages_.processor_share = 0;
+  uint64_t broken[6];
+  for (int wave = 0; wave < 6; ++wave) {
+    fill(), run(40), give_half();
+    const uint64_t before = get(Stat::pages_broken);
+    pages_.time = pages_.time + Nanos::seconds(1), release();
+    broken[wave] = get(Stat::pages_broken) - before;
+  }
+  EXPECT_GT(broken[0], 30u);
+  EXPECT_LT(broken[5], 5u);
+}
+
+TEST_F(ReleaseTest, NoDelayBreaksNoFullerPagesOfABusyProcess) {
+  set("release_delay", "0");
+  fill(), give_half(), run(300);
+  EXPECT_LT(get(Stat::pages_broken), 5u);
+}
+
+// Whoever asks for it gets all at once, however many pages are sparse.
 TEST_F(ReleaseTest, AReleaseThatIsAskedForLeavesNothing) {
   fill(), give(kStays);
   pages_.time = pages_.time + Nanos::seconds(1);

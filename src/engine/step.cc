@@ -89,13 +89,16 @@ void Engine::break_pages(Nanos now) {
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
   const Breaking done = pages.break_sparse({.before = now - rest,
                                             .rest = rest,
-                                            .slower = forced ? 1 : patience_.slower(),
+                                            .rest_of_fuller = at_limit ? Nanos{}
+                                                              : forced ? rest
+                                                                       : patience_.rest(rest),
                                             .limit = huge ? most : SIZE_MAX,
                                             .now = now,
                                             .spared = forced ? now : now + plan_.awaited(),
                                             .mend_from = at_limit ? BreakRules::kMendNone
                                                          : forced ? BreakRules::kMendNearLimit
-                                                                  : BreakRules::kMendFrom});
+                                                                  : BreakRules::kMendFrom,
+                                            .works = patience_.works()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   more_to_break_ = at_limit && done.given_back != 0 && done.left != 0;
@@ -214,8 +217,10 @@ Released Engine::release(size_t keep) {
 }
 
 bool Engine::release_sparse(Nanos before, Released* released) {
-  const Breaking done =
-      heap.pages().break_sparse({.before = before, .mend_from = BreakRules::kMendNone});
+  const Breaking done = heap.pages().break_sparse(
+      {.before = before,
+       .rest_of_fuller = patience_.owes() ? BreakPatience::kForEver : Nanos{},
+       .mend_from = BreakRules::kMendNone});
   released->broken_pages += count_breaking(done);
   return done.given_back != 0 && done.left != 0;
 }

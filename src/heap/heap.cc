@@ -37,10 +37,13 @@ size_t take_from_span(Span* span, void** end, size_t n) {
 
 size_t Heap::take(int bin, void** out, size_t n, int shard) {
   if (shard != 0 && Lock::this_thread_holds_all()) shard = 0;  // none may be opened
-  const bool shares = may_take_from_groups(bin);
+  const bool joins = joins_.load(std::memory_order_relaxed) && bin < kSizeClasses;  // of `unknown`
+  const bool shares = joins || may_take_from_groups(bin);
   size_t taken = take_from(bin, out, n, shares ? Opens::never : Opens::sparingly, shard);
-  if (taken == 0 && shares) {
-    const bool outgrown = joins_.load(std::memory_order_relaxed) || has_outgrown_load();
+  if (taken == 0 && joins) {
+    taken = take_from_groups(bin, out, n, shard);
+  } else if (taken == 0 && shares) {
+    const bool outgrown = has_outgrown_load();
     if (!outgrown) taken = take_from(bin, out, n, Opens::sparingly, shard);
     if (taken == 0 && shards_.any()) taken = take_from_others(bin, out, n, shard);
     if (taken == 0 && outgrown) taken = take_from_groups(bin, out, n, shard);

@@ -309,7 +309,8 @@ class Heap {
 
   // f(Lock&) for every lock, in the order in which they may be taken. Who holds them all stops no
   // thread that gives slots back: a child of a fork at that moment loses what that thread had in
-  // hand, at most its batch and the rest of a span, or what it takes from a shelf.
+  // hand: at most its batch and the rest of a span, a run or a span of one slot, or what it takes
+  // from a shelf.
   template <typename F>
   void for_each_lock(F&& f) {
     for (Bin& bin : bins_) f(bin.lock);
@@ -358,8 +359,7 @@ class Heap {
   void change_group(Bin& from, Bin& to, int bin, Span* span) REQUIRES(from.lock, to.lock);
   bool take_group_over(int from, int to);
   bool may_take_from_groups(int bin) const {
-    return bin < kLocalBins && (most_live_.load(std::memory_order_relaxed) != 0 ||
-                                joins_.load(std::memory_order_relaxed));
+    return most_live_.load(std::memory_order_relaxed) != 0 && bin < kLocalBins;
   }
   bool has_outgrown_load();
   size_t take_from_groups(int bin, void** out, size_t n, int shard);

@@ -22,7 +22,7 @@ namespace llamalloc {
   for (int b = 0; b < kBins; ++b) {
     if (group_of_bin(b) == PageGroup::unknown) continue;
     if (bins_[b].may_have_any()) join_bin(b, bin_of_unknown(b));
-    left |= bins_[b].spans.load(std::memory_order_relaxed) != 0;
+    left |= bins_[b].spans.load(std::memory_order_relaxed) != 0 && !is_unlisted(b, 0);
   }
   joins_.store(left, std::memory_order_relaxed);
   return left;

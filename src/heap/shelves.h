@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large slots and runs that threads freed, kept for the next request of just that kind. The way
-// to their blocks takes the locks of a bin and of a page set, which all threads share; a shelf
+// to their blocks takes the lock of a page set, which all threads share; a shelf
 // takes one atomic operation on a line that mostly one thread writes.
 //
 //   shelf   [ room, held, tops ][ row 0: eight places ] ... [ row 14 ]

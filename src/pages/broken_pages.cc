@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Huge pages that a few objects keep: what is free of them goes back to the system, and they are
-// made huge again when they fill (mended_pages.cc). In a process without huge pages nothing is lost
+// Huge pages of which much is free at rest: that goes back to the system, and they are made huge
+// again when they fill (mended_pages.cc). In a process without huge pages nothing is lost
 // by that: whatever is free of a page at rest goes back.
 #include <algorithm>
 
@@ -18,6 +18,7 @@ constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until i
 constexpr size_t kAtOnce = 16;
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
+constexpr size_t kMostFuller = kMostBroken / 2;  // then sparse ones alone
 
 struct Candidate {
   HugePage* page;
@@ -42,8 +43,8 @@ bool is_empty_soon(const HugePage* page, const BreakRules& rules) {
 bool is_at_rest(const HugePage* page, bool huge, const BreakRules& rules) {
   const double fill =
       huge && !page->broken ? std::max(1.0, page->used_blocks / double{kLittle}) : 1;
-  const double slower = page->used_blocks > kSparse ? rules.slower : 1;
-  const double longer = (fill * fill - 1) * slower * static_cast<double>(rules.rest.n);
+  const Nanos rest = page->used_blocks > kSparse ? rules.rest_of_fuller : rules.rest;
+  const double longer = (fill * fill - 1) * static_cast<double>(rest.n);
   return page->blocks_taken.load(std::memory_order_relaxed) <=
          rules.before.n - static_cast<int64_t>(longer);
 }
@@ -70,7 +71,7 @@ Breaking PageHeap::break_sparse(const BreakRules& rules) {
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      if (huge && !mend_pause_.is_resting()) mend_full(set, rules.mend_from, &done);
+      if (huge && !mend_pause_.is_resting()) mend_full(set, rules, &done);
       LockGuard guard(set.lock());
       set.for_each([&](HugePage* page) {
         in_pieces += page->broken;
@@ -109,8 +110,8 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     anew = page->broken;  // and has been filled and emptied since
     is_whole = huge && !anew;
     if (is_whole && split_watch_.is_resting()) return 0;
-    if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= kMostBroken))
-      return 0;
+    const size_t most = page->used_blocks > kSparse ? kMostFuller : kMostBroken;
+    if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= most)) return 0;
     const uint32_t fuller = page->used_blocks + kFuller;
     page->mended_from = static_cast<uint16_t>(
         std::min(fuller, anew ? page->mended_from : uint32_t{kBlocksPerHugePage}));

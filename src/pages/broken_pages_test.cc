@@ -38,9 +38,12 @@ class BrokenPagesTest : public testing::Test {
     system_.time = system_.time + kDelay;
     return break_pages();
   }
-  size_t break_after(int64_t seconds, double slower = 1) {
+  size_t break_after(int64_t seconds, int64_t slower = 1) {
     system_.time = system_.time + Nanos::seconds(seconds);
-    return pages_.break_sparse({.before = system_.time - kDelay, .rest = kDelay, .slower = slower})
+    return pages_
+        .break_sparse({.before = system_.time - kDelay,
+                       .rest = kDelay,
+                       .rest_of_fuller = {slower * kDelay.n}})
         .given_back;
   }
   size_t resident(const HugePage* page) { return system_.resident(page->base, kHugePageSize); }
@@ -249,6 +252,27 @@ TEST_F(BrokenPagesTest, OneThatWasFullerMustBeFullerThanThen) {
   take({kHalf.n - page->used_blocks});
   break_pages();
   EXPECT_FALSE(page->broken) << "half full, as any that was sparse";
+}
+
+TEST_F(BrokenPagesTest, WhereTheProcessWorksHalfFullIsEnough) {
+  const HugePage* page = nearly_empty_page().page;
+  take({144 - kKept.n});
+  EXPECT_GT(break_after(60), 0u);
+  pages_.break_sparse({.before = {}, .works = true});
+  EXPECT_FALSE(page->broken);
+}
+
+TEST_F(BrokenPagesTest, WhatItWasDoesNotCountOnceItWasEmpty) {
+  const PageHeap::Place kept = nearly_empty_page(), more = take({176 - kKept.n});
+  EXPECT_GT(break_after(90), 0u);
+  give(kept, kKept);
+  give(more, {176 - kKept.n});
+  ASSERT_EQ(pages_.in_use(), 0u);
+  const HugePage* page = take(kHalf).page;
+  ASSERT_EQ(page, kept.page);
+  ASSERT_TRUE(page->broken);
+  break_pages();
+  EXPECT_FALSE(page->broken);
 }
 
 TEST_F(BrokenPagesTest, OnceItHasEmptiedHalfFullIsEnough) {

@@ -4,7 +4,7 @@
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //              |   ^
 //              +---+ broken: sparse for a while, so its free blocks were returned to the system.
-//                    Made huge again when half full (mended_pages.cc). In a process without huge
+//                    Made huge again when it fills (mended_pages.cc). In a process without huge
 //                    pages, every page counts as broken from the start
 //
 // The user of blocks (the heap) keeps a record of them in a metadata area beside the page, indexed
@@ -72,10 +72,10 @@ struct HugePage {
   BlockBits dirty;
   uint16_t used_blocks = 0;
   uint16_t longest_run = kBlocksPerHugePage;
-  uint16_t mended_from = 0;  // used blocks, if more than others need; of a broken page
+  uint16_t mended_from = 0;  // used blocks: so full a broken one must be, and half, to be mended
   // Changed under the set's lock; read without it by code that owns a span in the page.
   std::atomic<PageGroup> group{PageGroup::unknown};
-  bool promoted = false;    // outlived the deadline of the group it was opened for
+  bool promoted = false;    // its objects outlived their deadline, or it was taken over
   bool broken = false;      // on small pages; blocks that are not `dirty` have no memory
   bool backed = false;      // has, or may have, memory behind it
   bool given_back = false;  // among the pool's pages without memory

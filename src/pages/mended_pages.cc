@@ -5,8 +5,6 @@
 //   later     the same: the system may give it the rest of its memory at any time. So does a new
 //             page for which the system has no huge one at hand
 //   refused   it stays what it was, on small pages; after some of them we wait (back_off.h)
-#include <algorithm>
-
 #include "pages/best_few.h"
 #include "pages/page_heap.h"
 
@@ -27,13 +25,14 @@ struct PageHeap::Full {
 
 // Lowest addresses first, beginning behind the page that was refused last: those that always are
 // keep no others from their turn.
-void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
+void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) {
   BestFew<Full, kAtOnce> full;
   bool left_out = false;
   {
     LockGuard guard(set.lock());
     set.for_each_broken([&](HugePage* page) {
-      if (page->used_blocks < std::max<uint32_t>(from, page->mended_from)) return;
+      if (page->used_blocks < rules.mend_from) return;
+      if (page->used_blocks < page->mended_from && !rules.works) return;
       if (page->base <= refused_up_to_)
         left_out = true;
       else
@@ -43,7 +42,7 @@ void PageHeap::mend_full(PageSet& set, uint32_t from, Breaking* done) {
   if (full.empty() && !left_out) return;
   if (full.empty()) {
     refused_up_to_ = nullptr;
-    return mend_full(set, from, done);
+    return mend_full(set, rules, done);
   }
   const Nanos started = system_.now();
   const size_t before = done->mended + done->unmended, unmended = done->unmended;

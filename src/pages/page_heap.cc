@@ -52,20 +52,21 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
       (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed) : outgrown) ||
       is_small_with_holes();
   if (fills) place = take_in_longer_lived(group, blocks, alignment);
-  if (place.page == nullptr && outgrown && take_over(group))
+  if (place.page == nullptr && outgrown && take_over(group, blocks, alignment))
     place = take_in(group, PageKind::promoted, blocks, alignment);
   return place;
 }
 
 // The page of a shorter-lived group that has most room, if that is half of it: what else is in it
 // dies soon, and then it is a page of this group alone.
-[[gnu::cold]] bool PageHeap::take_over(PageGroup group) {
+[[gnu::cold]] bool PageHeap::take_over(PageGroup group, Blocks blocks, uint32_t alignment) {
   for (int g = static_cast<int>(group) - 1; g > 0; --g) {
     PageSet& from = set_of(static_cast<PageGroup>(g), PageKind::native);
     if (!from.has_pages()) continue;
     LockGuard guard(from.lock());
     HugePage* page = from.roomiest();
     if (page == nullptr || page->used_blocks > kBlocksPerHugePage / 2) continue;
+    if (page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
     move_to_longer_lived(page, from, group);
     return true;
   }
@@ -155,9 +156,9 @@ bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks wan
 }
 
 [[gnu::cold]] void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {
+  page->note_taken(now);
   move_to_longer_lived(page, from,
                        static_cast<PageGroup>(static_cast<int>(page->group.load()) + 1));
-  page->note_taken(now);
 }
 
 [[gnu::cold]] void PageHeap::move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) {

@@ -19,7 +19,9 @@
 //      large, and no longer is, would keep its holes for itself. Else `permanent` may always use
 //      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
 //      while after placement by lifetime went off
-//   4. a new page
+//   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
+//      it is free: it becomes a promoted page of the group
+//   5. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
 #pragma once
@@ -57,17 +59,20 @@ inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 inline constexpr size_t kOutgrown = 32;   // larger than what is needed by more than this part
 
-// Which sparse pages may be broken now.
+// Which pages may be broken now.
 struct BreakRules {
-  Nanos before;             // pages of which no block was taken since ..
-  Nanos rest{};             // .. or, the fuller ones, since so much before that: 3 times where a
-  double slower = 1;        // quarter is used; 15 times where half is, 35 where 3/4 is, and slower
+  Nanos before;  // pages of which no block was taken since ..
+  // .. or, the fuller ones, since so much before that: 3 times `rest` where a quarter is used. Of
+  // more it is 15 times `rest_of_fuller` where half is, 35 times where three quarters are.
+  Nanos rest{}, rest_of_fuller{};
   size_t limit = SIZE_MAX;  // bytes to give back at most
   Nanos now{};              // pages whose deadline is between now and `spared` will be empty soon
   Nanos spared{};
   // Broken pages with so many used blocks are made huge again. That adds the memory of the others:
   // next to nothing where it must not.
   uint32_t mend_from = kMendFrom;
+  bool works =
+      false;  // also those that were fuller when they were broken; else if fuller than then
   static constexpr uint32_t kMendFrom = kBlocksPerHugePage / 2;
   static constexpr uint32_t kMendNearLimit = kBlocksPerHugePage - kBlocksPerHugePage / 32;
   static constexpr uint32_t kMendNone = kBlocksPerHugePage + 1;
@@ -295,11 +300,11 @@ class PageHeap {
   static bool is_expired(const HugePage* page, Nanos now);
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   void move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) REQUIRES(from.lock());
-  bool take_over(PageGroup group);
+  bool take_over(PageGroup group, Blocks blocks, uint32_t alignment);
   size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
                    Breaking* done);
   struct Full;
-  void mend_full(PageSet& set, uint32_t from, Breaking* done);
+  void mend_full(PageSet& set, const BreakRules& rules, Breaking* done);
   void mend(PageSet& set, const Full& full, Breaking* done);
   bool count_as_whole(PageSet& set, const Full& full, bool whole);
   bool part(HugePage* page, const BlockBits& rest);

@@ -93,6 +93,7 @@ PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) 
 
 PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   page->set = this;
+  page->mended_from = 0;  // it may be in pieces still
   count(1);
   insert(page);
   return take_from(page, blocks, 1);

@@ -76,12 +76,11 @@ class PageSet {
     return found;
   }
 
-  // The page with the longest free run, of those with one about as long the lowest; an unbroken one
-  // if there is one. Null: the set has no pages.
+  // The page with the longest free run, of those with one about as long the lowest; no broken one.
+  // Null: there is none.
   HugePage* roomiest() const REQUIRES(lock_) {
-    for (const bool broken : {false, true})
-      if (filled_[broken] != 0) return buckets_[broken][std::bit_width(filled_[broken]) - 1].min();
-    return nullptr;
+    const uint64_t filled = filled_[false];
+    return filled == 0 ? nullptr : buckets_[false][std::bit_width(filled) - 1].min();
   }
 
   // A hint, read without the lock.

@@ -104,6 +104,18 @@ TEST_F(PageSharingTest, InAHeapThatHasOutgrownItsUseALongerLivedGroupTakesOverTh
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+TEST_F(PageSharingTest, APageThatHasNoRoomForTheRequestIsNotTakenOver) {
+  const Held first = take(PageGroup::brief, 90), middle = take(PageGroup::brief, 76);
+  give(first), give(take(PageGroup::brief, 90));
+  pages_.fill_unknown_pages(false);
+  pages_.share_pages_below(1);
+  pages_.note_most_used(1);
+  take(PageGroup::session, 91);
+  EXPECT_EQ(pages_.in_use(), 2u);
+  EXPECT_EQ(middle.page->group, PageGroup::brief);
+  EXPECT_NE(take(PageGroup::permanent, 90).page->group, PageGroup::brief);
+}
+
 // Seven full pages and one that is partly so: the limit is half a page.
 TEST_F(PageSharingTest, CountsHolesWhateverMakesThem) {
   for (int i = 0; i < 7; ++i) take(PageGroup::session, kAll);

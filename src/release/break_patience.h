@@ -24,13 +24,15 @@ namespace llamalloc {
 class BreakPatience {
  public:
   static constexpr double kRest = 1.0 / 50;
+  static constexpr Nanos kLeast = Nanos::seconds(2);
   static constexpr double kFade = 4;  // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
-  static constexpr double kPrice = 0.005;  // seconds, of a page; measured on a virtual machine
-  static constexpr double kCredit = 0.4;   // seconds
-  static constexpr double kMostDebt = 60;  // so that it is paid off some time
-  static constexpr double kForEver = 1e6;  // times two seconds: 23 days
+  static constexpr double kPrice = 0.005;    // seconds, of a page; measured on a virtual machine
+  static constexpr double kCredit = 0.4;     // seconds
+  static constexpr double kMostDebt = 60;    // so that it is paid off some time
+  static constexpr double kWorks = 1.0 / 5;  // processors: what was broken at rest is mended
+  static constexpr Nanos kForEver = Nanos::seconds(1'000'000);  // times 35 it is no overflow
 
   // used: processor time of the process since it began; mended: pages since the last step. A clock
   // that stands or jumps back tells nothing.
@@ -48,8 +50,17 @@ class BreakPatience {
     debt_ = std::clamp(debt_, 0.0, kMostDebt);
     in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
   }
-  // Times as long as at rest. A process of which nothing is known uses one processor.
-  double slower() const { return in_debt_ ? kForEver : std::max(1.0, processors_ / kRest); }
+  // In place of `least`, which a sparse page rests. A process of which nothing is known uses one
+  // processor.
+  Nanos rest(Nanos least) const {
+    if (in_debt_) return kForEver;
+    const auto from = static_cast<double>(std::max(least, kLeast).n);
+    const double longer = from * std::max(1.0, processors_ / kRest);
+    return longer < static_cast<double>(kForEver.n) ? Nanos{static_cast<int64_t>(longer)}
+                                                    : kForEver;
+  }
+  bool owes() const { return in_debt_; }
+  bool works() const { return processors_ > kWorks; }
 
  private:
   Nanos last_{}, used_{};

@@ -17,35 +17,42 @@ class BreakPatienceTest : public testing::Test {
     }
   }
 
+  // As long as at rest.
+  double times() const {
+    const auto least = static_cast<double>(BreakPatience::kLeast.n);
+    return static_cast<double>(patience_.rest(BreakPatience::kLeast).n) / least;
+  }
+  static constexpr double kNever = 500'000;
+
   BreakPatience patience_;
   Nanos now_ = Nanos::seconds(100), used_ = Nanos::seconds(50);
 };
 
 TEST_F(BreakPatienceTest, GrowsWithTheWork) {
   run(2, 60);
-  EXPECT_NEAR(patience_.slower(), 100, 0.5);
+  EXPECT_NEAR(times(), 100, 0.5);
   run(0.01, 2);
-  EXPECT_GT(patience_.slower(), 50) << "a moment of rest is none";
+  EXPECT_GT(times(), 50) << "a moment of rest is none";
   run(0.01, 60);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
 }
 
 TEST_F(BreakPatienceTest, IsThatOfABusyProcessUntilItIsKnown) {
-  EXPECT_EQ(patience_.slower(), 50);
+  EXPECT_EQ(times(), 50);
   patience_.step(now_, used_, 0);
-  EXPECT_EQ(patience_.slower(), 50) << "before the first look it may have rested";
+  EXPECT_EQ(times(), 50) << "before the first look it may have rested";
 }
 
 TEST_F(BreakPatienceTest, EndsWhereMorePagesAreMendedThanTheCreditIsFor) {
   run(0, 60);
   run(0, 1, 78);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
   run(0, 1, 4);
-  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver);
+  EXPECT_EQ(times(), kNever);
   run(1, 15);
-  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver) << "until all is paid";
+  EXPECT_EQ(times(), kNever) << "until all is paid";
   run(1, 2), run(0, 60);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
 }
 
 // A load that comes once an hour may cost its half a second.
@@ -53,27 +60,43 @@ TEST_F(BreakPatienceTest, TimePaysItOffToo) {
   run(0, 60);
   run(0, 1, 100);
   run(0, 490);
-  EXPECT_EQ(patience_.slower(), BreakPatience::kForEver);
+  EXPECT_EQ(times(), kNever);
   run(0, 20);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
+}
+
+TEST_F(BreakPatienceTest, NoDelayIsNoReasonForHaste) {
+  run(0, 60);
+  EXPECT_EQ(patience_.rest(Nanos{}).n, BreakPatience::kLeast.n);
+  EXPECT_EQ(patience_.rest(Nanos::seconds(3)).n, Nanos::seconds(3).n);
+  run(1000, 60);
+  EXPECT_EQ(patience_.rest(Nanos::seconds(7200)).n, BreakPatience::kForEver.n) << "no overflow";
+}
+
+TEST_F(BreakPatienceTest, ItWorksFromAFifthOfAProcessorOn) {
+  EXPECT_TRUE(patience_.works()) << "until it is known";
+  run(0.1, 60);
+  EXPECT_FALSE(patience_.works());
+  run(0.3, 60);
+  EXPECT_TRUE(patience_.works());
 }
 
 TEST_F(BreakPatienceTest, TheDebtHasABound) {
   run(0, 10, 1 << 20);
   run(10, 250), run(0, 60);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
 }
 
 TEST_F(BreakPatienceTest, AClockThatJumpsTellsNothing) {
   run(1, 60);
-  const double before = patience_.slower();
+  const double before = times();
   patience_.step(now_, used_, 0);
   patience_.step(now_ - Nanos::seconds(10), used_, 0);
   patience_.step(now_ + Nanos::seconds(1), Nanos{}, 0);
-  EXPECT_EQ(patience_.slower(), before);
+  EXPECT_EQ(times(), before);
   now_ = now_ + Nanos::seconds(1), used_ = Nanos{};
   run(0, 60);
-  EXPECT_EQ(patience_.slower(), 1);
+  EXPECT_EQ(times(), 1);
 }
 
 }  // namespace
