@@ -5,8 +5,8 @@
 //
 // Samples tell how many allocations there are. While objects are placed, the lookup of each sample
 // is timed; alone it takes longer than among other work, which it overlaps with. Before that, what
-// was learned tells how many callers each is asked for: none where the site decides. Where nothing
-// is known, the table of contexts is asked, which costs as much as two.
+// was learned tells how many callers each is asked for: none where the site decides. Of what is not
+// known yet none is assumed, or a first run that fills a heap at once would seem too dear.
 //
 // Both prices are fitted to whole programs with placement and without (docs/learning.md). In a loop
 // that does nothing else a lookup takes a fourth of that.
@@ -22,7 +22,7 @@ namespace llamalloc {
 constexpr Nanos price_of_lookup(int callers) {
   return Nanos{6 + 7 * callers};
 }
-inline constexpr int kCallersOfUnknown = 2;
+inline constexpr int kCallersOfUnknown = 0;
 
 // taken: with a reading of the clock more than without. An interrupt is no lookup.
 constexpr Nanos timed_lookup(Nanos taken) {
