@@ -212,9 +212,10 @@ class Engine {
   // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages. Sparse pages
   // are left to release_sparse.
   Released release(size_t keep);
-  // Breaks some of the sparse pages that took no object since `before`, and counts what went back.
-  // False: no such page is left, or the system takes no more. One caller at a time, not during
-  // step(); each call is short, so that others come in between.
+  // Breaks some of the pages of which no block was taken since `before`: up to 3/4 full ones, or
+  // only sparse ones while mending is owed for. Counts what went back. False: no such page is left,
+  // or the system takes no more. One caller at a time, not during step(); each call is short, so
+  // that others come in between.
   bool release_sparse(Nanos before, Released* released);
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.

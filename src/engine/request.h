@@ -13,8 +13,8 @@
 namespace llamalloc {
 
 inline constexpr size_t kLargestSize = PTRDIFF_MAX;
-inline constexpr uint8_t kNoHint =
-    255;  // hotness of an allocation without a hint (placement/hint.h)
+// Hotness of an allocation without a hint (placement/hint.h).
+inline constexpr uint8_t kNoHint = 255;
 
 struct Request {
   size_t size;  // at most kLargestSize

@@ -71,8 +71,8 @@ struct BreakRules {
   // Broken pages with so many used blocks are made huge again. That adds the memory of the others:
   // next to nothing where it must not.
   uint32_t mend_from = kMendFrom;
-  bool works =
-      false;  // also those that were fuller when they were broken; else if fuller than then
+  // Also those that were fuller when they were broken; else only once they are fuller than then.
+  bool works = false;
   static constexpr uint32_t kMendFrom = kBlocksPerHugePage / 2;
   static constexpr uint32_t kMendNearLimit = kBlocksPerHugePage - kBlocksPerHugePage / 32;
   static constexpr uint32_t kMendNone = kBlocksPerHugePage + 1;
