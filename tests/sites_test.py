@@ -53,6 +53,18 @@ def test_a_paced_fill_takes_its_time(tmp_path):
     assert case["runs"]["blind"][0]["fill"] > 0.4
 
 
+@pytest.mark.parametrize("way", ["two_functions", "wrapper"])
+def test_a_first_run_at_full_speed_teaches_the_second(way, tmp_path):
+    # In half a second 1 GiB is full: looked up at every allocation, it may seem too dear to place.
+    what = ["--ways", way, "--variants", "O2", "--guards", "none", "--fill", "full", "--runs", "1"]
+    main.main([*what, "--out", str(tmp_path)])
+    (case,) = json.loads((tmp_path / "results.json").read_text())["cases"]
+    assert not case["failed"]
+    assert case["runs"]["blind"][0]["held"] > 1 << 30
+    (second,) = case["runs"]["second"]
+    assert second["held"] < 24 << 20, second["statistics"]["segregation"]
+
+
 @pytest.mark.parametrize("way", ["two_functions", "wrapper3"])
 def test_a_model_of_another_build_places_the_first_wave(way, tmp_path):
     # By names, before the worker could say any: at full speed, it comes when the heap is full.

@@ -47,7 +47,7 @@ inline constexpr size_t kFewPages = 4;
 inline constexpr size_t kUnknownSize = ~size_t{0};
 
 // Bytes that were returned to the system: empty huge pages, freed mappings of large objects, and
-// the free part of sparse pages.
+// the free part of others.
 struct Released {
   size_t empty_pages;
   size_t mappings;
@@ -209,14 +209,14 @@ class Engine {
 
   // Asks every thread to return its cache at its next housekeeping, and empties the depots.
   void collect_caches(Nanos now);
-  // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages. Sparse pages
-  // are left to release_sparse.
+  // Returns free memory to the system now, but keeps `keep` bytes of empty huge pages. Pages that
+  // are partly free are left to release_free_parts.
   Released release(size_t keep);
   // Breaks some of the pages of which no block was taken since `before`: up to 3/4 full ones, or
   // only sparse ones while mending is owed for. Counts what went back. False: no such page is left,
   // or the system takes no more. One caller at a time, not during step(); each call is short, so
   // that others come in between.
-  bool release_sparse(Nanos before, Released* released);
+  bool release_free_parts(Nanos before, Released* released);
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.
   Nanos step(Nanos now, bool busy);

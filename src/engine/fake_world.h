@@ -11,9 +11,11 @@ class FakeWorld : public World {
  public:
   Placement::Choice choose(ThreadCache&, const Request&, bool) override { return choice; }
   void trace_stack(const CallSite& site, StackTrace* out) override {
-    out->frames[0] = site.return_address;
-    if (gives_codes) out->codes[0] = site.return_address;
-    out->depth = 1;
+    out->depth = gives_codes ? 1 + callers : 1;
+    for (int i = 0; i < out->depth; ++i) {
+      out->frames[i] = site.return_address + static_cast<uintptr_t>(i);
+      if (gives_codes) out->codes[i] = out->frames[i];
+    }
   }
   uint32_t processor() override { return 0; }
   bool may_adopt() override { return adopts; }
@@ -33,6 +35,7 @@ class FakeWorld : public World {
   bool barrier = true;
   bool adopts = true;
   bool gives_codes = false;  // of frames: their addresses
+  int callers = 0;           // of each site, at the addresses after it; with codes alone
   bool tells_end = true;
   uint32_t threads = 0;
   uint32_t vanished = 0;

@@ -70,7 +70,7 @@ class ReleaseTest : public testing::Test {
   Released release() {
     const Nanos before = pages_.time;
     Released all = engine_.release(0);
-    while (engine_.release_sparse(before, &all)) {
+    while (engine_.release_free_parts(before, &all)) {
     }
     return all;
   }

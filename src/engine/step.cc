@@ -87,18 +87,18 @@ void Engine::break_pages(Nanos now) {
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
-  const Breaking done = pages.break_sparse({.before = now - rest,
-                                            .rest = rest,
-                                            .rest_of_fuller = at_limit ? Nanos{}
-                                                              : forced ? rest
-                                                                       : patience_.rest(rest),
-                                            .limit = huge ? most : SIZE_MAX,
-                                            .now = now,
-                                            .spared = forced ? now : now + plan_.awaited(),
-                                            .mend_from = at_limit ? BreakRules::kMendNone
-                                                         : forced ? BreakRules::kMendNearLimit
-                                                                  : BreakRules::kMendFrom,
-                                            .works = patience_.works()});
+  const Breaking done = pages.break_pages({.before = now - rest,
+                                           .rest = rest,
+                                           .rest_of_fuller = at_limit ? Nanos{}
+                                                             : forced ? rest
+                                                                      : patience_.rest(rest),
+                                           .limit = huge ? most : SIZE_MAX,
+                                           .now = now,
+                                           .spared = forced ? now : now + plan_.awaited(),
+                                           .mend_from = at_limit ? BreakRules::kMendNone
+                                                        : forced ? BreakRules::kMendNearLimit
+                                                                 : BreakRules::kMendFrom,
+                                           .works = patience_.works()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   more_to_break_ = at_limit && done.given_back != 0 && done.left != 0;
@@ -203,7 +203,7 @@ void Engine::give_memory_back(Nanos now) {
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
   if (!more_to_break_) return;
   Released more{};  // one round a step: who forks waits for it
-  more_to_break_ = release_sparse(now, &more);
+  more_to_break_ = release_free_parts(now, &more);
   if (heap.pages().gets_huge_pages()) plan_.note(more.broken_pages, 0);
 }
 
@@ -216,8 +216,8 @@ Released Engine::release(size_t keep) {
   return {blocks * kBlockSize, heap.direct().release(Nanos::max()), 0};
 }
 
-bool Engine::release_sparse(Nanos before, Released* released) {
-  const Breaking done = heap.pages().break_sparse(
+bool Engine::release_free_parts(Nanos before, Released* released) {
+  const Breaking done = heap.pages().break_pages(
       {.before = before,
        .rest_of_fuller = patience_.owes() ? BreakPatience::kForEver : Nanos{},
        .mend_from = BreakRules::kMendNone});

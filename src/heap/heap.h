@@ -276,7 +276,7 @@ class Heap {
   size_t map_bytes() const { return map_.resident_bytes(system_); }
   // Of huge pages, direct mappings apart; for the worker, a look at every bin and no lock. What
   // changes meanwhile is counted or not.
-  //   held   pages in use, less what sparse ones gave back, and spares
+  //   held   pages in use, less what broken ones gave back, and spares
   //   live   slots and runs that are taken: magazines count, depots and shelves do not
   size_t held_bytes() const;
   size_t live_bytes() const;

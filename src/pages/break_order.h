@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sparse page is broken first: the one that frees the most memory for the longest time, for
-// the processor time that it costs.
+// Which partly free page is broken first: the one that frees the most memory for the longest time,
+// for the processor time that it costs.
 //
 //   worth = bytes it frees x time they stay free / (split + discard, and mending when it fills)
 //

@@ -59,7 +59,7 @@ bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
 }  // namespace
 
 // First a look at all pages, so that the best ones are broken wherever they are.
-Breaking PageHeap::break_sparse(const BreakRules& rules) {
+Breaking PageHeap::break_pages(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
   split_watch_.begin_round();
   mend_pause_.begin_round();

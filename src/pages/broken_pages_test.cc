@@ -41,9 +41,9 @@ class BrokenPagesTest : public testing::Test {
   size_t break_after(int64_t seconds, int64_t slower = 1) {
     system_.time = system_.time + Nanos::seconds(seconds);
     return pages_
-        .break_sparse({.before = system_.time - kDelay,
-                       .rest = kDelay,
-                       .rest_of_fuller = {slower * kDelay.n}})
+        .break_pages({.before = system_.time - kDelay,
+                      .rest = kDelay,
+                      .rest_of_fuller = {slower * kDelay.n}})
         .given_back;
   }
   size_t resident(const HugePage* page) { return system_.resident(page->base, kHugePageSize); }
@@ -117,7 +117,7 @@ TEST_F(BrokenPagesTest, TheOneThatIsWorthItMostGoesFirstWhereverItIs) {
   give(pages_.take(PageGroup::permanent, {1}, 1), {1});
   system_.time = system_.time + Nanos::seconds(90);
   const auto break_one = [this] {
-    return pages_.break_sparse({.before = system_.time - kDelay, .limit = kHugePageSize}).pages;
+    return pages_.break_pages({.before = system_.time - kDelay, .limit = kHugePageSize}).pages;
   };
   EXPECT_EQ(break_one(), 1u);
   EXPECT_TRUE(best->broken);
@@ -172,9 +172,9 @@ TEST_F(BrokenPagesTest, APageThatWillBeEmptySoonIsSpared) {
   system_.time = system_.time + Nanos::seconds(170);
   const auto break_within = [this](int64_t seconds) {
     return pages_
-        .break_sparse({.before = system_.time - kDelay,
-                       .now = system_.time,
-                       .spared = system_.time + Nanos::seconds(seconds)})
+        .break_pages({.before = system_.time - kDelay,
+                      .now = system_.time,
+                      .spared = system_.time + Nanos::seconds(seconds)})
         .given_back;
   };
   EXPECT_EQ(break_within(60), 0u);
@@ -186,9 +186,9 @@ TEST_F(BrokenPagesTest, APageThatOthersAreStillPlacedInIsNot) {
   system_.time = system_.time + Nanos::seconds(230);
   pages_.touch(kept.page);
   EXPECT_NE(pages_
-                .break_sparse({.before = system_.time - kDelay,
-                               .now = system_.time,
-                               .spared = system_.time + Nanos::seconds(300)})
+                .break_pages({.before = system_.time - kDelay,
+                              .now = system_.time,
+                              .spared = system_.time + Nanos::seconds(300)})
                 .given_back,
             0u);
 }
@@ -258,7 +258,7 @@ TEST_F(BrokenPagesTest, WhereTheProcessWorksHalfFullIsEnough) {
   const HugePage* page = nearly_empty_page().page;
   take({144 - kKept.n});
   EXPECT_GT(break_after(60), 0u);
-  pages_.break_sparse({.before = {}, .works = true});
+  pages_.break_pages({.before = {}, .works = true});
   EXPECT_FALSE(page->broken);
 }
 

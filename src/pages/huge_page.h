@@ -3,7 +3,7 @@
 //
 //   space --> used (in a set of its group) --> empty, backed --> empty, given back --> used ...
 //              |   ^
-//              +---+ broken: sparse for a while, so its free blocks were returned to the system.
+//              +---+ broken: at rest for a while, so its free blocks were returned to the system.
 //                    Made huge again when it fills (mended_pages.cc). In a process without huge
 //                    pages, every page counts as broken from the start
 //

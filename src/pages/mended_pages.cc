@@ -12,7 +12,8 @@ namespace llamalloc {
 
 namespace {
 
-constexpr size_t kAtOnce = 16;  // of a set
+constexpr size_t kAtOnce = 16;                  // of a set
+constexpr Nanos kLongest = Nanos::millis(250);  // of a round: the worker has more to do
 
 }  // namespace
 
@@ -46,9 +47,12 @@ void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) 
   }
   const Nanos started = system_.now();
   const size_t before = done->mended + done->unmended, unmended = done->unmended;
-  for (const Full& one : full)
-    if (!mend_pause_.is_resting()) mend(set, one, done);
-  const Nanos took = system_.now() - started;
+  Nanos took{};
+  for (const Full& one : full) {
+    if (mend_pause_.is_resting() || done->mend_time + took >= kLongest) break;
+    mend(set, one, done);
+    took = system_.now() - started;
+  }
   const auto tried = static_cast<int64_t>(done->mended + done->unmended - before);
   if (tried != 0 && done->unmended == unmended) break_costs_.mended(Nanos{took.n / tried});
   done->mend_time = done->mend_time + took;

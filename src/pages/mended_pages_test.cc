@@ -24,8 +24,7 @@ class MendedPagesTest : public testing::Test {
     pages_.give(place.page, place.start(), blocks);
   }
   Breaking look(uint32_t mend_from = BreakRules::kMendFrom) {
-    return pages_.break_sparse(
-        {.before = system_.time - Nanos::seconds(2), .mend_from = mend_from});
+    return pages_.break_pages({.before = system_.time - Nanos::seconds(2), .mend_from = mend_from});
   }
   // So many pages with kKept blocks, broken.
   std::vector<PageHeap::Place> broken_pages(size_t count) {
@@ -209,6 +208,23 @@ TEST_F(MendedPagesTest, FourRefusalsInARowEndTheRound) {
   system_.collapse_gives = Collapse::refused;
   EXPECT_EQ(look().unmended, 4u);
   EXPECT_EQ(pages_.broken(), 6u);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
+// The system may take 50 ms of a page, and the worker has more to do.
+TEST_F(MendedPagesTest, ARoundMendsForAQuarterOfASecond) {
+  std::vector<PageHeap::Place> kept = broken_pages(16);
+  for (size_t i = 0; i < kept.size(); ++i) take(kHalf);
+  system_.on_release_argument = &system_.time;
+  system_.on_collapse = [](void* time) {
+    auto& now = *static_cast<Nanos*>(time);
+    now = now + Nanos::millis(50);
+  };
+  EXPECT_EQ(look().mended, 5u);
+  EXPECT_EQ(pages_.broken(), 11u);
+  EXPECT_EQ(look().mended, 5u) << "the next ones";
+  system_.on_collapse = nullptr;
+  EXPECT_EQ(look().mended, 6u);
   EXPECT_TRUE(pages_.is_consistent());
 }
 

@@ -4,7 +4,7 @@
 //   take / give       blocks
 //   promote_expired   pages past their deadline join the next longer-lived group
 //   join_groups       all pages join `unknown`
-//   break_idle        the free blocks of sparse pages go back to the system (broken_pages.cc)
+//   break_idle        the free blocks of pages at rest go back to the system (broken_pages.cc)
 //   release           empty pages go back to the system
 //
 //   sets[group] { native, promoted, coarse } --huge page--> pool --> system
@@ -78,7 +78,7 @@ struct BreakRules {
   static constexpr uint32_t kMendNone = kBlocksPerHugePage + 1;
 };
 
-// What break_sparse did. Bytes, and pages.
+// What break_pages did. Bytes, and pages.
 struct Breaking {
   size_t given_back = 0;
   size_t left = 0;  // of pages that it would have broken, had the limit not been
@@ -166,13 +166,14 @@ class PageHeap {
 
   // Moves pages past their deadline to the next longer-lived group; returns how many.
   size_t promote_expired(Nanos now);
-  // Returns to the system the free blocks of sparse pages that took no object since `before`; makes
-  // broken pages huge that filled up again (mended_pages.cc). In a process without huge pages each
-  // page is sparse that is not full. At most 16 pages are broken. Returns the bytes given back.
-  // Holds no lock in a system call. One caller at a time.
-  size_t break_idle(Nanos before) { return break_sparse({.before = before}).given_back; }
+  // Returns to the system the free blocks of pages that took no object since `before`, or for
+  // longer where more is used (BreakRules); makes broken pages huge that filled up again
+  // (mended_pages.cc), for a quarter of a second. In a process without huge pages any page that is
+  // not full is broken. At most 16 pages are. Returns the bytes given back. Holds no lock in a
+  // system call. One caller at a time.
+  size_t break_idle(Nanos before) { return break_pages({.before = before}).given_back; }
   // The same within rules; those that are worth it most first (break_order.h).
-  Breaking break_sparse(const BreakRules& rules);
+  Breaking break_pages(const BreakRules& rules);
   // Gives back the huge pages that have been empty since `before`, but keeps `retain`; and the
   // tables of those that were given back up to `tables`. Returns how many pages. No lock is held in
   // a system call.
@@ -332,9 +333,9 @@ class PageHeap {
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages
-  std::atomic<size_t> unbacked_{0};  // bytes; written by break_sparse
+  std::atomic<size_t> unbacked_{0};  // bytes; written by break_pages
   std::atomic<size_t> broken_{0};    // the same
-  // Of the caller of break_sparse, of whom there is one at a time.
+  // Of the caller of break_pages, of whom there is one at a time.
   SplitWatch split_watch_;
   BackOff mend_pause_;
   BreakCosts break_costs_;

@@ -50,7 +50,7 @@ class Trial {
  private:
   void break_it(const HugePage* page) {
     const bool breaks = refused_ != MADV_DONTNEED && (refused_ != kCold || error_ == EINVAL);
-    const Breaking done = pages_.break_sparse({.before = Nanos::max()});
+    const Breaking done = pages_.break_pages({.before = Nanos::max()});
     CHECK_EQ(done.pages, size_t{breaks});
     CHECK_EQ(done.refused, size_t{!breaks});
     CHECK_EQ(done.given_back, breaks ? kMost.bytes() : 0);
@@ -60,7 +60,7 @@ class Trial {
   }
   // Where the request itself is not refused, the system decides.
   void mend_it(const HugePage* page) {
-    const Breaking done = pages_.break_sparse({.before = Nanos{}});
+    const Breaking done = pages_.break_pages({.before = Nanos{}});
     CHECK_EQ(done.mended + done.unmended, 1u);
     if (refused_ == kCollapse) {
       CHECK_EQ(done.unmended, 1u);

@@ -6,8 +6,8 @@
 //            1/2   1/4                   1/8    1/32 of the limit
 //
 // Between two readings the room shrinks by what the process itself took meanwhile. Near a limit
-// nothing that is free is kept for later; at it, sparse pages are broken at once. Pure: the caller
-// reads.
+// nothing that is free is kept for later; at it, partly free pages are broken at once. Pure: the
+// caller reads.
 #pragma once
 
 #include "base/units.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When sparse huge pages are broken: only as far as memory will not be needed again soon. The
-// algorithm of "Adaptive Huge-Page Subrelease for Non-moving Memory Allocators" (ISMM 2021),
-// section 4, and two variants of it.
+// When huge pages that are partly free are broken: only as far as memory will not be needed again
+// soon. The algorithm of "Adaptive Huge-Page Subrelease for Non-moving Memory Allocators" (ISMM
+// 2021), section 4, and two variants of it.
 //
 //   X = rate x time;  R = X - bytes of whole pages given back
 //   may break = min(backed - expected demand, R), not below 0

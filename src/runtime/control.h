@@ -2,7 +2,7 @@
 // The control socket of contracts/control_protocol.md, and the HTTP pages of docs/http.md. A thread
 // of its own, "llamalloc-ctl", serves both (telemetry/client_server.h); it exists only while a
 // socket is open. It holds none of our locks while it reads or writes a socket, and the worker's
-// lock only while it writes a profile, reads files of the system or breaks some sparse pages.
+// lock only while it writes a profile, reads files of the system or breaks some pages.
 #pragma once
 
 namespace llamalloc {

@@ -25,9 +25,9 @@ bool wait_for_work_lock() NO_THREAD_SAFETY_ANALYSIS {
 
 // The lock is free for a while between two steps, so that the worker, and a fork, never wait for
 // all of them: it is not fair, and who wakes up would find it taken again.
-bool release_some_sparse(Nanos before, Released* all) NO_THREAD_SAFETY_ANALYSIS {
+bool release_some_parts(Nanos before, Released* all) NO_THREAD_SAFETY_ANALYSIS {
   if (!wait_for_work_lock()) return false;
-  const bool more = process.release_sparse(before, all);
+  const bool more = process.release_free_parts(before, all);
   background.work_lock.unlock();
   return more;
 }
@@ -46,7 +46,7 @@ Released release_memory(size_t keep) {
   const Nanos before = process.system.now();
   Released all = process.release(keep);
   Waiter pause;
-  while (release_some_sparse(before, &all)) pause.wait(kStep);
+  while (release_some_parts(before, &all)) pause.wait(kStep);
   return all;
 }
 
