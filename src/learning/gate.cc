@@ -300,6 +300,12 @@ bool Gate::pays(const GateFigures& figures) const {
   return is_fragmented(figures) && savable_of(figures) >= kSaves * cycle_.peak();
 }
 
+// In this trough so far. Meanwhile its memory may have gone back, in pieces.
+bool Gate::was_fragmented() const {
+  return round_.low.mean() * cycle_.peak() >= static_cast<double>(kMuch) &&
+         round_.ratio.mean() >= kSparse;
+}
+
 // With this trough's first half minute: later on the peak that it is measured by is forgotten.
 bool Gate::pays_on_average(const GateFigures& figures) const {
   GateWaste blind = kept_.blind;
@@ -313,14 +319,15 @@ bool Gate::is_affordable(const GateFigures& figures) const {
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
-  if (phase == LoadPhase::trough) proofs_ = is_fragmented(figures) ? proofs_ + 1 : 0;
+  if (phase == LoadPhase::trough)
+    proofs_ = is_fragmented(figures) ? proofs_ + 1 : was_fragmented() ? proofs_ : 0;
   const bool may =
       kept_.reversals < kMostReversals && now >= retry_ && !fail_ && is_affordable(figures);
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
   const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
-                      pays(figures) && pays_on_average(figures);
+                      (pays(figures) || was_fragmented()) && pays_on_average(figures);
   const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
   if (may && back) {
     on_ = true;

@@ -37,6 +37,68 @@ TEST(GateTest, LivesThatAreKnownLateInATroughCountAtOnce) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial);
 }
 
+// As in Redis, whose contexts are decided ten seconds after its load began to fall: then sparse
+// pages have gone back.
+TEST(GateTest, ATroughCountsWhoseMemoryHasGoneBackSinceThen) {
+  Server server;
+  server.run({}, 10);
+  server.run({.high = 0, .blind = {0, 0.6}, .long_share = 0}, 8);
+  server.run({.high = 0, .blind = {0, 0.003}, .long_share = 0}, 2);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried);
+  server.run({.high = 0, .blind = {0, 0.003}}, 1);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial) << server.sentence();
+}
+
+TEST(GateTest, ATroughWhoseMemoryGoesBackAtOnceDoesNot) {
+  for (const int seconds : {1, 2}) {
+    Server server;
+    server.run({}, 10);
+    server.run({.high = 0, .blind = {0, 0.6}}, seconds);
+    server.run({.high = 0, .blind = {0, 0.003}}, 100);
+    EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+  }
+}
+
+TEST(GateTest, NeitherDoesOneThatWasLargeForAShortTime) {
+  Server server;
+  server.run({}, 10);
+  server.run({.high = 0, .blind = {0, 0.6}, .long_share = 0}, 4);
+  server.run({.high = 0, .blind = {0, 0.003}, .long_share = 0}, 14);
+  server.run({.high = 0, .blind = {0, 0.003}}, 100);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+}
+
+TEST(GateTest, NorOneThatWasLargeInASmallHeap) {
+  constexpr size_t kPeak = 60 * kMiB;
+  Server server;
+  server.run({.peak = kPeak}, 10);
+  server.run({.peak = kPeak, .high = 0, .blind = {0, 0.6}, .long_share = 0}, 4);
+  server.run({.peak = kPeak, .high = 0, .blind = {0, 0.003}, .long_share = 0}, 3);
+  server.run({.peak = kPeak, .high = 0, .blind = {0, 0.003}}, 1);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+}
+
+// What the load's troughs pinned before is not what this one's end does.
+TEST(GateTest, NorTheEndOfALongOneThatPinsLittle) {
+  Server server;
+  server.run({}, 10);
+  server.run({.high = 0, .blind = {0, 0.6}, .long_share = 0}, 40);
+  server.run({.high = 0, .blind = {0, 0.05}}, 20);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << server.sentence();
+}
+
+TEST(GateTest, SecondsOfOtherTroughsProveNothingOnceOneWasDense) {
+  Server server;
+  server.run({}, 10);
+  server.run({.depth = 0.3, .high = 0, .blind = {0, 0.6}, .long_share = 0}, 4);
+  server.run({.depth = 0.3, .high = 0, .blind = {0, 0.003}, .long_share = 0}, 15);
+  server.run({}, 10);
+  server.run({.depth = 0.3, .high = 0, .blind = {0, 0.6}}, 2);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::untried) << "the first one is on its way";
+  server.run({.depth = 0.3, .high = 0, .blind = {0, 0.6}}, 2);
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::on_trial) << server.sentence();
+}
+
 TEST(GateTest, AtItsEndAProcessDecidesOnceMore) {
   for (const bool last : {false, true}) {
     Server server;
