@@ -53,8 +53,13 @@ size_t pinned_of(const GateFigures& figures) {
   return figures.held > figures.live ? figures.held - figures.live : 0;
 }
 
+bool is_fragmented(double pinned, double ratio) {
+  return pinned >= static_cast<double>(Gate::kMuch) && ratio >= Gate::kSparse;
+}
+
 bool is_fragmented(const GateFigures& figures) {
-  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
+  const auto pinned = static_cast<double>(pinned_of(figures));
+  return is_fragmented(pinned, ratio_of(figures.held, figures.live));
 }
 
 bool predictions_fail(const GateFigures& figures) {
@@ -302,8 +307,7 @@ bool Gate::pays(const GateFigures& figures) const {
 
 // In this trough so far. Meanwhile its memory may have gone back, in pieces.
 bool Gate::was_fragmented() const {
-  return round_.low.mean() * cycle_.peak() >= static_cast<double>(kMuch) &&
-         round_.ratio.mean() >= kSparse;
+  return is_fragmented(round_.low.mean() * cycle_.peak(), round_.ratio.mean());
 }
 
 // With this trough's first half minute: later on the peak that it is measured by is forgotten.
