@@ -10,6 +10,8 @@
 //   split, the faults on its small pages and mending took; kShareOfWork of what the process uses,
 //   and kShareOfTime, pay it off. From more than kCredit on, and until all is paid, only sparse
 //   pages are broken. So a load that swings all the time keeps its pages after the first few times.
+//   A process at rest owes nothing until it is more than kCreditAtRest, as with empty pages
+//   (hold_time.h): it would wait minutes, and waves with rests between them cost no more than that.
 //
 // Pure: the caller reads the clocks.
 #pragma once
@@ -28,8 +30,9 @@ class BreakPatience {
   static constexpr double kFade = 4;  // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
-  static constexpr double kPrice = 0.005;    // seconds, of a page; measured on a virtual machine
-  static constexpr double kCredit = 0.4;     // seconds
+  static constexpr double kPrice = 0.005;  // seconds, of a page; measured on a virtual machine
+  static constexpr double kCredit = 0.4;   // seconds
+  static constexpr double kCreditAtRest = 1;
   static constexpr double kMostDebt = 60;    // so that it is paid off some time
   static constexpr double kWorks = 1.0 / 5;  // processors: what was broken at rest is mended
   static constexpr Nanos kForEver = Nanos::seconds(1'000'000);  // times 35 it is no overflow
@@ -53,13 +56,13 @@ class BreakPatience {
   // In place of `least`, which a sparse page rests. A process of which nothing is known uses one
   // processor.
   Nanos rest(Nanos least) const {
-    if (in_debt_) return kForEver;
+    if (owes()) return kForEver;
     const auto from = static_cast<double>(std::max(least, kLeast).n);
     const double longer = from * std::max(1.0, processors_ / kRest);
     return longer < static_cast<double>(kForEver.n) ? Nanos{static_cast<int64_t>(longer)}
                                                     : kForEver;
   }
-  bool owes() const { return in_debt_; }
+  bool owes() const { return in_debt_ && (processors_ >= kRest || debt_ > kCreditAtRest); }
   bool works() const { return processors_ > kWorks; }
 
  private:

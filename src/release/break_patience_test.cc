@@ -44,10 +44,10 @@ TEST_F(BreakPatienceTest, IsThatOfABusyProcessUntilItIsKnown) {
 }
 
 TEST_F(BreakPatienceTest, EndsWhereMorePagesAreMendedThanTheCreditIsFor) {
-  run(0, 60);
-  run(0, 1, 78);
-  EXPECT_EQ(times(), 1);
-  run(0, 1, 4);
+  run(0.03, 60);
+  run(0.03, 1, 78);
+  EXPECT_NEAR(times(), 1.5, 0.1);
+  run(0.03, 1, 6);
   EXPECT_EQ(times(), kNever);
   run(1, 15);
   EXPECT_EQ(times(), kNever) << "until all is paid";
@@ -55,11 +55,26 @@ TEST_F(BreakPatienceTest, EndsWhereMorePagesAreMendedThanTheCreditIsFor) {
   EXPECT_EQ(times(), 1);
 }
 
-// A load that comes once an hour may cost its half a second.
+// It would be minutes until a second wave is paid for, and nothing is to be gained by waiting.
+TEST_F(BreakPatienceTest, AtRestTheCreditIsLarger) {
+  run(0, 60);
+  run(0, 1, 190);
+  EXPECT_EQ(times(), 1);
+  EXPECT_FALSE(patience_.owes());
+  run(0.1, 20);
+  EXPECT_EQ(times(), kNever);
+  EXPECT_TRUE(patience_.owes());
+  run(0, 20);
+  EXPECT_EQ(times(), 1) << "once it rests again";
+  run(0, 1, 30);
+  EXPECT_EQ(times(), kNever);
+}
+
+// A load that comes once an hour may cost its second.
 TEST_F(BreakPatienceTest, TimePaysItOffToo) {
   run(0, 60);
-  run(0, 1, 100);
-  run(0, 490);
+  run(0, 1, 220);
+  run(0, 90);
   EXPECT_EQ(times(), kNever);
   run(0, 20);
   EXPECT_EQ(times(), 1);
