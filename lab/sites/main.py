@@ -33,7 +33,7 @@ from llamalloc.running.memory_group import WITHOUT
 EXAMPLES = """examples:
   python -m lab.sites                                   everything, 3 times: about two hours
   python -m lab.sites --variants O2 --fill full --runs 2 --again 5 --guards none
-                                                        ten second runs of each way: 20 minutes
+                                                        ten second runs of each way: 12 minutes
   python -m lab.sites --ways folded,wrapper3 --variants O2 --peers jemalloc,glibc --guards none
   python -m lab.sites --next-build --model --variants O2 --fill full --runs 1 --guards none
                                                         a model of the build before: 10 minutes

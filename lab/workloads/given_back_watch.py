@@ -27,7 +27,7 @@ from llamalloc.running.memory_group import MemoryGroup, prefix
 KINDS = MappingProxyType(
     {
         "empty": "empty huge pages (`huge_pages_released`)",
-        "sparse": "the free part of sparse pages (`bytes_broken`)",
+        "sparse": "the free part of broken pages (`bytes_broken`)",
         "mappings": "freed mappings (the rest of the fall of `backed`)",
     }
 )

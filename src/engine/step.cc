@@ -60,7 +60,7 @@ void Engine::count_plan() {
 }
 
 size_t Engine::count_breaking(const Breaking& done) {
-  if (done.given_back != 0) last_break_ = system.now();  // there may be more
+  if (done.given_back != 0 || done.mend_left) last_break_ = system.now();  // there may be more
   mended_ += done.mended;
   counters.add(Stat::pages_broken, done.pages);
   counters.add(Stat::bytes_broken, done.given_back);

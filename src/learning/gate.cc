@@ -53,13 +53,8 @@ size_t pinned_of(const GateFigures& figures) {
   return figures.held > figures.live ? figures.held - figures.live : 0;
 }
 
-bool is_fragmented(double pinned, double ratio) {
-  return pinned >= static_cast<double>(Gate::kMuch) && ratio >= Gate::kSparse;
-}
-
 bool is_fragmented(const GateFigures& figures) {
-  const auto pinned = static_cast<double>(pinned_of(figures));
-  return is_fragmented(pinned, ratio_of(figures.held, figures.live));
+  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
 }
 
 bool predictions_fail(const GateFigures& figures) {
@@ -305,9 +300,16 @@ bool Gate::pays(const GateFigures& figures) const {
   return is_fragmented(figures) && savable_of(figures) >= kSaves * cycle_.peak();
 }
 
-// In this trough so far. Meanwhile its memory may have gone back, in pieces.
+// On average in this round's trough so far. Meanwhile its memory may have gone back, in pieces.
 bool Gate::was_fragmented() const {
-  return is_fragmented(round_.low.mean() * cycle_.peak(), round_.ratio.mean());
+  const double pinned = round_.low.mean();
+  return pinned * cycle_.peak() >= static_cast<double>(kMuch) &&
+         pinned >= (kSparse - 1) * round_.depth.mean();
+}
+
+// Whether placement would have saved as much in it.
+bool Gate::paid(const GateFigures& figures) const {
+  return was_fragmented() && round_.low.mean() * separable(figures) >= kSaves;
 }
 
 // With this trough's first half minute: later on the peak that it is measured by is forgotten.
@@ -319,7 +321,9 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 
 bool Gate::is_affordable(const GateFigures& figures) const {
   if (cycle_.peak() <= 0) return false;
-  return time_ <= most_time(std::max(savable_of(figures) / cycle_.peak(), saved_share()));
+  const double now = savable_of(figures) / cycle_.peak();
+  const double so_far = round_.low.mean() * separable(figures);
+  return time_ <= most_time(std::max({now, so_far, saved_share()}));
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
@@ -331,7 +335,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
   const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
-                      (pays(figures) || was_fragmented()) && pays_on_average(figures);
+                      (pays(figures) || paid(figures)) && pays_on_average(figures);
   const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
   if (may && back) {
     on_ = true;
@@ -341,6 +345,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (may && fits && (known || (proven && came_back_ && pins_enough(1)))) return engage();
   if (may && fits && proven && !armed_) return arm();
   if (!round_is_over()) return;
+  if (!cycle_.is_low()) proofs_ = 0;
   note_load();
   take_in_blind();
   start_round(cycle_.is_low());

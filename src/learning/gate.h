@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether objects are placed by lifetime: only where that has something to gain, and does.
 //
-//   blind --(three seconds of a trough, and placement would save much of it)--------> on trial:
+//   blind --(three seconds of a trough in which placement would save much)----------> on trial:
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
@@ -196,6 +196,7 @@ class Gate {
   bool is_affordable(const GateFigures& figures) const;
   bool pays(const GateFigures& figures) const;
   bool was_fragmented() const;
+  bool paid(const GateFigures& figures) const;
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
@@ -222,7 +223,7 @@ class Gate {
   uint32_t dear_steps_ = 0;
   bool was_large_ = false;  // the peak was worth it in this run
   double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not
-  uint32_t proofs_ = 0;     // of this trough
+  uint32_t proofs_ = 0;     // steps of this round's troughs
   uint32_t points_ = 0;
   uint32_t other_rounds_ = 0;  // in a row, not alike
   uint32_t other_costs_ = 0;

@@ -25,8 +25,9 @@ struct PageHeap::Full {
 };
 
 // Lowest addresses first, beginning behind the page that was refused last: those that always are
-// keep no others from their turn.
+// keep no others of the set from their turn. Sets come in order, within kLongest.
 void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) {
+  if (done->mend_left) return;
   BestFew<Full, kAtOnce> full;
   bool left_out = false;
   {
@@ -49,7 +50,8 @@ void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) 
   const size_t before = done->mended + done->unmended, unmended = done->unmended;
   Nanos took{};
   for (const Full& one : full) {
-    if (mend_pause_.is_resting() || done->mend_time + took >= kLongest) break;
+    done->mend_left = done->mend_time + took >= kLongest;
+    if (mend_pause_.is_resting() || done->mend_left) break;
     mend(set, one, done);
     took = system_.now() - started;
   }

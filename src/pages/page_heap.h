@@ -85,7 +85,8 @@ struct Breaking {
   size_t pages = 0;
   size_t refused = 0;  // pages that the system did not split, or of which it left something
   size_t mended = 0;
-  size_t unmended = 0;  // pages that the system did not make huge, or not yet
+  size_t unmended = 0;     // pages that the system did not make huge, or not yet
+  bool mend_left = false;  // there may be more, but it took long enough
   Nanos break_time{};
   Nanos mend_time{};
 };

@@ -10,8 +10,8 @@
 //   split, the faults on its small pages and mending took; kShareOfWork of what the process uses,
 //   and kShareOfTime, pay it off. From more than kCredit on, and until all is paid, only sparse
 //   pages are broken. So a load that swings all the time keeps its pages after the first few times.
-//   A process at rest owes nothing until it is more than kCreditAtRest, as with empty pages
-//   (hold_time.h): it would wait minutes, and waves with rests between them cost no more than that.
+//   A process at rest may owe kCreditAtRest, as for empty pages (hold_time.h). Else its memory
+//   would wait for minutes. Waves with rests between them cost that, one wave, and what time pays.
 //
 // Pure: the caller reads the clocks.
 #pragma once
@@ -30,11 +30,11 @@ class BreakPatience {
   static constexpr double kFade = 4;  // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
-  static constexpr double kPrice = 0.005;  // seconds, of a page; measured on a virtual machine
-  static constexpr double kCredit = 0.4;   // seconds
-  static constexpr double kCreditAtRest = 1;
-  static constexpr double kMostDebt = 60;    // so that it is paid off some time
-  static constexpr double kWorks = 1.0 / 5;  // processors: what was broken at rest is mended
+  static constexpr double kPrice = 0.005;     // seconds, of a page; measured on a virtual machine
+  static constexpr double kCredit = 0.4;      // seconds
+  static constexpr double kCreditAtRest = 1;  // seconds
+  static constexpr double kMostDebt = 60;     // so that it is paid off some time
+  static constexpr double kWorks = 1.0 / 5;   // processors: what was broken at rest is mended
   static constexpr Nanos kForEver = Nanos::seconds(1'000'000);  // times 35 it is no overflow
 
   // used: processor time of the process since it began; mended: pages since the last step. A clock

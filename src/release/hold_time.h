@@ -50,7 +50,7 @@ class HoldTime {
   static constexpr double kCredit = 0.4;  // seconds
   static constexpr double kMostDebt = 5;  // so that it is paid off some time
   static constexpr double kRest = BreakPatience::kRest;
-  static constexpr double kCreditAtRest = 1;
+  static constexpr double kCreditAtRest = BreakPatience::kCreditAtRest;
 
   // The hold from now on.
   Nanos step(Nanos now, const ReuseGaps& gaps, Nanos least, size_t most_extra = SIZE_MAX,
