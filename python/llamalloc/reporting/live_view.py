@@ -66,7 +66,7 @@ def _memory(before: live.Look, after: live.Look) -> Table:
         ("heap", size(stats["backed"]), f"{stats['huge_pages_used']:,} huge pages in use"),
         ("resident", size(after.rss), f"{coverage} on huge pages"),
         ("charge", size(after.charge), "of its control group"),
-        ("sparse pages", f"{stats['huge_pages_broken']:,}", "on small pages"),
+        ("broken pages", f"{stats['huge_pages_broken']:,}", "on small pages"),
         ("taken", f"{change['huge_pages_acquired']:,.1f}/s", "huge pages from the system"),
         ("returned", f"{change['huge_pages_released']:,.1f}/s", "huge pages to the system"),
         ("threads", f"{stats['thread_caches']:,}", "with a cache"),
