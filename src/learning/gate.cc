@@ -53,8 +53,13 @@ size_t pinned_of(const GateFigures& figures) {
   return figures.held > figures.live ? figures.held - figures.live : 0;
 }
 
+// Bytes. Held by live is at least kSparse.
+bool is_fragmented(double pinned, double live) {
+  return pinned >= static_cast<double>(Gate::kMuch) && pinned >= (Gate::kSparse - 1) * live;
+}
+
 bool is_fragmented(const GateFigures& figures) {
-  return pinned_of(figures) >= Gate::kMuch && ratio_of(figures.held, figures.live) >= Gate::kSparse;
+  return is_fragmented(static_cast<double>(pinned_of(figures)), static_cast<double>(figures.live));
 }
 
 bool predictions_fail(const GateFigures& figures) {
@@ -302,14 +307,12 @@ bool Gate::pays(const GateFigures& figures) const {
 
 // On average in this round's trough so far. Meanwhile its memory may have gone back, in pieces.
 bool Gate::was_fragmented() const {
-  const double pinned = round_.low.mean();
-  return pinned * cycle_.peak() >= static_cast<double>(kMuch) &&
-         pinned >= (kSparse - 1) * round_.depth.mean();
+  return is_fragmented(round_.low.mean() * cycle_.peak(), round_.depth.mean() * cycle_.peak());
 }
 
-// Whether placement would have saved as much in it.
-bool Gate::paid(const GateFigures& figures) const {
-  return was_fragmented() && round_.low.mean() * separable(figures) >= kSaves;
+// By the peak: what placement would have saved in it.
+double Gate::savable_so_far(const GateFigures& figures) const {
+  return round_.low.mean() * separable(figures);
 }
 
 // With this trough's first half minute: later on the peak that it is measured by is forgotten.
@@ -322,8 +325,7 @@ bool Gate::pays_on_average(const GateFigures& figures) const {
 bool Gate::is_affordable(const GateFigures& figures) const {
   if (cycle_.peak() <= 0) return false;
   const double now = savable_of(figures) / cycle_.peak();
-  const double so_far = round_.low.mean() * separable(figures);
-  return time_ <= most_time(std::max({now, so_far, saved_share()}));
+  return time_ <= most_time(std::max({now, savable_so_far(figures), saved_share()}));
 }
 
 void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
@@ -334,8 +336,9 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
+  const bool paid = was_fragmented() && savable_so_far(figures) >= kSaves;
   const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
-                      (pays(figures) || paid(figures)) && pays_on_average(figures);
+                      (pays(figures) || paid) && pays_on_average(figures);
   const bool fits = kept_.verdict == GateVerdict::untried || is_alike();
   if (may && back) {
     on_ = true;

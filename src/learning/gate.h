@@ -196,7 +196,7 @@ class Gate {
   bool is_affordable(const GateFigures& figures) const;
   bool pays(const GateFigures& figures) const;
   bool was_fragmented() const;
-  bool paid(const GateFigures& figures) const;
+  double savable_so_far(const GateFigures& figures) const;
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
