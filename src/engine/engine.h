@@ -213,9 +213,9 @@ class Engine {
   // are partly free are left to release_free_parts.
   Released release(size_t keep);
   // Breaks some of the pages of which no block was taken since `before`: up to 3/4 full ones, or
-  // only sparse ones while mending is owed for. Counts what went back. False: no such page is left,
-  // or the system takes no more. One caller at a time, not during step(); each call is short, so
-  // that others come in between.
+  // only sparse ones while mending is owed for, but at a limit. Counts what went back. False: no
+  // such page is left, or the system takes no more. One caller at a time, not during step(); each
+  // call is short, so that others come in between.
   bool release_free_parts(Nanos before, Released* released);
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.

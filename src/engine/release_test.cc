@@ -127,6 +127,20 @@ TEST_F(ReleaseTest, WhereTooManyWereMendedAReleaseThatIsAskedForLeavesFullerPage
   EXPECT_LT(broken[9], 5u);
 }
 
+TEST_F(ReleaseTest, AtALimitFullerPagesAreBrokenWhateverIsOwed) {
+  pages_.processor_share = 0;
+  objects_.resize(4 * kObjects);
+  for (int wave = 0; wave < 5; ++wave) {
+    fill(), run(40), give_half();
+    pages_.time = pages_.time + Nanos::seconds(1), release();
+  }
+  fill(), run(40), give_half();
+  const uint64_t before = get(Stat::pages_broken);
+  world_.near_limit = {Pressure::Level::at, 0};
+  run(14);
+  EXPECT_GT(get(Stat::pages_broken) - before, 120u) << "16 a round, one round a step";
+}
+
 TEST_F(ReleaseTest, NoDelayBreaksNoFullerPagesOfABusyProcess) {
   set("release_delay", "0");
   fill(), give_half(), run(300);

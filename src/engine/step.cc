@@ -89,9 +89,7 @@ void Engine::break_pages(Nanos now) {
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
   const Breaking done = pages.break_pages({.before = now - rest,
                                            .rest = rest,
-                                           .rest_of_fuller = at_limit ? Nanos{}
-                                                             : forced ? rest
-                                                                      : patience_.rest(rest),
+                                           .rest_of_fuller = forced ? rest : patience_.rest(rest),
                                            .limit = huge ? most : SIZE_MAX,
                                            .now = now,
                                            .spared = forced ? now : now + plan_.awaited(),
@@ -217,10 +215,12 @@ Released Engine::release(size_t keep) {
 }
 
 bool Engine::release_free_parts(Nanos before, Released* released) {
-  const Breaking done = heap.pages().break_pages(
-      {.before = before,
-       .rest_of_fuller = patience_.owes() ? BreakPatience::kForEver : Nanos{},
-       .mend_from = BreakRules::kMendNone});
+  const bool at_limit = pressure_.level == Pressure::Level::at;
+  const bool leaves_fuller = patience_.owes() && !at_limit;
+  const Breaking done =
+      heap.pages().break_pages({.before = before,
+                                .rest_of_fuller = leaves_fuller ? BreakPatience::kForEver : Nanos{},
+                                .mend_from = BreakRules::kMendNone});
   released->broken_pages += count_breaking(done);
   return done.given_back != 0 && done.left != 0;
 }

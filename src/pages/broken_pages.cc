@@ -66,12 +66,12 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
   const bool may_break = !huge || !split_watch_.is_resting();
   const Nanos now = system_.now_coarse();
   Breaking done;
+  if (huge) mend_full_pages(rules, &done);
   BestFew<Candidate, kAtOnce> best;
   size_t in_pieces = 0, unbacked = 0, possible = 0, tried = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
       if (!set.has_pages()) continue;
-      if (huge && !mend_pause_.is_resting()) mend_full(set, rules, &done);
       LockGuard guard(set.lock());
       set.for_each([&](HugePage* page) {
         in_pieces += page->broken;

@@ -24,10 +24,20 @@ struct PageHeap::Full {
   bool operator<(const Full& other) const { return base < other.base; }
 };
 
+// A round that took long enough leaves the next sets to the next one: where a set has always more
+// to do, the others have their turn.
+void PageHeap::mend_full_pages(const BreakRules& rules, Breaking* done) {
+  constexpr uint32_t kSets = uint32_t{kPageGroups} * kPageKinds;
+  for (uint32_t i = 0; i < kSets && !done->mend_left && !mend_pause_.is_resting(); ++i) {
+    PageSet& set = sets_[mend_next_ / kPageKinds][mend_next_ % kPageKinds];
+    if (++mend_next_ == kSets) mend_next_ = 0;
+    if (set.has_pages()) mend_full(set, rules, done);
+  }
+}
+
 // Lowest addresses first, beginning behind the page that was refused last: those that always are
-// keep no others of the set from their turn. Sets come in order, within kLongest.
+// keep no others of the set from their turn.
 void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) {
-  if (done->mend_left) return;
   BestFew<Full, kAtOnce> full;
   bool left_out = false;
   {
@@ -41,30 +51,26 @@ void PageHeap::mend_full(PageSet& set, const BreakRules& rules, Breaking* done) 
         full.add({page, page->base});
     });
   }
-  if (full.empty() && !left_out) return;
-  if (full.empty()) {
+  if (full.empty() && left_out) {
     refused_up_to_ = nullptr;
     return mend_full(set, rules, done);
   }
-  const Nanos started = system_.now();
-  const size_t before = done->mended + done->unmended, unmended = done->unmended;
-  Nanos took{};
   for (const Full& one : full) {
-    done->mend_left = done->mend_time + took >= kLongest;
+    done->mend_left = done->mend_time >= kLongest;
     if (mend_pause_.is_resting() || done->mend_left) break;
     mend(set, one, done);
-    took = system_.now() - started;
   }
-  const auto tried = static_cast<int64_t>(done->mended + done->unmended - before);
-  if (tried != 0 && done->unmended == unmended) break_costs_.mended(Nanos{took.n / tried});
-  done->mend_time = done->mend_time + took;
 }
 
 // What the system refused stays small: it must not fill the page later, unseen. But one that was
 // emptied meanwhile is asked to be huge, as all of those are.
 void PageHeap::mend(PageSet& set, const Full& full, Breaking* done) {
+  const Nanos started = system_.now();
   const Collapse made = pool_.make_huge(full.base);
   const bool refused = made == Collapse::refused;
+  const Nanos took = system_.now() - started;
+  done->mend_time = done->mend_time + took;
+  if (made == Collapse::done) break_costs_.mended(took);
   ++(made == Collapse::done ? done->mended : done->unmended);
   mend_pause_.note(refused);
   if (refused) {

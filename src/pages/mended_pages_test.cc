@@ -15,8 +15,8 @@ constexpr Blocks kKept{2};
 
 class MendedPagesTest : public testing::Test {
  protected:
-  PageHeap::Place take(Blocks blocks) {
-    const PageHeap::Place place = pages_.take(PageGroup::session, blocks, 1);
+  PageHeap::Place take(Blocks blocks, PageGroup group = PageGroup::session) {
+    const PageHeap::Place place = pages_.take(group, blocks, 1);
     memset(place.start(), 7, blocks.bytes());
     return place;
   }
@@ -27,11 +27,11 @@ class MendedPagesTest : public testing::Test {
     return pages_.break_pages({.before = system_.time - Nanos::seconds(2), .mend_from = mend_from});
   }
   // So many pages with kKept blocks, broken.
-  std::vector<PageHeap::Place> broken_pages(size_t count) {
+  std::vector<PageHeap::Place> broken_pages(size_t count, PageGroup group = PageGroup::session) {
     std::vector<PageHeap::Place> kept, rest;
     for (size_t i = 0; i < count; ++i) {
-      kept.push_back(take(kKept));
-      rest.push_back(take({kBlocksPerHugePage - kKept.n}));
+      kept.push_back(take(kKept, group));
+      rest.push_back(take({kBlocksPerHugePage - kKept.n}, group));
     }
     for (const PageHeap::Place& place : rest) give(place, {kBlocksPerHugePage - kKept.n});
     rest_awhile();
@@ -230,6 +230,21 @@ TEST_F(MendedPagesTest, ARoundMendsForAQuarterOfASecond) {
   EXPECT_EQ(last.mended, 6u);
   EXPECT_FALSE(last.mend_left);
   EXPECT_TRUE(pages_.is_consistent());
+}
+
+TEST_F(MendedPagesTest, ASetThatHasAlwaysMoreToMendKeepsNoOthersFromTheirTurn) {
+  constexpr PageGroup kBusy = PageGroup::brief, kOther = PageGroup::permanent;
+  std::vector<PageHeap::Place> busy = broken_pages(16, kBusy);
+  const PageHeap::Place other = broken_pages(1, kOther).front();
+  for (size_t i = 0; i < busy.size(); ++i) take(kHalf, kBusy);
+  ASSERT_EQ(take(kHalf, kOther).page, other.page);
+  system_.on_release_argument = &system_.time;
+  system_.on_collapse = [](void* time) {
+    auto& now = *static_cast<Nanos*>(time);
+    now = now + Nanos::millis(300);
+  };
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(look().mended, 1u);
+  EXPECT_FALSE(other.page->broken);
 }
 
 TEST_F(MendedPagesTest, AfterRefusalsItTriesEverMoreRarely) {

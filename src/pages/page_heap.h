@@ -306,6 +306,7 @@ class PageHeap {
   size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
                    Breaking* done);
   struct Full;
+  void mend_full_pages(const BreakRules& rules, Breaking* done);
   void mend_full(PageSet& set, const BreakRules& rules, Breaking* done);
   void mend(PageSet& set, const Full& full, Breaking* done);
   bool count_as_whole(PageSet& set, const Full& full, bool whole);
@@ -341,6 +342,7 @@ class PageHeap {
   BackOff mend_pause_;
   BreakCosts break_costs_;
   char* refused_up_to_ = nullptr;  // pages to mend up to here come after the others
+  uint32_t mend_next_ = 0;         // the set that is looked at next
 };
 
 }  // namespace llamalloc
