@@ -44,7 +44,7 @@ void LearningSteps::step_gate(Nanos now, bool last) {
 Placing LearningSteps::placing() const {
   const Gate& gate = run.gate();
   if (places()) return gate.is_late() ? Placing::late : Placing::all;
-  return gate_decides() && !gate.kept().was_given_up() ? Placing::rests : Placing::given_up;
+  return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }
 
 bool LearningSteps::explores(Nanos now) {

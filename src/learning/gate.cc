@@ -396,7 +396,8 @@ void Gate::verify(Nanos now) {
   if (on_ && alike && !(other_depth && is_on_trial())) {
     other_costs_ = 0;
     judge(now, points);
-    if (has_trough && !other_depth) take_in(&kept_.placed, placed);
+    const bool helps = kept_.verdict == GateVerdict::helps;
+    if (has_trough && !other_depth && (helps || !late_)) take_in(&kept_.placed, placed);
   } else if (on_ && (has_trough || is_on_trial())) {
     note_other_load(points);
   }
@@ -456,7 +457,17 @@ void Gate::judge(Nanos now, uint32_t points) {
   points_ = points == 0 ? 0 : points_ + points;
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
-  if (points_ >= enough) give_up(now, GateVerdict::fails);
+  if (points_ < enough) return;
+  late_ ? end_late(now) : give_up(now, GateVerdict::fails);
+}
+
+// It proves nothing of a process that places from its start.
+void Gate::end_late(Nanos now) {
+  kept_.verdict = GateVerdict::on_trial;
+  on_ = false;
+  points_ = proofs_ = 0;
+  late_ends_ = std::min(late_ends_ + 1, kMostLateEnds);
+  retry_ = now + Nanos{kBackoff.n << late_ends_};
 }
 
 void Gate::give_up(Nanos now, GateVerdict why) {

@@ -127,6 +127,7 @@ class Gate {
   static constexpr uint32_t kOtherCosts = 4;   // in a row, of lower loads that it does not help,
   static constexpr double kHigher = 1.25;      // until their peak grows so
   static constexpr uint8_t kMostReversals = 5;
+  static constexpr uint32_t kMostLateEnds = 10;            // from then on the pause is no longer
   static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
   static constexpr Nanos kBackoff = Nanos::seconds(300);   // after a reversal, doubled for each
@@ -143,8 +144,11 @@ class Gate {
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
   // the holes have to be used again, or the heap grows: what will be freed stays among the blind
   // pages, and only what stays for good goes to pages of its own. Such a run may show that this
-  // costs or saves; that it does neither means nothing. The next run is the trial.
+  // saves, and goes on; or that it costs, and ends for some time, longer each time. The next run is
+  // the trial, whatever it showed: of a run that places from its start it proves nothing.
   bool is_late() const { return on_ && late_; }
+  // Off for long: what it placed apart is everybody's.
+  bool has_ended() const { return !on_ && (kept_.was_given_up() || late_ends_ != 0); }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
   GateKept measured() const;
@@ -205,6 +209,7 @@ class Gate {
   uint32_t points_of(const GateWaste& placed) const;
   void judge(Nanos now, uint32_t points);
   void give_up(Nanos now, GateVerdict why);
+  void end_late(Nanos now);
   void rest_from(Nanos now);
   bool describe_state(ErrorText& text, bool is_kept) const;
   bool describe_trough(ErrorText& text) const;
@@ -213,7 +218,8 @@ class Gate {
   LoadCycle cycle_;
   Round round_;
   bool on_ = false;
-  bool late_ = false;
+  bool late_ = false;       // begun so; what it ends with is no verdict
+  uint32_t late_ends_ = 0;  // times that it ended so
   bool started_ = false;
   bool armed_ = false;      // a trough of this run proved it
   bool came_back_ = false;  // since then the load was high again
