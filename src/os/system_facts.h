@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace llamalloc {
 
@@ -13,7 +14,15 @@ enum class HugePageSwitch { on, only_advised, off };
 HugePageSwitch huge_page_switch();
 // The system's setting as it holds for a process with this switch: "always", "madvise", "never" or
 // "unknown", or "disabled" where the process switched them off.
-const char* transparent_huge_pages(HugePageSwitch process);
+struct HugePageFiles {
+  const char* of_size = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
+  const char* of_all = "/sys/kernel/mm/transparent_hugepage/enabled";
+};
+const char* transparent_huge_pages(HugePageSwitch process, const HugePageFiles& files = {});
+// Whether such a process gets huge pages where it asks; it may where that is not known.
+inline bool grants_huge_pages(const char* setting) {
+  return strcmp(setting, "never") != 0 && strcmp(setting, "disabled") != 0;
+}
 // Where the program's first instruction is.
 uintptr_t program_entry();
 // Whether the process has more privileges than its user (setuid, capabilities).

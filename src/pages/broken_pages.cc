@@ -15,7 +15,8 @@ constexpr uint32_t kLittle = kBlocksPerHugePage / 8;
 constexpr uint32_t kSparse = kBlocksPerHugePage / 4;
 constexpr uint32_t kMost = kBlocksPerHugePage - kBlocksPerHugePage / 4;
 constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until it is mended
-constexpr size_t kAtOnce = 16;
+constexpr size_t kAtOnce = 16;                        // pages of a round; each is split
+constexpr size_t kSmallAtOnce = 128;                  // of those that consist of small ones
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 constexpr size_t kMostFuller = kMostBroken / 2;  // then sparse ones alone
@@ -67,7 +68,7 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
   const Nanos now = system_.now_coarse();
   Breaking done;
   if (huge) mend_full_pages(rules, &done);
-  BestFew<Candidate, kAtOnce> best;
+  BestFew<Candidate, kSmallAtOnce> best;
   size_t in_pieces = 0, unbacked = 0, possible = 0, tried = 0;
   for (auto& row : sets_)
     for (PageSet& set : row) {
@@ -84,7 +85,9 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
         best.add({page, worth_of_breaking(gain, now - taken, cost)});
       });
     }
-  for (const Candidate& one : best) tried += break_one(one.page, rules, huge, &in_pieces, &done);
+  size_t more = huge ? kAtOnce : kSmallAtOnce;
+  for (const Candidate* one = best.begin(); one != best.end() && more != 0; ++one, --more)
+    tried += break_one(one->page, rules, huge, &in_pieces, &done);
   done.left = less(possible, tried);
   broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);

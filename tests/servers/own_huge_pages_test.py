@@ -44,3 +44,14 @@ def test_a_process_that_keeps_them(tmp_path: Path):
         _, document = statistics("keep", tmp_path / "stats.json")
     assert document["hugepages"] == "always"
     assert document["stats"]["huge_pages_broken"] <= 2
+
+
+@pytest.mark.machine
+def test_never_is_taken_at_its_word(tmp_path: Path):
+    """The process asked for nothing, but the administrator switched them off for all."""
+    with hugepages("never"):
+        left, document = statistics("keep", tmp_path / "stats.json")
+    assert document["hugepages"] == "never"
+    assert left < 0.4
+    assert document["stats"]["backed"] < 40 << 20
+    assert document["stats"]["pages_mended"] == 0

@@ -16,19 +16,20 @@ namespace llamalloc {
 
 namespace {
 
-const char* system_setting() {
-  const ErrnoKeeper keep;
+constexpr const char* kUnknown = "unknown";
+
+// The word in brackets, if it is one of these.
+const char* chosen_in(const char* path) {
   char text[64] = "";
-  const int fd =
-      off_standard(open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
+  const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
   const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
   if (fd >= 0) close(fd);
-  if (n <= 0) return "unknown";
+  if (n <= 0) return kUnknown;
   for (const char* name : {"always", "madvise", "never"}) {
     const char* found = strstr(text, name);
     if (found != nullptr && found > text && found[-1] == '[') return name;
   }
-  return "unknown";
+  return kUnknown;
 }
 
 }  // namespace
@@ -42,8 +43,11 @@ HugePageSwitch huge_page_switch() {
   return result & kExceptAdvised ? HugePageSwitch::only_advised : HugePageSwitch::off;
 }
 
-const char* transparent_huge_pages(HugePageSwitch process) {
-  const char* setting = system_setting();
+// Since Linux 6.8 each size has a setting, which comes first unless it is "inherit".
+const char* transparent_huge_pages(HugePageSwitch process, const HugePageFiles& files) {
+  const ErrnoKeeper keep;
+  const char* setting = chosen_in(files.of_size);
+  if (setting == kUnknown) setting = chosen_in(files.of_all);
   if (strcmp(setting, "never") == 0) return setting;
   if (process == HugePageSwitch::off) return "disabled";
   const bool advised = process == HugePageSwitch::only_advised && strcmp(setting, "always") == 0;
