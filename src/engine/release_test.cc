@@ -222,6 +222,19 @@ TEST_F(ReleaseTest, NearALimitNothingIsKept) {
   EXPECT_GT(get(Stat::limit_releases), 0u);
 }
 
+TEST_F(ReleaseTest, TheHeapKnowsWhenALimitIsNear) {
+  fill(), run(11);
+  EXPECT_FALSE(engine_.heap.pages().is_nearly_full());
+  world_.near_limit = {Pressure::Level::none, 50 << 20, 1 << 20};
+  run(11);
+  EXPECT_FALSE(engine_.heap.pages().is_nearly_full());
+  objects_.resize(2 * kObjects), fill();
+  EXPECT_TRUE(engine_.heap.pages().is_nearly_full()) << "also between two looks at it";
+  world_.near_limit = {};
+  run(11);
+  EXPECT_FALSE(engine_.heap.pages().is_nearly_full());
+}
+
 TEST_F(ReleaseTest, AtALimitNothingWaitsUntilItRests) {
   set("release_delay", "1h");
   fill(), run(20), give(kStays);

@@ -141,6 +141,7 @@ void Engine::look_at_holds(Nanos now) {
 void Engine::look_at_limits(Nanos now) {
   heap.pages().limit_growth(Options::current(options.hard_limit));
   pressure_ = world.pressure(now);
+  heap.pages().note_before_full(pressure_.before_full);
   counters.set(Stat::limit_distance, pressure_.room == SIZE_MAX ? 0 : pressure_.room);
   if (pressure_.level == Pressure::Level::none) return;
   counters.add(Stat::limit_releases);

@@ -67,6 +67,7 @@ void Heap::change_group(Bin& from, Bin& to, int bin, Span* span) {
 bool Heap::has_outgrown_load() {
   constexpr uint32_t kCallsForALook = 64;
   constexpr size_t kPartlyUsed = (kPageGroups - 1) * kHugePageSize;
+  if (pages_.is_nearly_full()) return true;
   const size_t held = held_bytes();
   const auto few = [&](size_t live) { return held <= live + live / kOutgrown + kPartlyUsed; };
   if (few(most_live_.load(std::memory_order_relaxed))) return false;

@@ -181,6 +181,13 @@ TEST_F(OutgrownTest, ALoadThatNeedsTheMemoryKeepsGroupsApart) {
   EXPECT_FALSE(takes(PageGroup::permanent, left));
 }
 
+TEST_F(OutgrownTest, NearALimitWhatOneGroupLeftServesAnotherAllTheSame) {
+  const std::vector<void*> left = leave(PageGroup::transient, 1000);
+  heap_.note_most_live(size_t{40} << 20);
+  heap_.pages().note_before_full(0);
+  EXPECT_TRUE(takes(PageGroup::permanent, left));
+}
+
 TEST_F(OutgrownTest, AHeapAThirtySecondTooLargeKeepsGroupsApart) {
   const std::vector<void*> left = leave(PageGroup::transient, 1000);
   heap_.note_most_live(compared() * 32 / 33 + 1);

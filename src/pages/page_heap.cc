@@ -111,7 +111,14 @@ bool PageHeap::is_small_with_holes() const {
   return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
 }
 
+void PageHeap::note_before_full(size_t bytes) {
+  const size_t backed = demand_.level().backed;
+  nearly_full_.store(bytes < SIZE_MAX - backed ? backed + bytes : SIZE_MAX,
+                     std::memory_order_relaxed);
+}
+
 bool PageHeap::has_outgrown_use() const {
+  if (is_nearly_full()) return small_heap_ != 0;
   const size_t lately = most_used_.load(std::memory_order_relaxed);
   const size_t used = demand_.level().used;
   const size_t most = used > lately ? used : lately;

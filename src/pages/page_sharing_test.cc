@@ -71,6 +71,29 @@ TEST_F(PageSharingTest, AHeapThatHasOutgrownItsUseSharesPages) {
   EXPECT_FALSE(shares(PageGroup::brief)) << "all is used now";
 }
 
+// Whatever was used of late: the worker may come too late.
+TEST_F(PageSharingTest, AHeapNearALimitSharesPages) {
+  constexpr size_t kPages = 80;
+  give(hole_in_full_page(20, 40));
+  std::vector<Held> halves;
+  for (size_t i = 0; i < 2 * kPages; ++i) halves.push_back(take(PageGroup::session, kHalf));
+  for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
+  pages_.note_most_used(SIZE_MAX / 2);
+  pages_.note_before_full(10 * kHugePageSize);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "there is room";
+  pages_.note_before_full(0);
+  EXPECT_TRUE(shares(PageGroup::brief));
+  pages_.note_before_full(kHugePageSize);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "for one page";
+  for (int i = 0; i < 3; ++i) take(PageGroup::brief, kAll);
+  EXPECT_TRUE(shares(PageGroup::brief)) << "nobody looked at the limit since";
+  pages_.note_before_full(SIZE_MAX);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "there is no limit any more";
+  pages_.note_before_full(0);
+  pages_.share_pages_below(0);
+  EXPECT_FALSE(shares(PageGroup::brief)) << "told not to";
+}
+
 // 40 pages of brief objects of which most are gone: two are nearly empty, the others too full.
 TEST_F(PageSharingTest, InAHeapThatHasOutgrownItsUseALongerLivedGroupTakesOverTheRoomiestPage) {
   constexpr size_t kPages = 40;

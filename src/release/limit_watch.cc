@@ -18,6 +18,8 @@ void meet(Pressure* nearest, size_t limit, size_t used) {
   const size_t room = less(limit, used);
   const Level level = level_of(limit, room);
   if (room < nearest->room) nearest->room = room;
+  const size_t before_full = less(room, limit / 16);
+  if (before_full < nearest->before_full) nearest->before_full = before_full;
   if (level > nearest->level) nearest->level = level;
 }
 
@@ -47,7 +49,11 @@ Pressure LimitWatch::pressure(size_t own, size_t soft, size_t hard) const {
   if (hard != 0) meet(&nearest, hard, own);
   // The soft limit is met when it is reached, not before.
   if (soft != 0 && own >= soft) nearest.level = Level::at;
-  if (soft != 0) nearest.room = std::min(nearest.room, less(soft, own));
+  if (soft != 0) {
+    const size_t room = less(soft, own);
+    nearest.room = std::min(nearest.room, room);
+    nearest.before_full = std::min(nearest.before_full, less(room, soft / 16));
+  }
   if (short_of_memory_ && nearest.level == Level::none) nearest.level = Level::near;
   return nearest;
 }

@@ -18,7 +18,8 @@ namespace llamalloc {
 struct Pressure {
   enum class Level : uint8_t { none, near, at };
   Level level = Level::none;
-  size_t room = SIZE_MAX;  // bytes below the limit; SIZE_MAX: there is none
+  size_t room = SIZE_MAX;         // bytes below the limit; SIZE_MAX: there is none
+  size_t before_full = SIZE_MAX;  // bytes until a 16th of it is left; the same
 };
 
 class LimitWatch {

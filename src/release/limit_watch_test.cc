@@ -52,6 +52,18 @@ TEST(LimitWatch, WhatTheProcessTookMeanwhileCounts) {
   EXPECT_EQ(watch.pressure(50 * kMiB, 0, 0).room, 500 * kMiB) << "less of it may be another's gain";
 }
 
+TEST(LimitWatch, ItIsNearlyFullWhenASixteenthIsLeft) {
+  LimitWatch watch;
+  EXPECT_EQ(watch.pressure(kMiB, 0, 0).before_full, SIZE_MAX);
+  watch.take(kNow, 800 * kMiB, 500 * kMiB, 0, 100 * kMiB);
+  EXPECT_EQ(watch.pressure(100 * kMiB, 0, 0).before_full, 450 * kMiB);
+  EXPECT_EQ(watch.pressure(540 * kMiB, 0, 0).before_full, 10 * kMiB);
+  EXPECT_EQ(watch.pressure(700 * kMiB, 0, 0).before_full, 0u);
+  EXPECT_EQ(watch.pressure(100 * kMiB, 0, 160 * kMiB).before_full, 50 * kMiB) << "the nearest";
+  EXPECT_EQ(watch.pressure(100 * kMiB, 128 * kMiB, 160 * kMiB).before_full, 20 * kMiB);
+  EXPECT_EQ(watch.pressure(200 * kMiB, 128 * kMiB, 0).before_full, 0u);
+}
+
 TEST(LimitWatch, OwnLimits) {
   const LimitWatch watch;
   EXPECT_EQ(watch.pressure(99 * kMiB, 100 * kMiB, 0).level, Level::none);
