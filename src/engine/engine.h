@@ -213,7 +213,7 @@ class Engine {
   // are partly free are left to release_free_parts.
   Released release(size_t keep);
   // Breaks some of the pages of which no block was taken since `before`: up to 3/4 full ones, or
-  // only sparse ones while mending is owed for, but at a limit. Counts what went back. False: no
+  // only sparse ones while mending is owed for, except at a limit. Counts what went back. False: no
   // such page is left, or the system takes no more. One caller at a time, not during step(); each
   // call is short, so that others come in between.
   bool release_free_parts(Nanos before, Released* released);

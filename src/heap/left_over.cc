@@ -61,9 +61,9 @@ void Heap::change_group(Bin& from, Bin& to, int bin, Span* span) {
 
 // ----- While the load needs no more than before -----
 
-// Where it has more holes beside what is live, and beside what was, than are in one part of it, and
-// in a page of each group that is partly used. What is live takes a look at every bin: once for
-// each page that comes or goes, and for so many calls.
+// Near a memory limit, or where it has more holes beside what is live, and beside what was, than
+// are in one part of it, and in a page of each group that is partly used. What is live takes a look
+// at every bin: once for each page that comes or goes, and for so many calls.
 bool Heap::has_outgrown_load() {
   constexpr uint32_t kCallsForALook = 64;
   constexpr size_t kPartlyUsed = (kPageGroups - 1) * kHugePageSize;

@@ -358,6 +358,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
 // that blind placement left, and if the load does not come back, nothing repays them.
 void Gate::arm() {
   if (round_.low.count != 0) take_in_blind();
+  failed_before_ = failed_before_ || kept_.was_given_up();
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   if (kept_.placed.rounds == 0)
     kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
@@ -370,6 +371,7 @@ void Gate::arm() {
 void Gate::engage() {
   arm();
   on_ = late_ = true;
+  late_ended_ = false;
   back_at_ = 0;
 }
 
@@ -458,13 +460,14 @@ void Gate::judge(Nanos now, uint32_t points) {
   if (points == 0) kept_.verdict = GateVerdict::helps;
   if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   if (points_ < enough) return;
-  late_ ? end_late(now) : give_up(now, GateVerdict::fails);
+  late_ && !failed_before_ ? end_late(now) : give_up(now, GateVerdict::fails);
 }
 
-// It proves nothing of a process that places from its start.
+// The next start is on trial.
 void Gate::end_late(Nanos now) {
   kept_.verdict = GateVerdict::on_trial;
   on_ = false;
+  late_ended_ = true;
   points_ = proofs_ = 0;
   late_ends_ = std::min(late_ends_ + 1, kMostLateEnds);
   retry_ = now + Nanos{kBackoff.n << late_ends_};
@@ -523,7 +526,9 @@ bool Gate::describe_state(ErrorText& text, bool is_kept) const {
     then = "";
   } else if (!on_) {
     what = is_kept && !helps ? "off until the next start, or until " : "off until ";
-    then = helps ? "the load is higher" : "the load has come back";
+    then = helps         ? "the load is higher"
+           : late_ended_ ? "it is tried again"
+                         : "the load has come back";
   } else if (late_ && !helps) {
     what = "on for what lives long";
     then = is_kept ? ", and from the next start on for all" : "";

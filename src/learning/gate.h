@@ -143,12 +143,12 @@ class Gate {
   bool is_on() const { return on_; }
   // It was switched on in a heap that was filled blind. Nothing that lies there can be moved, so
   // the holes have to be used again, or the heap grows: what will be freed stays among the blind
-  // pages, and only what stays for good goes to pages of its own. Such a run may show that this
-  // saves, and goes on; or that it costs, and ends for some time, longer each time. The next run is
-  // the trial, whatever it showed: of a run that places from its start it proves nothing.
+  // pages, and only what stays for good goes to pages of its own. If this saves, that counts
+  // as in any other run. If it costs, placement ends for some time, longer each time. But that is
+  // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
   // Off for long: what it placed apart is everybody's.
-  bool has_ended() const { return !on_ && (kept_.was_given_up() || late_ends_ != 0); }
+  bool has_ended() const { return !on_ && (kept_.was_given_up() || late_ended_); }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
   GateKept measured() const;
@@ -218,8 +218,10 @@ class Gate {
   LoadCycle cycle_;
   Round round_;
   bool on_ = false;
-  bool late_ = false;       // begun so; what it ends with is no verdict
-  uint32_t late_ends_ = 0;  // times that it ended so
+  bool late_ = false;           // it began so
+  bool late_ended_ = false;     // and ended, as it cost
+  uint32_t late_ends_ = 0;      // so often
+  bool failed_before_ = false;  // what was given up had been armed again
   bool started_ = false;
   bool armed_ = false;      // a trough of this run proved it
   bool came_back_ = false;  // since then the load was high again

@@ -12,14 +12,17 @@ namespace llamalloc {
 enum class HugePageSwitch { on, only_advised, off };
 // `on` where the system does not say.
 HugePageSwitch huge_page_switch();
-// The system's setting as it holds for a process with this switch: "always", "madvise", "never" or
-// "unknown", or "disabled" where the process switched them off.
+// Of the kernel. Since Linux 6.8 each size has a setting, which comes first unless it is "inherit".
 struct HugePageFiles {
   const char* of_size = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled";
   const char* of_all = "/sys/kernel/mm/transparent_hugepage/enabled";
 };
-const char* transparent_huge_pages(HugePageSwitch process, const HugePageFiles& files = {});
-// Whether such a process gets huge pages where it asks; it may where that is not known.
+// The system's setting: "always", "madvise", "never" or "unknown".
+const char* transparent_huge_pages(const HugePageFiles& files = {});
+// As it holds for a process with this switch; "disabled" where the process switched them off.
+const char* huge_pages_in_force(const char* setting, HugePageSwitch process);
+// Whether a process where this is in force gets huge pages when it asks; it may where that is not
+// known.
 inline bool grants_huge_pages(const char* setting) {
   return strcmp(setting, "never") != 0 && strcmp(setting, "disabled") != 0;
 }

@@ -16,7 +16,7 @@ constexpr uint32_t kSparse = kBlocksPerHugePage / 4;
 constexpr uint32_t kMost = kBlocksPerHugePage - kBlocksPerHugePage / 4;
 constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until it is mended
 constexpr size_t kAtOnce = 16;                        // pages of a round; each is split
-constexpr size_t kSmallAtOnce = 128;                  // of those that consist of small ones
+constexpr size_t kSmallAtOnce = 64;                   // of those that consist of small ones
 // Each may split a mapping twice, and a process has 65,530 at most.
 constexpr size_t kMostBroken = 4096;
 constexpr size_t kMostFuller = kMostBroken / 2;  // then sparse ones alone
@@ -111,7 +111,7 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     backed = page->backed_blocks();
     gain = gain_of(page);
     anew = page->broken;  // and has been filled and emptied since
-    is_whole = huge && !anew;
+    is_whole = !anew;     // also one from before the process lost its huge pages
     if (is_whole && split_watch_.is_resting()) return 0;
     const size_t most = page->used_blocks > kSparse ? kMostFuller : kMostBroken;
     if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= most)) return 0;

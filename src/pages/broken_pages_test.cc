@@ -473,6 +473,24 @@ TEST_F(SmallPagesTest, WhatIsFreeGoesBackHoweverMuchThePageHolds) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+// The administrator may switch them off while services run. The kernel frees nothing of a huge page
+// before it is split.
+TEST_F(BrokenPagesTest, APageFromBeforeTheProcessLostItsHugePagesIsSplit) {
+  const PageHeap::Place kept = nearly_empty_page();
+  pages_.grant_huge_pages(false);
+  system_.huge_until_split = true;
+  const int small = system_.small_advice;
+  EXPECT_EQ(break_pages(), kHalf.bytes());
+  EXPECT_EQ(system_.split_calls, 1);
+  EXPECT_EQ(system_.small_advice, small + 1);
+  const PageHeap::Place again = take(kHalf);
+  ASSERT_EQ(again.page, kept.page);
+  give(again, kHalf);
+  EXPECT_EQ(break_later(), kHalf.bytes());
+  EXPECT_EQ(system_.split_calls, 1) << "once";
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 TEST_F(SmallPagesTest, AsOftenAsThereIsSomething) {
   const PageHeap::Place kept = nearly_empty_page();
   EXPECT_EQ(break_pages(), kHalf.bytes());

@@ -30,8 +30,10 @@ void PageHeap::mend_full_pages(const BreakRules& rules, Breaking* done) {
   constexpr uint32_t kSets = uint32_t{kPageGroups} * kPageKinds;
   for (uint32_t i = 0; i < kSets && !done->mend_left && !mend_pause_.is_resting(); ++i) {
     PageSet& set = sets_[mend_next_ / kPageKinds][mend_next_ % kPageKinds];
-    if (++mend_next_ == kSets) mend_next_ = 0;
+    const size_t before = done->mended + done->unmended;
     if (set.has_pages()) mend_full(set, rules, done);
+    if (done->mend_left && done->mended + done->unmended == before) return;  // it had no turn
+    if (++mend_next_ == kSets) mend_next_ = 0;
   }
 }
 

@@ -247,6 +247,29 @@ TEST_F(MendedPagesTest, ASetThatHasAlwaysMoreToMendKeepsNoOthersFromTheirTurn) {
   EXPECT_FALSE(other.page->broken);
 }
 
+// The time is over with its last page.
+TEST_F(MendedPagesTest, NeitherDoesOneThatHasJustAsMuchAsARoundMends) {
+  constexpr PageGroup kBusy = PageGroup::brief, kOther = PageGroup::permanent;
+  const PageHeap::Place busy = broken_pages(1, kBusy).front();
+  const PageHeap::Place other = broken_pages(1, kOther).front();
+  ASSERT_EQ(take(kHalf, kBusy).page, busy.page);
+  ASSERT_EQ(take(kHalf, kOther).page, other.page);
+  system_.on_release_argument = &system_.time;
+  system_.on_collapse = [](void* time) {
+    auto& now = *static_cast<Nanos*>(time);
+    now = now + Nanos::seconds(3);
+  };
+  for (int round = 0; round < 4; ++round) {
+    rest_awhile();
+    take({1}, kOther);
+    const Breaking done =
+        pages_.break_pages({.before = system_.time - Nanos::seconds(2), .works = true});
+    EXPECT_EQ(done.mended, 1u);
+    EXPECT_TRUE(busy.page->broken) << "again";
+  }
+  EXPECT_FALSE(other.page->broken);
+}
+
 TEST_F(MendedPagesTest, AfterRefusalsItTriesEverMoreRarely) {
   half_full_page();
   system_.collapse_gives = Collapse::refused;

@@ -112,9 +112,8 @@ bool PageHeap::is_small_with_holes() const {
 }
 
 void PageHeap::note_before_full(size_t bytes) {
-  const size_t backed = demand_.level().backed;
-  nearly_full_.store(bytes < SIZE_MAX - backed ? backed + bytes : SIZE_MAX,
-                     std::memory_order_relaxed);
+  const size_t have = taken();
+  nearly_full_.store(bytes < SIZE_MAX - have ? have + bytes : SIZE_MAX, std::memory_order_relaxed);
 }
 
 bool PageHeap::has_outgrown_use() const {

@@ -142,12 +142,10 @@ class PageHeap {
   // larger than that by more than 1/kOutgrown groups fill the holes in pages of longer-lived ones,
   // and what is unknown fills any; 0: in no such heap.
   void note_most_used(size_t bytes) { most_used_.store(bytes, std::memory_order_relaxed); }
-  // Bytes that the heap may grow until a memory limit is near. From then on groups fill each
-  // other's holes, too: the worker comes once a second, and until then a load can grow by 200 MiB.
+  // Bytes that the process may take until a memory limit is near. From then on groups fill each
+  // other's holes, too, without waiting for the worker, which comes once a second.
   void note_before_full(size_t bytes);
-  bool is_nearly_full() const {
-    return demand_.level().backed >= nearly_full_.load(std::memory_order_relaxed);
-  }
+  bool is_nearly_full() const { return taken() >= nearly_full_.load(std::memory_order_relaxed); }
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
@@ -215,7 +213,7 @@ class PageHeap {
   void set_mapped_elsewhere(size_t bytes) { elsewhere_.store(bytes, std::memory_order_relaxed); }
   bool may_grow(size_t bytes) const {
     const size_t limit = limit_.load(std::memory_order_relaxed);
-    const size_t have = demand_.level().backed + elsewhere_.load(std::memory_order_relaxed);
+    const size_t have = taken();
     return limit == 0 || (have < limit && bytes <= limit - have);
   }
 
@@ -302,6 +300,9 @@ class PageHeap {
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
   bool has_outgrown_use() const;
+  size_t taken() const {
+    return demand_.level().backed + elsewhere_.load(std::memory_order_relaxed);
+  }
   Place take_own(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain);
   PageKind kind_of_new(PageGroup group, Blocks blocks, Grain grain);
   Place take_new(PageGroup group, Blocks blocks, Grain grain);
@@ -338,7 +339,7 @@ class PageHeap {
   std::atomic<bool> fills_unknown_{true};
   std::atomic<bool> fills_left_over_{false};
   std::atomic<size_t> most_used_{0};
-  std::atomic<size_t> nearly_full_{SIZE_MAX};  // backed bytes
+  std::atomic<size_t> nearly_full_{SIZE_MAX};  // bytes taken
   std::atomic<size_t> limit_{0};
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages

@@ -49,11 +49,7 @@ Pressure LimitWatch::pressure(size_t own, size_t soft, size_t hard) const {
   if (hard != 0) meet(&nearest, hard, own);
   // The soft limit is met when it is reached, not before.
   if (soft != 0 && own >= soft) nearest.level = Level::at;
-  if (soft != 0) {
-    const size_t room = less(soft, own);
-    nearest.room = std::min(nearest.room, room);
-    nearest.before_full = std::min(nearest.before_full, less(room, soft / 16));
-  }
+  if (soft != 0) nearest.room = std::min(nearest.room, less(soft, own));
   if (short_of_memory_ && nearest.level == Level::none) nearest.level = Level::near;
   return nearest;
 }

@@ -18,8 +18,9 @@ namespace llamalloc {
 struct Pressure {
   enum class Level : uint8_t { none, near, at };
   Level level = Level::none;
-  size_t room = SIZE_MAX;         // bytes below the limit; SIZE_MAX: there is none
-  size_t before_full = SIZE_MAX;  // bytes until a 16th of it is left; the same
+  size_t room = SIZE_MAX;  // bytes below the limit; SIZE_MAX: there is none
+  // Bytes until a 16th of a limit is left that ends what passes it.
+  size_t before_full = SIZE_MAX;
 };
 
 class LimitWatch {

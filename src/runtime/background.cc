@@ -52,7 +52,7 @@ void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
 void rest_if_due(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
-  if (!filtered) look_at_huge_page_switch();
+  if (!filtered) look_at_huge_page_switch(now);
   process.heap.pages().count_splits(!filtered);
   background.contexts.queue().rest(process.system);
 }

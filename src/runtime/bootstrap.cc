@@ -82,7 +82,7 @@ void start_hardening() {
   check_output_paths();
   process.apply_options();
   process_world.start();
-  look_at_huge_page_switch();
+  look_at_huge_page_switch(process.started);
   prepare_thread_exit();
   prepare_foreign();
   remember_foreign_functions();

@@ -6,26 +6,45 @@
 
 #include "os/system_facts.h"
 #include "runtime/background_state.h"
+#include "runtime/limits.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
 namespace {
 
+constexpr Nanos kReadAgain = Nanos::seconds(10);
+
+constinit const char* setting = "unknown";  // of the system, when it was read last
+constinit Nanos read_at{};
 constinit std::atomic<const char*> last_answer{"unknown"};
+
+// Where there is no descriptor left it is what it was.
+void read_setting(Nanos now) {
+  const char* read = transparent_huge_pages();
+  if (strcmp(read, "unknown") != 0) setting = read;
+  read_at = now;
+}
+
+void tell_heap() {
+  const char* in_force = huge_pages_in_force(setting, huge_page_switch());
+  last_answer.store(in_force, std::memory_order_relaxed);
+  process.heap.pages().grant_huge_pages(grants_huge_pages(in_force));
+}
 
 }  // namespace
 
-// What cannot be read, as a process has no descriptor left, is what it was.
-void look_at_huge_page_switch() {
-  const char* now = transparent_huge_pages(huge_page_switch());
-  if (strcmp(now, "unknown") == 0) return;
-  last_answer.store(now, std::memory_order_relaxed);
-  process.heap.pages().grant_huge_pages(grants_huge_pages(now));
+void look_at_huge_page_switch(Nanos now) {
+  const bool is_due = read_at.n == 0 || now - read_at >= kReadAgain;
+  if (is_due && process.backed_bytes() >= kWorthReading) read_setting(now);
+  tell_heap();
 }
 
 const char* huge_pages_state() {
   background.work_lock.assert_held();
-  if (!process_world.program_filters_calls()) look_at_huge_page_switch();
+  if (!process_world.program_filters_calls()) {
+    read_setting(process.system.now());
+    tell_heap();
+  }
   return last_answer.load(std::memory_order_relaxed);
 }
 

@@ -12,10 +12,6 @@ namespace {
 constinit LimitWatch watch;  // used by the worker only
 constinit bool said_soft = false;
 
-// A process that backs less has nothing to give that would help, and no descriptor of ours comes
-// and goes beside those of a shell, or of a server that is just starting.
-constexpr size_t kWorthReading = size_t{32} << 20;
-
 void read_if_due(Nanos now, size_t own) {
   if (own < kWorthReading) watch = {};  // what was read may be old when it grows again
   if (own < kWorthReading || !watch.is_due(now)) return;

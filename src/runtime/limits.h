@@ -8,6 +8,10 @@
 
 namespace llamalloc {
 
+// A process that backs less has nothing to give that would help, and no descriptor of ours comes
+// and goes beside those of a shell, or of a server that is just starting.
+inline constexpr size_t kWorthReading = size_t{32} << 20;
+
 // For the worker.
 Pressure memory_pressure(Nanos now);
 // What the process's control group is charged for; SIZE_MAX: not known. Reads a few files, so the

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <initializer_list>
 
@@ -16,15 +17,16 @@ namespace llamalloc {
 
 namespace {
 
-constexpr const char* kUnknown = "unknown";
+constexpr const char *kUnknown = "unknown", *kNotRead = "";
 
-// The word in brackets, if it is one of these.
+// The word in brackets, if it is one of these. kNotRead: it may say anything.
 const char* chosen_in(const char* path) {
   char text[64] = "";
   const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
-  const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-  if (fd >= 0) close(fd);
-  if (n <= 0) return kUnknown;
+  if (fd < 0) return errno == ENOENT ? kUnknown : kNotRead;
+  const ssize_t n = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  if (n <= 0) return kNotRead;
   for (const char* name : {"always", "madvise", "never"}) {
     const char* found = strstr(text, name);
     if (found != nullptr && found > text && found[-1] == '[') return name;
@@ -43,11 +45,14 @@ HugePageSwitch huge_page_switch() {
   return result & kExceptAdvised ? HugePageSwitch::only_advised : HugePageSwitch::off;
 }
 
-// Since Linux 6.8 each size has a setting, which comes first unless it is "inherit".
-const char* transparent_huge_pages(HugePageSwitch process, const HugePageFiles& files) {
+const char* transparent_huge_pages(const HugePageFiles& files) {
   const ErrnoKeeper keep;
   const char* setting = chosen_in(files.of_size);
   if (setting == kUnknown) setting = chosen_in(files.of_all);
+  return setting == kNotRead ? kUnknown : setting;
+}
+
+const char* huge_pages_in_force(const char* setting, HugePageSwitch process) {
   if (strcmp(setting, "never") == 0) return setting;
   if (process == HugePageSwitch::off) return "disabled";
   const bool advised = process == HugePageSwitch::only_advised && strcmp(setting, "always") == 0;

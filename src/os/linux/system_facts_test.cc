@@ -2,6 +2,7 @@
 #include "os/system_facts.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -22,10 +23,10 @@ class SystemFactsTest : public testing::Test {
   std::string state(HugePageSwitch process = HugePageSwitch::on) {
     const std::string of_size = folder_ + "/hugepages-2048kB/enabled",
                       of_all = folder_ + "/enabled";
-    return transparent_huge_pages(process, {of_size.c_str(), of_all.c_str()});
+    return huge_pages_in_force(transparent_huge_pages({of_size.c_str(), of_all.c_str()}), process);
   }
 
-  const std::string folder_ = testing::TempDir() + "huge_pages";
+  const std::string folder_ = testing::TempDir() + "huge_pages_" + std::to_string(getpid());
 };
 
 TEST_F(SystemFactsTest, TheWordInBracketsIsInForce) {
@@ -63,6 +64,9 @@ TEST_F(SystemFactsTest, WhatCannotBeReadIsNotKnown) {
   EXPECT_EQ(state(), "unknown");
   set("garbage");
   EXPECT_EQ(state(), "unknown");
+  set("[always] madvise never");
+  std::ofstream(folder_ + "/hugepages-2048kB/enabled", std::ios::trunc);
+  EXPECT_EQ(state(), "unknown") << "it may say never";
 }
 
 TEST(SystemFacts, NeverAndDisabledGrantNone) {
