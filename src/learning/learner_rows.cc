@@ -8,7 +8,7 @@ namespace llamalloc {
 namespace {
 
 constexpr Nanos kElder = Nanos::seconds(3);
-constexpr int64_t kElderShare = 10;  // of the run: one over this
+constexpr int64_t kElderShare = 5;  // of the run: one over this
 // At most, however long the run: a page of `session` that holds such an object is promoted.
 constexpr Nanos kElderMost = Nanos::seconds(200);
 constexpr uint32_t kRowsALock = 256;
