@@ -371,7 +371,6 @@ void Gate::arm() {
 void Gate::engage() {
   arm();
   on_ = late_ = true;
-  late_ended_ = false;
   back_at_ = 0;
 }
 
@@ -397,9 +396,10 @@ void Gate::verify(Nanos now) {
   const bool alike = is_alike() || (points == 2 && trial_costs(placed));
   if (on_ && alike && !(other_depth && is_on_trial())) {
     other_costs_ = 0;
+    const bool was_late = late_;
     judge(now, points);
     const bool helps = kept_.verdict == GateVerdict::helps;
-    if (has_trough && !other_depth && (helps || !late_)) take_in(&kept_.placed, placed);
+    if (has_trough && !other_depth && (helps || !was_late)) take_in(&kept_.placed, placed);
   } else if (on_ && (has_trough || is_on_trial())) {
     note_other_load(points);
   }
@@ -466,8 +466,7 @@ void Gate::judge(Nanos now, uint32_t points) {
 // The next start is on trial.
 void Gate::end_late(Nanos now) {
   kept_.verdict = GateVerdict::on_trial;
-  on_ = false;
-  late_ended_ = true;
+  on_ = late_ = false;
   points_ = proofs_ = 0;
   late_ends_ = std::min(late_ends_ + 1, kMostLateEnds);
   retry_ = now + Nanos{kBackoff.n << late_ends_};
@@ -526,9 +525,9 @@ bool Gate::describe_state(ErrorText& text, bool is_kept) const {
     then = "";
   } else if (!on_) {
     what = is_kept && !helps ? "off until the next start, or until " : "off until ";
-    then = helps         ? "the load is higher"
-           : late_ended_ ? "it is tried again"
-                         : "the load has come back";
+    then = helps              ? "the load is higher"
+           : late_has_ended() ? "it is tried again"
+                              : "the load has come back";
   } else if (late_ && !helps) {
     what = "on for what lives long";
     then = is_kept ? ", and from the next start on for all" : "";

@@ -148,7 +148,7 @@ class Gate {
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
   // Off for long: what it placed apart is everybody's.
-  bool has_ended() const { return !on_ && (kept_.was_given_up() || late_ended_); }
+  bool has_ended() const { return !on_ && (kept_.was_given_up() || late_has_ended()); }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
   GateKept measured() const;
@@ -210,6 +210,7 @@ class Gate {
   void judge(Nanos now, uint32_t points);
   void give_up(Nanos now, GateVerdict why);
   void end_late(Nanos now);
+  bool late_has_ended() const { return late_ends_ != 0 && !late_; }
   void rest_from(Nanos now);
   bool describe_state(ErrorText& text, bool is_kept) const;
   bool describe_trough(ErrorText& text) const;
@@ -219,8 +220,7 @@ class Gate {
   Round round_;
   bool on_ = false;
   bool late_ = false;           // it began so
-  bool late_ended_ = false;     // and ended, as it cost
-  uint32_t late_ends_ = 0;      // so often
+  uint32_t late_ends_ = 0;      // times that it ended so, as it cost
   bool failed_before_ = false;  // what was given up had been armed again
   bool started_ = false;
   bool armed_ = false;      // a trough of this run proved it
