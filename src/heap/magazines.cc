@@ -161,6 +161,8 @@ bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) 
   const size_t size = slot_size_of(bin);
   if (may_cache_more(budget, heap, threads))
     budget += magazine.waited ? kWaitedStep : kBudgetStep;
+  else if (budget < kLargestBudget && budget * threads < kMostCached)
+    budget += kEarnedStep;
   else if (budget > kFirstBudget && budget * threads > kMostCached)
     budget = std::max(budget / 2, kFirstBudget);
   const size_t have = magazine.capacity();
