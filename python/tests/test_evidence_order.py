@@ -94,6 +94,22 @@ def test_a_tree_is_no_deeper_than_contexts_differ():
     assert ends[key_of(1, 64, 2)].byte == ends[key_of(1, 64, 3)].byte == short
 
 
+@pytest.mark.parametrize("samples", [300, 16])
+def test_parts_that_seem_to_live_long_are_told_apart_before_they_are_decided(samples):
+    brief = Lives({128: samples}, {})
+    young = (0, 0, 0, 0, 9, 0, 0)
+    kept = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 0, 2, 0, 0), young=young, elders=9))
+    soon = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 9, 2, 0, 0)))
+
+    def answer(other):
+        parts = ((1, 64, 2), brief), ((1, 64, 3), other)
+        leaves = [Leaf(words, lives, 1.0, Rule().label(lives)) for words, lives in parts]
+        return context_tree.grow(leaves, Rule())[key_of(1, 64)].byte
+
+    assert answer(kept) == DEEPER
+    assert answer(soon) != DEEPER
+
+
 def test_by_rule_p95_a_node_that_dies_young_may_have_parts_that_do_not():
     many, brief = Lives({60: 10_000}, {}), Lives({128: 100}, {})
 

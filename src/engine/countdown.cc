@@ -42,7 +42,8 @@ void Engine::start_sampling(uint64_t interval, Nanos now) {
 }
 
 void Engine::start_placing(bool on) {
-  placement_on.store(on, std::memory_order_release);
+  placement_on.store(on, std::memory_order_relaxed);
+  predictions_on.store(on, std::memory_order_release);
   threads.wake_all();
 }
 
@@ -61,7 +62,7 @@ void Engine::look_at_growth() {
 }
 
 void Engine::start_countdown(ThreadCache* cache) {
-  const bool predicting = placement_on.load(std::memory_order_acquire);
+  const bool predicting = predictions_on.load(std::memory_order_acquire);
   cache->predicting = predicting;
   cache->counting = counts_now();
   cache->bytes_to_sample = bytes_to_count(cache);
@@ -88,7 +89,7 @@ Engine::Due Engine::tick(ThreadCache* cache) {
   if (cache->magazines.bypasses != 0) due.apart = Due::Apart::past;
   if (cache->counting == Counting::growth && cache->bytes_to_sample < 0) look_at_growth();
   if (cache->counting != counts_now() ||
-      cache->predicting != placement_on.load(std::memory_order_acquire)) {
+      cache->predicting != predictions_on.load(std::memory_order_acquire)) {
     start_countdown(cache);
     return due;
   }

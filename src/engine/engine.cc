@@ -45,18 +45,25 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
 }
 
 void Engine::place_by_lifetime(Placing how) {
-  const bool on = how >= Placing::late;
-  if (placement_on.load(std::memory_order_relaxed) == on) return;
-  placement.part_only_what_stays(how == Placing::late);
-  heap.pages().fill_unknown_pages(how != Placing::late);
-  heap.pages().fill_left_over(how == Placing::rests);
-  heap.pages().note_most_used(0);
-  heap.note_most_live(0);
-  fills_until_ = system.now() + kFillsLeftOver;
+  const bool on = how >= Placing::late, asked = how >= Placing::explored;
+  const bool changes = placement_on.load(std::memory_order_relaxed) != on;
+  if (!changes && predictions_on.load(std::memory_order_relaxed) == asked) return;
+  placement.part(how == Placing::explored ? Parts::nothing
+                 : how == Placing::late   ? Parts::what_stays
+                                          : Parts::all);
   placement.cache().clear();
-  if (on) heap.keep_spans();
-  placement_on.store(on, std::memory_order_release);
+  if (changes) {
+    heap.pages().fill_unknown_pages(how != Placing::late);
+    heap.pages().fill_left_over(how == Placing::rests);
+    heap.pages().note_most_used(0);
+    heap.note_most_live(0);
+    fills_until_ = system.now() + kFillsLeftOver;
+    if (on) heap.keep_spans();
+    placement_on.store(on, std::memory_order_relaxed);
+  }
+  predictions_on.store(asked, std::memory_order_release);
   threads.wake_all();
+  if (!changes) return;
   if (how == Placing::given_up) heap.join_pages();
   has_left_ = !on && heap.join_spans();
 }

@@ -32,8 +32,9 @@
 namespace llamalloc {
 
 // Whether objects are placed by lifetime. given_up: not soon again. rests: until the load is
-// higher. late: only what stays leaves the pages of unknown objects (Gate::is_late).
-enum class Placing : uint8_t { given_up, rests, late, all };
+// higher. explored: not, but their contexts are looked at. late: only what stays leaves the pages
+// of unknown objects (Gate::is_late).
+enum class Placing : uint8_t { given_up, rests, explored, late, all };
 
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 // How long blocks of unknown objects fill any hole in the pages of other groups while placement
@@ -78,9 +79,10 @@ class Engine {
   ThreadRegistry threads;
   World& world;
   Hardening hardening;
-  Trust trust;                            // in predictions, by what is sampled
-  ContextResolver known_contexts;         // closed unless learning or a model
-  std::atomic<bool> placement_on{false};  // predictions are asked for
+  Trust trust;                              // in predictions, by what is sampled
+  ContextResolver known_contexts;           // closed unless learning or a model
+  std::atomic<bool> placement_on{false};    // objects are placed by lifetime
+  std::atomic<bool> predictions_on{false};  // predictions are asked for, by each allocation
   // Predictions are asked for samples also while nothing is placed by them: of a model, which is
   // measured so.
   std::atomic<bool> foresees{false};

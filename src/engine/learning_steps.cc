@@ -37,6 +37,7 @@ void LearningSteps::round(Nanos now) {
 // What is seen where the option decides is not the gate's doing, and proves nothing.
 void LearningSteps::step_gate(Nanos now, bool last) {
   if (gate_decides()) ask_gate(now, last);
+  prepares_ = prepares(now);
   engine_.place_by_lifetime(placing());
   if (engine_.explore(explores(now))) run.clear_again();
 }
@@ -44,10 +45,23 @@ void LearningSteps::step_gate(Nanos now, bool last) {
 Placing LearningSteps::placing() const {
   const Gate& gate = run.gate();
   if (places()) return gate.is_late() ? Placing::late : Placing::all;
+  if (prepares_) return Placing::explored;
   return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }
 
+// Before a trial, which would begin without those contexts that are rare. The next waves show them;
+// where none comes soon, it looks again when the load is back.
+bool LearningSteps::prepares(Nanos now) {
+  const Gate& gate = run.gate();
+  if (places() || !gate_decides() || !gate.is_armed()) return false;
+  if (!engine_.known_contexts.tree().is_open()) return false;
+  if (armed_.n == 0) armed_ = now;
+  if (gate.came_back() && back_.n == 0) back_ = now;
+  return back_.n == 0 ? now - armed_ < kExplorePeriod : now - back_ < kExploreFirst;
+}
+
 bool LearningSteps::explores(Nanos now) {
+  if (prepares_) return true;
   if (!places()) placed_ = {};
   if (!places() || !engine_.known_contexts.tree().is_open()) return false;
   if (placed_.n == 0) placed_ = now;

@@ -59,17 +59,21 @@ class LearningSteps {
 
  private:
   void step_gate(Nanos now, bool last);
+  bool prepares(Nanos now);
   bool explores(Nanos now);
   void ask_gate(Nanos now, bool last);
 
   Engine& engine_;
   Trust::Figures trust_;
   LookupTime lookups_;
-  Nanos looked_{};        // when that was
-  Nanos placed_{};        // since when objects are placed by lifetime; 0: they are not
-  Nanos doubtful_{};      // until then ages say nothing: the process stood still
-  bool samples_ = false;  // has begun to
-  bool shares_ = false;   // with others
+  Nanos looked_{};         // when that was
+  Nanos placed_{};         // since when objects are placed by lifetime; 0: they are not
+  Nanos armed_{};          // when the gate was, in this run; 0: it was not
+  Nanos back_{};           // when the load came back since then
+  Nanos doubtful_{};       // until then ages say nothing: the process stood still
+  bool samples_ = false;   // has begun to
+  bool shares_ = false;    // with others
+  bool prepares_ = false;  // a trial: contexts are explored, nothing is placed by them
 };
 
 }  // namespace llamalloc

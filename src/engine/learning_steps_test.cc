@@ -100,6 +100,82 @@ TEST_F(LearningStepsTest, PlacementFollowsOptionAndGate) {
   EXPECT_FALSE(steps_->places());
 }
 
+// ----- Before a trial -----
+
+class TroughTest : public LearningStepsTest {
+ protected:
+  static constexpr size_t kRun = size_t{512} << 10;
+  void wave() {
+    while (engine_.heap.live_bytes() < size_t{256} << 20)
+      runs_.push_back(engine_.allocate(nullptr, {.size = kRun}));
+  }
+  // One in eight stays, in every other huge page.
+  void trough() {
+    for (size_t i = 0; i < runs_.size(); ++i)
+      if (i % 8 != 0) engine_.deallocate(nullptr, runs_[i], engine_.heap.find(runs_[i]), kRun);
+    runs_.clear();
+  }
+  void sample(uintptr_t site, int count, bool dies) {
+    StackTrace trace;
+    trace.depth = 1;
+    trace.frames[0] = trace.codes[0] = site;
+    trace.images[0] = 1;
+    for (int i = 0; i < count; ++i) {
+      void* p = reinterpret_cast<void*>(next_ += 64);
+      engine_.profiler.on_alloc(p, kRun, trace, 0, LifetimeClass::mixed, pages_.time, 1, 0, 0,
+                                false);
+      if (dies) engine_.profiler.on_free(p, pages_.time, 1, 0);
+    }
+  }
+  // A trough in which placement would save much.
+  void arm() {
+    wave();
+    rounds_in(Nanos::seconds(1));
+    sample(0x1001, 200, true);
+    sample(0x2001, 20, false);
+    rounds_in(Nanos::seconds(2));
+    trough();
+    rounds_in(Nanos::seconds(15));
+    ASSERT_TRUE(steps_->run.gate().is_armed());
+  }
+
+  std::vector<void*> runs_;
+  uintptr_t next_ = 1 << 20;
+};
+
+TEST_F(TroughTest, ContextsAreExploredWhenTheLoadComesBack) {
+  arm();
+  EXPECT_TRUE(engine_.predictions_on && engine_.explores);
+  EXPECT_FALSE(engine_.placement_on);
+  wave();
+  rounds_in(Nanos::seconds(19));
+  EXPECT_TRUE(engine_.predictions_on && engine_.explores);
+  rounds_in(Nanos::seconds(2));
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+  EXPECT_FALSE(engine_.placement_on);
+}
+
+// Lookups take time, whatever for.
+TEST_F(TroughTest, WhereItDoesNotTheyAreForAMinute) {
+  arm();
+  rounds_in(Nanos::seconds(60));
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+  wave();
+  rounds_in(Nanos::seconds(1));
+  EXPECT_TRUE(engine_.predictions_on && engine_.explores);
+}
+
+TEST_F(TroughTest, NothingIsExploredWhereTheOptionDecides) {
+  engine_.options.segregate.value = Segregate::never;
+  wave();
+  sample(0x1001, 200, true);
+  sample(0x2001, 20, false);
+  rounds_in(Nanos::seconds(2));
+  trough();
+  rounds_in(Nanos::seconds(15));
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+}
+
 // ----- What lookups take -----
 
 class LookupsTest : public LearningStepsTest {

@@ -127,6 +127,15 @@ Verdict verdict_of(const Evidence& evidence) {
   return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
 }
 
+bool lives_long(const Evidence& evidence) {
+  uint32_t soon = 0;
+  for (int c = 0; c < kTimedClasses; ++c)
+    if (dies_soon(static_cast<LifetimeClass>(c)))
+      soon += uint32_t{evidence.deaths[c]} + evidence.young[c];
+  const uint32_t samples = evidence.samples();
+  return samples - soon >= kEnoughLong && soon <= kFewDied * samples;
+}
+
 LifetimeClass longest_seen(const Evidence& evidence) {
   return static_cast<LifetimeClass>(survival_of(evidence).last);
 }

@@ -50,6 +50,9 @@ struct Verdict {
 };
 Verdict verdict_of(const Evidence& evidence);
 
+// Whether, as far as is seen, objects outlive what dies soon: enough samples did, and nearly all.
+bool lives_long(const Evidence& evidence);
+
 // The longest class in which a sample died or is alive.
 LifetimeClass longest_seen(const Evidence& evidence);
 

@@ -97,6 +97,18 @@ TEST(EvidenceTest, MostStayLongAfterTheOthersDied) {
   EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
 }
 
+TEST(EvidenceTest, WhatNearlyAllOutlivedLivesLongHoweverFew) {
+  const auto long_dead = deaths(LifetimeClass::le_100s, 1), soon = deaths(LifetimeClass::le_10s, 1);
+  const auto alive_long = alive(LifetimeClass::le_100s, 1, 0);
+  EXPECT_FALSE(lives_long({}));
+  EXPECT_FALSE(lives_long(long_dead)) << "one is chance";
+  EXPECT_TRUE(lives_long(both(long_dead, alive_long)));
+  EXPECT_FALSE(lives_long(both(both(long_dead, alive_long), soon)));
+  EXPECT_FALSE(lives_long(alive(LifetimeClass::le_10s, 5, 5))) << "not yet";
+  const auto many = deaths(LifetimeClass::le_1000s, 20);
+  EXPECT_TRUE(lives_long(both(many, soon)));
+}
+
 TEST(EvidenceTest, CountsHalveBeforeTheyOverflow) {
   Evidence evidence = deaths(LifetimeClass::le_1s, 60000);
   evidence.add(deaths(LifetimeClass::le_1s, 10000));

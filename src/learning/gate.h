@@ -148,6 +148,10 @@ class Gate {
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
   // Off for long: what it placed apart is everybody's.
+  // The next start is on trial, as a trough of this run proved.
+  bool is_armed() const { return armed_ && !on_ && !has_ended(); }
+  // Since then the load was high again.
+  bool came_back() const { return came_back_; }
   bool has_ended() const { return !on_ && (kept_.was_given_up() || late_has_ended()); }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.

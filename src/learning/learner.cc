@@ -123,7 +123,8 @@ void Learner::forget_counts() {
     node.now = {};
     node.contexts = 0;
     node.halved = 0;
-    node.parts_decided = node.parts_open = node.parts_seem_short = node.split = false;
+    node.parts_decided = node.parts_open = node.split = false;
+    node.parts_seem_short = node.parts_seem_long = false;
   }
 }
 
@@ -212,6 +213,7 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
   } else if (!verdict.decided) {
     parent.parts_open = true;
     parent.parts_seem_short = parent.parts_seem_short || verdict.seems_short();
+    parent.parts_seem_long = parent.parts_seem_long || lives_long(sum_of(part));
   } else if (!parent.parts_decided) {
     parent.heard = verdict.lifetime;
     parent.parts_decided = true;
@@ -224,9 +226,9 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
 }
 
 // From the deepest level inward: where the parts of a node differ, or some are not known yet while
-// others die young, or seem to die young while others stay, it sends the asker deeper. Whether what
-// dies soon does so at once or within seconds is not worth a look at the callers in each
-// allocation.
+// others die young, or seem to die young while others stay or the other way round, it sends the
+// asker deeper. Whether what dies soon does so at once or within seconds is not worth a look at the
+// callers in each allocation.
 void Learner::decide_parts() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ;
@@ -234,8 +236,10 @@ void Learner::decide_parts() {
     for (uint32_t i = 0; i < count_; ++i) {
       Node& node = nodes_[i];
       if (!node.met || node.level != level) continue;
+      const bool some_die = node.parts_decided ? dies_soon(node.heard) : node.parts_seem_short;
       const bool may_differ =
           is_short(node.heard) || (node.parts_seem_short && !dies_soon(node.heard));
+      if (node.split && node.parts_seem_long && some_die) node.deeper = node.differed = true;
       if (node.split && node.parts_decided && node.parts_open && may_differ) node.deeper = true;
       if (node.parent != kNone) hear(nodes_[node.parent], node, verdict_on(node));
     }

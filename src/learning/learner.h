@@ -9,7 +9,8 @@
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
 // its contexts can hold anything that stays. Where its parts agree, or all die soon, it speaks for
-// them; stacks that end there, where others go on, are a part, too. What earlier runs learned is
+// them, but not for a part that is not decided yet and seems to live long where others die within
+// seconds; stacks that end there, where others go on, are a part, too. What earlier runs learned is
 // the prior of each node; what this run adds is kept apart, for the state file. A whole whose prior
 // lives longer than its parts of this run speaks for itself: earlier runs may have met others.
 //
@@ -69,8 +70,8 @@ class Learner {
     bool differed : 1;         // as this run sees it
     bool known_to_differ : 1;  // by earlier runs: kept, as not all parts are met in each run
     bool parts_decided : 1, parts_open : 1;
-    bool parts_seem_short : 1;  // of those that are open
-    bool window_begins : 1;     // with the next round, as deaths of this run were halved
+    bool parts_seem_short : 1, parts_seem_long : 1;  // of those that are open
+    bool window_begins : 1;  // with the next round, as deaths of this run were halved
   };
   static_assert(kMostNodes * sizeof(Node) <= size_t{4} << 20);
   static constexpr uint8_t kNothing = 0xff;

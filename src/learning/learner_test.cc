@@ -85,6 +85,29 @@ TEST_F(LearnerTest, ACallerThatIsNotYetKnownIsNotTakenForItsSibling) {
   EXPECT_FALSE(ask({1, 11}).known);
 }
 
+// Of a caller's few objects some died after half a minute, and the others are as old now. That
+// decides nothing, but what dies within seconds is not to lie beside them.
+TEST_F(LearnerTest, ACallerWhoseFewObjectsLiveLongIsToldApart) {
+  keep_some({1, 11}, 6, [&] { die_after({1, 10}, 300, Nanos::seconds(5)); });
+  EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10s);
+  EXPECT_FALSE(ask({1, 11}).known);
+  EXPECT_TRUE(node_of({1}).differed) << "kept for the next run, which may not meet these callers";
+}
+
+TEST_F(LearnerTest, SoItIsWhereTheOthersAreFew) {
+  keep_some({1, 11}, 13, [&] { die_after({1, 10}, kEnoughShort - 10, Nanos::seconds(5)); });
+  EXPECT_FALSE(ask({1, 10}).known) << "not yet; those of its sibling are no reason";
+}
+
+TEST_F(LearnerTest, ACallerOfWhichMostDieSoonIsNoReasonToLookAtCallers) {
+  stay({1, 11}, 2);
+  die_after({1, 11}, 12, Nanos::seconds(5));
+  die_after({1, 10}, 300, Nanos::seconds(5));
+  pass(Nanos::seconds(5));
+  round();
+  EXPECT_EQ(ask({1, 10}).level, 1);
+}
+
 TEST_F(LearnerTest, LengthensAtOnceAndShortensLater) {
   stay({1}, 10);
   pass(Nanos::seconds(10));

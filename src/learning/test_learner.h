@@ -51,6 +51,16 @@ class LearnerTest : public testing::Test {
   void stay(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) born(frames, size);
   }
+  // Two of so many objects die after half a minute, long after what f() does.
+  template <typename F>
+  void keep_some(const std::vector<uintptr_t>& frames, int count, F&& f) {
+    std::vector<void*> kept;
+    for (int i = 0; i < count; ++i) kept.push_back(born(frames));
+    f();
+    pass(Nanos::seconds(25));
+    dies(kept[0]), dies(kept[1]);
+    round();
+  }
   void pass(Nanos time) { now_ = now_ + time; }
   bool round() { return learner_.round(profiler_, tree_, pages_, now_, Nanos{0}); }
 

@@ -48,6 +48,10 @@ constexpr LifetimeClass class_in(uint16_t place) {
 static_assert(kLifetimeClasses <= kFromModel && kFromModel < sizeof(Magazine));
 static_assert(magazine_offset_of(kLocalBins) <= UINT16_MAX);
 
+// What leaves the pages of unknown objects. nothing: contexts are only looked at (LearningSteps);
+// what_stays: Gate::is_late.
+enum class Parts : uint8_t { nothing, what_stays, all };
+
 class Placement {
  public:
   constexpr Placement(PredictionCache& cache, Counters& counters)
@@ -116,8 +120,8 @@ class Placement {
   Choice settle_learned_path(const CallPath& path, int size_class, uint64_t key,
                              LifetimeClass lifetime, bool explored = false);
   Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime);
-  // From now on what does not stay is published as `mixed` (Gate::is_late).
-  void part_only_what_stays(bool yes) { only_staying_.store(yes, std::memory_order_relaxed); }
+  // From now on what is not parted is published as `mixed`.
+  void part(Parts parts) { parts_.store(parts, std::memory_order_relaxed); }
   // The context was dropped before its evaluation: it counts as new again.
   void abandon(uint64_t key) { cache_.forget(key); }
 
@@ -142,14 +146,15 @@ class Placement {
   void choose_by_site(CallSite site, int size_class, Choice* choice) const;
   void part_site(CallSite site, int size_class) const;
   LifetimeClass unless_blind(LifetimeClass lifetime) const {
-    const bool blind =
-        only_staying_.load(std::memory_order_relaxed) && group_of(lifetime) != PageGroup::permanent;
-    return blind ? LifetimeClass::mixed : lifetime;
+    const Parts parts = parts_.load(std::memory_order_relaxed);
+    const bool parted = parts == Parts::all ||
+                        (parts == Parts::what_stays && group_of(lifetime) == PageGroup::permanent);
+    return parted ? lifetime : LifetimeClass::mixed;
   }
 
   PredictionCache& cache_;
   Counters& counters_;
-  std::atomic<bool> only_staying_{false};
+  std::atomic<Parts> parts_{Parts::all};
 };
 
 // The longer-lived of two classes; `mixed` beats all.

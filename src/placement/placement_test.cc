@@ -52,9 +52,16 @@ TEST_F(PlacementTest, ReEvaluationKeepsTheLongerClass) {
   EXPECT_EQ(counters_.get(Stat::predict_disagreements), 2u);
 }
 
+TEST_F(PlacementTest, WhileContextsAreOnlyLookedAtAllAreMixed) {
+  placement_.part(Parts::nothing);
+  const auto choice = placement_.choose(kSite, kStack, 3);
+  placement_.publish(choice.key, 0, LifetimeClass::never, false);
+  EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::mixed);
+}
+
 // Sessions, too, would leave the holes of a heap that was filled blind.
 TEST_F(PlacementTest, WhereOnlyWhatStaysIsPartedAllOthersAreMixed) {
-  placement_.part_only_what_stays(true);
+  placement_.part(Parts::what_stays);
   const auto session = placement_.choose(kSite, kStack, 3);
   placement_.publish(session.key, 0, LifetimeClass::le_100s, false);
   EXPECT_EQ(placement_.choose(kSite, kStack, 3).lifetime, LifetimeClass::mixed);

@@ -6,7 +6,8 @@
     its answer           a class, DEEPER, or OPEN: too few samples
 
 A node is looked into unless all of its objects die young. Where its parts agree, it speaks for
-them; a part that is not decided yet is not taken for short-lived. Contexts whose words end where
+them; a part that is not decided yet is not taken for short-lived, and where it seems to live long
+what dies beside it is told apart. Contexts whose words end where
 those of others go on are a part, too. A whole of which state files saw longer lives than its parts
 have speaks for itself.
 
@@ -110,6 +111,8 @@ class _Grower:
         self.rule = rule
         self.kept = kept
         self.answers: dict[int, Answer] = {}
+        self.seem_short: set[int] = set()  # of those that are not decided
+        self.seem_long: set[int] = set()
 
     def node(self, key: int, level: int, leaves: list[Leaf]) -> int:
         """Answers for the node and what is below it; returns its own."""
@@ -123,7 +126,16 @@ class _Grower:
         if differed or (len(leaves) > 1 and not (self.rule.is_tail and _is_short(verdict))):
             byte = self._of_parts(key, level, leaves, byte, differed)
         self.answers[key] = Answer(byte, majority(leaves), lives.total)
+        if byte == OPEN:
+            self._guess(key, lives)
         return byte
+
+    def _guess(self, key: int, lives: Lives) -> None:
+        """What a node seems to be that has too few samples."""
+        if lives.total and evidence.dies_soon(self.rule.label(lives)):
+            self.seem_short.add(key)
+        elif evidence.lives_long(counts_of(lives)):
+            self.seem_long.add(key)
 
     def _of_parts(self, key: int, level: int, leaves: list[Leaf], own: int, differed: bool) -> int:
         parts = _by_word(leaves, level) if level < MOST_LEVELS else {}
@@ -135,6 +147,10 @@ class _Grower:
         decided = [byte for byte in heard if byte < OPEN]
         groups = {GROUP_OF_CLASS[byte] for byte in decided}
         if differed or DEEPER in heard or len(groups) > 1:
+            return DEEPER
+        keys = {extend_key(key, word) for word in parts}
+        some_die = evidence.dies_soon(max(decided)) if decided else keys & self.seem_short
+        if some_die and keys & self.seem_long:
             return DEEPER
         if not decided:
             return own

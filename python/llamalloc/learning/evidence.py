@@ -33,6 +33,17 @@ def verdict(node: Node, tail: float = TAIL) -> str | None:
     return "mixed" if _is_trap(chosen, after, most) else lifetime_classes()[chosen].name
 
 
+def lives_long(node: Node) -> bool:
+    """Whether enough samples outlived what dies soon, and nearly all."""
+    soon = sum(node.deaths[c] + node.young[c] for c in range(CLASSES) if dies_soon(c))
+    return node.samples - soon >= ENOUGH_LONG and soon <= FEW_DIED * node.samples
+
+
+def dies_soon(number: int) -> bool:
+    """Whether the pages of a class have a deadline of seconds."""
+    return lifetime_classes()[number].page_group in ("transient", "brief")
+
+
 def _gap(node: Node) -> int:
     """Classes from the longest life seen to the oldest object; 0: none has lived long."""
     oldest = max((c for c in range(CLASSES) if node.young[c]), default=-1)
