@@ -24,7 +24,11 @@ WORDS = {
     "segregation": ("auto", "always", "never"),
     "forecast": ("auto", "peak", "trend", "none"),
 }
-KINDS = {"nanos": "time", **dict.fromkeys(WORDS, "choice")}  # as a reader calls them
+TEXTS = {"text", "pathname", "path_or_flag"}
+KINDS = {  # as a reader calls them
+    "nanos": "time", "pathname": "path", "path_or_flag": "path or flag",
+    **dict.fromkeys(WORDS, "choice"),
+}  # fmt: skip
 TIME_UNITS = (("h", 3600 * 10**9), ("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 
@@ -34,7 +38,7 @@ def human(kind: str, value: int | str) -> str:
         return "on" if value else "off"
     if kind in WORDS:
         return WORDS[kind][value]
-    if kind == "text":
+    if kind in TEXTS:
         return f"`{value}`" if value else "none"
     units = {"bytes": BYTE_UNITS, "nanos": TIME_UNITS}.get(kind, ())
     for unit, size in units:
@@ -45,7 +49,7 @@ def human(kind: str, value: int | str) -> str:
 
 def bounds(option: contracts.Option) -> str:
     """The range of an option, empty for flags and texts."""
-    if option.kind in {"flag", "text"}:
+    if option.kind in {"flag", *TEXTS}:
         return ""
     if option.kind in WORDS:
         return ", ".join(WORDS[option.kind])
@@ -66,7 +70,8 @@ def options_page() -> str:
         "as `64MiB`, times as `250ms` or `10s`, flags as `on` or `off`. A number without a unit is",
         "in bytes, or in seconds. A comma ends a value, so a path with a comma must stand in a",
         "`conf_file` (below). If a key or a value is wrong, the library prints one line and",
-        "ignores that option.",
+        "ignores that option. `on`, `off`, `auto` and the like are not taken as paths; a file of",
+        "such a name is `./on`. An empty value (`stats:`) means none.",
         "",
         "In the path of a file or socket, `%p` is the process ID, `%e` the name of the program,",
         "`%t` the time when it started (seconds since 1970), and `%%` a percent sign. So processes",

@@ -59,6 +59,8 @@ def test_learning_is_offered_or_its_place_examined(
         monkeypatch.setenv("LLAMALLOC_CONF", f"learn:{value}")
         assert doctor.learning().level == doctor.learning("sh").level == level
     assert doctor.learning().cure == "make it: mkdir -p /none/x"
+    monkeypatch.setenv("LLAMALLOC_CONF", "learn:no")
+    assert doctor.learning().found == "off"
     file = tmp_path / "llamalloc.conf"
     file.write_text("learn: /none/y/\n")
     monkeypatch.setenv("LLAMALLOC_CONF", f"conf_file:{file}")

@@ -75,9 +75,10 @@ def test_a_process_under_us(tmp_path: Path) -> None:
 
 
 def test_what_is_off_bears_a_cure() -> None:
-    conf = "hugepages:off,worker:off,control:/no/such/folder/c"
+    conf = "hugepages:off,worker:off,learn:off,control:/no/such/folder/c"
     with started(["sleep", "60"], launch.find_library(), conf) as pid:
         rows = by_subject(doctor_process.examine(pid))
+    assert rows["learning"].found == "off"
     for subject in ("huge pages", "background thread", "sampling", "addresses"):
         assert rows[subject].level == NOTE and rows[subject].cure, rows[subject]
     assert "/run/NAME.%p.ctl" in rows["addresses"].cure

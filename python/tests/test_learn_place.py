@@ -37,7 +37,8 @@ def test_a_folder_holds_a_file_for_each_program(tmp_path: Path) -> None:
 
 
 def test_good_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert learn_place.checked("on", "server") == "on"
+    for word in ("on", "off", "TRUE", "0"):
+        assert learn_place.checked(word, "server") == word
     assert learn_place.checked(f"{tmp_path}/", "server") == f"{tmp_path}/"
     monkeypatch.chdir(tmp_path)
     assert learn_place.checked("new.learned", "server") == str(tmp_path / "new.learned")

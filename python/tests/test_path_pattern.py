@@ -58,3 +58,13 @@ def test_an_unknown_letter_is_wrong_use(words: tuple[str, ...], tmp_path: Path) 
     done = command(*(word.format(tmp_path) for word in words), "--", "true")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "%p is the PID" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words", [
+    ("run", "--control", "on"), ("run", "--stats", "OFF"), ("run", "--learn", "auto"),
+    ("record", "-o", "none"),
+])  # fmt: skip
+def test_a_word_that_turns_something_on_is_no_path(words: tuple[str, ...]) -> None:
+    done = command(*words, "--", "true")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "expected a path" in done.stderr, done.stderr

@@ -50,6 +50,8 @@ constexpr const char* kReactions[] = {"abort", "report"};
 constexpr const char* kSegregations[] = {"auto", "always", "never"};
 constexpr const char* kForecasts[] = {"auto", "peak", "trend", "none"};
 constexpr const char* kOutOfRange = "out of range (docs/options.md)";
+constexpr const char* kNoPath =
+    "expected a path; ./NAME is a file of that name, an empty value means none";
 
 bool in_range(uint64_t value, uint64_t minimum, uint64_t maximum, const char** error) {
   if (value >= minimum && value <= maximum) return true;
@@ -112,9 +114,23 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
   return true;
 }
 
-bool is_known_pattern(Text path, const char** error) {
-  *error = kPathWords;
-  return is_path_pattern(path.data, path.length);
+// Who writes `control:on` means no file of that name.
+bool set_pathname(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
+  bool on = false;
+  if (set_flag(text, 0, 0, &on, error) || text.is("auto") || text.is("none"))
+    return *error = kNoPath, false;
+  return set_text(text, 0, 0, out, error);
+}
+bool set_path_or_flag(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
+  bool on = false;
+  if (!set_flag(text, 0, 0, &on, error)) return set_pathname(text, 0, 0, out, error);
+  strcpy(out->text, on ? "on" : "off");
+  return true;
+}
+
+bool is_allowed(Text path, bool secure, const char** error) {
+  *error = secure ? "not allowed in a process with raised privileges" : kPathWords;
+  return !secure && is_path_pattern(path.data, path.length);
 }
 
 const char* name_of(const Options::reaction& choice) {
@@ -239,9 +255,7 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   const Text value{value_data, value_length};
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
   if (key.is(#name)) {                                                     \
-    *error = "not allowed in a process with raised privileges";            \
-    if (is_path && secure) return false;                                   \
-    if (is_path && !is_known_pattern(value, error)) return false;          \
+    if (is_path && !is_allowed(value, secure, error)) return false;        \
     return set_##kind(value, minimum, maximum, &name, error);              \
   }
 #include "contracts/options.def"

@@ -3,8 +3,9 @@
 //
 // Values: bytes "64MiB", "512KiB", "1GiB", "4096" (K, M, G and KB, MB, GB mean the same powers of
 // 1024); times "10s", "250ms", "5us", "3ns", "2m", "1h", a bare number is seconds; flags on/off,
-// true/false, yes/no, 1/0. Spaces around key and value count for nothing. In a string a comma ends
-// a value, so paths cannot hold one; in a file the line ends it, and `#` starts a line of comment.
+// true/false, yes/no, 1/0, which are no paths. Spaces around key and value count for nothing. In a
+// string a comma ends a value, so paths cannot hold one; in a file the line ends it, and `#` starts
+// a line of comment.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +43,8 @@ struct Options {
   using count = uint64_t;
   using flag = bool;
   using text = OptionText;
+  using pathname = OptionText;
+  using path_or_flag = OptionText;
   template <typename E>
   struct Choice {
     E value;

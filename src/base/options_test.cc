@@ -67,6 +67,30 @@ TEST(Options, APathHasKnownPercentLettersOnly) {
   EXPECT_STREQ(options.stats.text, "/a/%e.%p.%t.100%%");
 }
 
+TEST(Options, AWordThatTurnsSomethingOnIsNoPath) {
+  Options options;
+  EXPECT_EQ(parse(&options, "control:/run/c,stats:./on,profile:/auto"), "");
+  EXPECT_STREQ(options.stats.text, "./on");
+  for (const char* faulty : {"control:on", "control:OFF", "control:1", "stats:true", "profile:auto",
+                             "model:none", "conf_file:no", "learn:auto"})
+    EXPECT_NE(parse(&options, faulty).find("expected a path"), std::string::npos) << faulty;
+  EXPECT_STREQ(options.control.text, "/run/c");
+  EXPECT_EQ(parse(&options, "control:"), "");
+  EXPECT_STREQ(options.control.text, "");
+}
+
+TEST(Options, LearnIsAPathOrAFlag) {
+  Options options;
+  for (const auto& [text, value] :
+       {std::pair{"learn:On", "on"}, std::pair{"learn:1", "on"}, std::pair{"learn:true", "on"},
+        std::pair{"learn:no", "off"}, std::pair{"learn:OFF", "off"},
+        std::pair{"learn:./no", "./no"}, std::pair{"learn:/var/lib/x/", "/var/lib/x/"},
+        std::pair{"learn:", ""}}) {
+    EXPECT_EQ(parse(&options, text), "");
+    EXPECT_STREQ(options.learn.text, value) << text;
+  }
+}
+
 TEST(Options, GetReadsWhatWasSet) {
   Options options;
   EXPECT_EQ(parse(&options, "retain:3MiB,stats:/a/b,hardened:on,on_misuse:report"), "");

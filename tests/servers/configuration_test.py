@@ -43,6 +43,8 @@ def complaints(conf: str, program: str = "echo alive") -> list[str]:
         ("stats:/nonexistent/s.json", "/nonexistent/s.json"),
         ("conf_file:/nonexistent/conf", "/nonexistent/conf"),
         ("control:/nonexistent/socket", "/nonexistent/socket"),
+        ("control:on", "expected a path"),
+        ("http:on", "127.0.0.1:PORT"),
     ],
 )
 def test_bad_value_is_named_once(conf, named):

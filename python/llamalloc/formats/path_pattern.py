@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of a path that differ from process to process (src/base/path_pattern.h).
+"""Words of a path that differ from process to process (src/base/path_pattern.h), and words that are
+no paths (src/base/options.cc).
 
 %p: the process ID; %e: the program's name; %t: when it started, in seconds since 1970;
 %%: a percent sign.
@@ -11,10 +12,13 @@ import re
 
 _WORD = re.compile(r"%(.?)", re.DOTALL)
 WORDS = "a percent sign in a path is %%; %p is the PID, %e the program, %t the start time"
+ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 
 
 def check(pattern: str) -> None:
-    """Raises ValueError, naming the words, where a % begins none of them."""
+    """Raises ValueError for a word that is no path, or, naming the words, where a % begins none."""
+    if pattern.lower() in (*ON, *OFF, "auto", "none"):
+        raise ValueError(f"{pattern}: expected a path; write the whole path of a file of that name")
     for word in _WORD.finditer(pattern):
         if word[1] not in ("p", "e", "t", "%"):
             raise ValueError(f"{pattern}: {WORDS}")

@@ -178,7 +178,7 @@ def learning(program: str | None = None) -> Finding:
     except launch.LaunchError:
         options, of_file = {}, {}  # configuration() tells
     place = (of_file | options).get("learn", "")
-    if not place:
+    if not place or learn_place.flag(place) is False:
         meaning = "to let a program learn while it runs: llamalloc run --learn FOLDER -- PROGRAM"
         return Finding(OK, "learning", "off", meaning)
     try:
@@ -187,7 +187,7 @@ def learning(program: str | None = None) -> Finding:
     except launch.LaunchError as error:
         cause, _, cure = str(error).partition("; ")
         return Finding(PROBLEM, "learning", cause, "the program would run, but keep nothing", cure)
-    if place == learn_place.NOTHING_KEPT:
+    if learn_place.flag(place):
         return Finding(OK, "learning", place, "each run begins anew; learn:FOLDER keeps it")
     return Finding(OK, "learning", place, "what is learned can be kept there")
 

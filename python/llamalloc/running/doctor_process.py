@@ -155,7 +155,7 @@ def _learning(at: Published) -> Finding:
         return Finding(PROBLEM, "model", model, "objects are not placed by it", "see the message")
     if model == "loaded":
         return Finding(OK, "model", "loaded", f"objects are {placed}")
-    if not learn:
+    if learn in ("", "off"):
         return Finding(OK, "learning", "off", "to learn while it runs: learn:FOLDER")
     return Finding(OK, "learning", f"learn:{learn}", f"objects are {placed}: {at.gate}")
 

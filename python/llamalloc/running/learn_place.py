@@ -4,7 +4,7 @@ the library from using it. Without these checks the program runs, but keeps noth
 
     PLACE is a folder, or ends in /    PLACE/NAME.learned, a file for each program
     any other PLACE                    that file
-    "on"                               nothing is kept
+    a flag (on, off, true, ...)        nothing is kept, or nothing is learned
 
 Source: contracts/learned_state.md (Which file, Reading).
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from llamalloc.formats import learned_state, path_pattern
 from llamalloc.running.launch import LaunchError
 
-NOTHING_KEPT = "on"
+_FLAGS = dict.fromkeys(path_pattern.ON, True) | dict.fromkeys(path_pattern.OFF, False)
 _LONGEST = 1000  # option text
 _NAME = 199  # bytes of a program's name in the name of its file
 _NAME_INSIDE = 31  # and in the file
@@ -32,12 +32,17 @@ def file_of(place: str, program: str) -> Path:
     return Path(place) / f"{_shown(program)[:_NAME]}.learned"
 
 
+def flag(place: str) -> bool | None:
+    """What the place says if it is a flag and no path."""
+    return _FLAGS.get(place.lower())
+
+
 def checked(place: str, program: str) -> str:
     """`place` for the option, absolute since the program may change its folder.
 
     `program`: the name of the file that the kernel loads; empty: not known. Raises LaunchError.
     """
-    if place == NOTHING_KEPT:
+    if flag(place) is not None:
         return place
     try:
         here = path_pattern.filled(place, "%p", program or "%e", "%t")
