@@ -4,6 +4,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,20 @@ def test_json_is_for_scripts(stats_file: Path, capsys: pytest.CaptureFixture[str
     stats, lives = json.loads(capsys.readouterr().out)
     assert stats["counters"]["predict_hits"] == 1000
     assert lives["contexts"] == 3
+
+
+def test_a_page_appears_whole_or_not_at_all(stats_file: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk."""
+    page = tmp_path / "out.html"
+    page.write_text("an earlier page")
+    words = [sys.executable, "-m", "llamalloc.cli", "report", stats_file, "--html", page]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 4; exec "$@"', "-", *words],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, f"llamalloc: {page}: File too large\n")
+    assert page.read_text() == "an earlier page"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.html", "s.json"]
 
 
 def test_the_page_stands_alone(stats_file: Path, tmp_path: Path) -> None:

@@ -303,6 +303,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"llamalloc: {table}: cannot be written (")
     assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_info_is_a_page_or_json() -> None:

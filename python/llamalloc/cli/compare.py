@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from llamalloc.formats import regular_file
 from llamalloc.running import launch
 
 
@@ -158,7 +159,7 @@ def _show(rows, plan, output: Path) -> bool:
     if all(m.per_second is None for r in rows for m in r.runs):
         console.print("The load printed no throughput that is known here; see --throughput.")
     try:
-        output.write_text(compare_page.page(rows, plan), encoding="utf-8")
+        regular_file.write(output, compare_page.page(rows, plan).encode())
     except OSError as error:
         _say(f"{output}: {error.strerror or error}")
         return False

@@ -200,8 +200,5 @@ def _write_page(items: list[_Item], path: Path) -> None:
 
 
 def _write(text: str, path: Path) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--html") from error
+    regular_file.write(path, text.encode())
     print(f"llamalloc: wrote {path}", file=sys.stderr)

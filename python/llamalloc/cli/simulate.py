@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from llamalloc.formats import regular_file
+
 if TYPE_CHECKING:
     from llamalloc.running.simulation import Result, Setting
 
@@ -181,11 +183,11 @@ def _write_pictures(results: list[Result], folder: Path) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, png in simulation_pictures.all_pictures(results).items():
-            (folder / name).write_bytes(png)
     except OSError as error:
         hint = "--pictures"
         raise typer.BadParameter(f"{folder}: {error.strerror}", param_hint=hint) from error
+    for name, png in simulation_pictures.all_pictures(results).items():
+        regular_file.write(folder / name, png)
     print(f"llamalloc: wrote pictures to {folder}", file=sys.stderr)
 
 

@@ -124,14 +124,9 @@ def write(model: Model, path: Path) -> int:
 
     The file appears whole or not at all. Raises ModelError if it does not read back equal.
     """
-    path = regular_file.replaced(path)
-    partial = path.with_name(path.name + ".partial")
-    try:
+    with regular_file.partial(path) as partial:
         partial.write_bytes(_packed(model))
         _check_equal(model, read(partial))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
     return path.stat().st_size
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary files: what is read from its start more than once, and what a new file replaces."""
+"""Ordinary files: what is read from its start more than once, what a new file replaces, and files
+that appear whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,3 +34,28 @@ def replaced(path: Path) -> Path:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is a device or pipe; name an ordinary file", str(path))
     return path.resolve() if path.is_symlink() else path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Writes the file: whole, or an earlier one stays. Raises OSError with the path's name. What is
+    no ordinary file is written to as it is."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        with partial(path) as file:
+            file.write_bytes(data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def partial(path: Path) -> Iterator[Path]:
+    """A file beside `path`, which takes its place after the block, unless that raises."""
+    path = replaced(path)
+    file = path.with_name(path.name + ".partial")
+    try:
+        yield file
+        file.replace(path)
+    finally:
+        file.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
+from llamalloc.formats import regular_file
 from llamalloc.formats.learned_state import GateVerdict
 from llamalloc.learning import saving
 from llamalloc.learning.train_result import SPLITS, TrainResult, contexts_by_class
@@ -136,7 +137,7 @@ def _count(number: int, what: str) -> str:
 
 def write_html(result: TrainResult, path: Path) -> None:
     """Writes the page: no scripts, no links, pictures inside. Raises OSError."""
-    Path(path).write_text(page(result), encoding="utf-8")
+    regular_file.write(path, page(result).encode())
 
 
 def page(result: TrainResult) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from llamalloc.formats import regular_file
 from llamalloc.running import live, published
 from llamalloc.running.control import ControlError, ask
 from llamalloc.running.ending import held
@@ -211,7 +212,7 @@ def _take(file: Path, profile: Path) -> None:
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise AttachError(f"{file}: not a regular file")
-        profile.write_bytes(stream.read())
+        regular_file.write(profile, stream.read())
     file.unlink(missing_ok=True)
 
 
@@ -235,7 +236,7 @@ def _by_http(target: Target, profile: Path, seconds: float) -> None:
     if isinstance(answers[0], Exception):
         _must_live(target, answers[0])
         raise AttachError(str(answers[0]))
-    profile.write_bytes(answers[0])
+    regular_file.write(profile, answers[0])
 
 
 # ----- Time -----

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from llamalloc.formats import path_pattern
+from llamalloc.formats import path_pattern, regular_file
 from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.running import launch
 
@@ -130,19 +130,17 @@ def export(path: Path, output: Path) -> int:
             total += len(batch)
             yield _frame(batch, schema)
 
-    temporary = output.with_name(output.name + ".tmp")
+    partial = regular_file.partial
     try:
-        stacks(path).write_parquet(stacks_path(output))
-        register_io_source(frames, schema=schema).sink_parquet(temporary)
-        temporary.replace(output)
+        with partial(stacks_path(output)) as beside, partial(output) as table:
+            stacks(path).write_parquet(beside)
+            register_io_source(frames, schema=schema).sink_parquet(table)
     except pl.exceptions.ComputeError as error:
         if "TraceError: " in str(error):
             raise TraceError(str(error).split("TraceError: ")[-1].strip()) from None
         raise TraceError(f"{output}: cannot be written ({str(error).splitlines()[0]})") from None
     except OSError as error:
         raise TraceError(f"{output}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return total
 
 
