@@ -9,7 +9,7 @@ import pytest
 from support import profile_writer, synthetic
 
 from llamalloc import cli
-from llamalloc.formats import model_file, profile
+from llamalloc.formats import contracts, model_file, profile
 from llamalloc.learning import dataset, fit
 from llamalloc.learning import train as training
 from llamalloc.learning.train import train
@@ -138,6 +138,18 @@ def test_the_place_for_the_model_is_checked_before_the_work(runs, tmp_path):
     for out, cause in ((tmp_path / "dir", "is a folder"), (tmp_path / "no" / "m", "no folder")):
         with pytest.raises(model_file.ModelError, match=cause):
             train([tmp_path / "not even a profile"], out)
+
+
+def test_a_recording_is_not_replaced_by_a_model(runs, tmp_path):
+    """As by `train -o *.pb.gz`, which names the first of them as the model."""
+    recorded, earlier = tmp_path / "a.pb.gz", tmp_path / "earlier.model"
+    recorded.write_bytes(runs[0].read_bytes())
+    with pytest.raises(model_file.ModelError, match="is no model"):
+        train([recorded], recorded)
+    assert recorded.read_bytes() == runs[0].read_bytes()
+    for known in (b"", (contracts.folder() / "golden/model_v3.safetensors").read_bytes()):
+        earlier.write_bytes(known)
+        assert train(runs[:1], earlier, steps=5).model_bytes == earlier.stat().st_size
 
 
 def test_the_place_for_the_page_is_checked_before_the_work(tmp_path, capsys):

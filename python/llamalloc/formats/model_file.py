@@ -119,6 +119,14 @@ def check_writable(path: Path) -> None:
         raise ModelError(f"{path}: no right to write in {path.parent}; choose another place")
 
 
+def check_replaceable(path: Path) -> None:
+    """Raises ModelError where `path` cannot become a model file, or is another file, which would be
+    lost: `-o *.pb.gz` names a recording."""
+    check_writable(path)
+    if path.exists() and path.stat().st_size and not safetensors_file.begins(path):
+        raise ModelError(f"{path}: is no model, and would be lost; remove it, or name another file")
+
+
 def write(model: Model, path: Path) -> int:
     """Writes the model and reads it back; returns its size in bytes.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import permutations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,12 @@ class Header(NamedTuple):
 
 class _Object(list[tuple[str, Any]]):
     """A JSON object, that may repeat its keys."""
+
+
+def begins(path: Path) -> bool:
+    """Whether the file looks like one, as no profile and no trace does. Raises OSError."""
+    with path.open("rb") as stream:
+        return stream.read(_LENGTH + 1)[_LENGTH:] == b"{"
 
 
 def read_header(data: bytes, keys: tuple[str, ...]) -> Header:

@@ -79,7 +79,7 @@ def train(
     StateError for a bad input, ModelError or OSError where the model cannot be written.
     """
     started = time.monotonic()
-    model_file.check_writable(Path(out))
+    model_file.check_replaceable(Path(out))
     progress("reading profiles", 0, len(inputs) + len(holdout))
     profiles, states = _sorted_out([Path(path) for path in inputs])
     paths = [*profiles, *map(Path, holdout)]
