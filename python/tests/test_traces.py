@@ -17,6 +17,7 @@ from llamalloc.running import launch, traces
 
 GOLDEN = Path(__file__).resolve().parents[2] / "contracts" / "golden"
 LLAMALLOC = [sys.executable, "-m", "llamalloc.cli"]
+SMALL_TRACE = Path(__file__).parents[2] / "workloads" / "traces" / "fleetbench.trace"
 ALLOCATE, RESIZE, FREE = range(3)
 
 # What each argument does, in order; the last decides how it ends.
@@ -304,6 +305,21 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"llamalloc: {table}: cannot be written (")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("trace", "info"), ("trace", "tables"), ("trace", "dump"), ("simulate",),
+     ("replay", "--speed", "0")],
+)  # fmt: skip
+def test_a_tool_says_that_its_output_is_full(words: tuple[str, ...]) -> None:
+    tool = launch.find_tool(f"llamalloc-{words[0]}")
+    command = [tool, *words[1:], SMALL_TRACE]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{tool.name}: standard output: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_info_is_a_page_or_json() -> None:

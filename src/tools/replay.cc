@@ -114,4 +114,6 @@ int main(int argc, char** argv) {
   ReplayPlayer player(load_steps(argv[optind]), samples, speed);
   player.run();
   print(player, samples);
+  if (fflush(stdout) != 0 || ferror(stdout) != 0)
+    stop_replay(1, "standard output: cannot be written", "write to another disk");
 }

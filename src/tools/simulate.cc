@@ -274,7 +274,8 @@ int run(const Arguments& arguments) {
                        arguments.spec.error,   arguments.spec.seed, processor_seconds() - start,
                        input->ended_in_order()};
   puts(to_json(names, survey, prediction, outcome).c_str());
-  return fflush(stdout) == 0 ? 0 : failed("standard output", "cannot be written");
+  const bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
+  return written ? 0 : failed("standard output", "cannot be written");
 }
 
 }  // namespace

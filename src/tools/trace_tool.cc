@@ -116,8 +116,7 @@ int dump_events(TraceReader& reader) {
     memset(bytes.data(), 0, bytes.size());
     for (size_t i = 0; i < count; ++i)
       memcpy(&bytes[i * sizeof(Event)], &events[i], offsetof(Event, alignment_log2) + 1);
-    if (fwrite(bytes.data(), sizeof(Event), count, stdout) != count)
-      return complain(std::string("stdout: ") + strerror(errno));
+    if (fwrite(bytes.data(), sizeof(Event), count, stdout) != count) return 0;  // main tells
   }
   return reader.error().empty() ? 0 : complain(reader.error());
 }
@@ -154,5 +153,7 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int count, char** words) {
-  return run(parse(count, words));
+  const int code = run(parse(count, words));
+  const bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
+  return code != 0 || written ? code : complain("standard output: cannot be written");
 }

@@ -47,7 +47,7 @@ std::unique_ptr<ChunkFile> ChunkFile::over(const char* data, size_t bytes, const
 }
 
 bool ChunkFile::map(const std::string& path, std::string* error) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe has no writer
   struct stat status{};
   const bool found = fd >= 0 && fstat(fd, &status) == 0;
   if (!found) *error = path + ": " + strerror(errno);

@@ -2,6 +2,7 @@
 #include "trace_file/trace_reader.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -103,6 +104,11 @@ TEST(TraceReader, SaysWhatItCannotRead) {
   EXPECT_EQ(error, "/none/t.trace: No such file or directory");
   EXPECT_EQ(TraceReader::open("/", &error), nullptr);
   EXPECT_NE(error.find("not a regular file"), std::string::npos);
+  const std::string pipe = temporary_path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(TraceReader::open(pipe, &error), nullptr);
+  EXPECT_NE(error.find("pipe: not a regular file"), std::string::npos) << error;
+  unlink(pipe.c_str());
   EXPECT_NE(MemoryTrace("").error.find("llamalloc trace -o"), std::string::npos);
   FileHeader newer = make_file_header(1, 2);
   newer.version = 9;
