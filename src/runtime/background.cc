@@ -43,6 +43,7 @@ void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
     background.contexts.work(process.placement, process.counters, process.system);
   learn_if_due(now);
   if (!filtered) name_sampled_frames();
+  if (files_are_left_alone()) return;
   write_profile_if_due(now);
   write_stats_if_due(now);
 }

@@ -303,8 +303,9 @@ bool control_is_open() {
   return control.services != 0;
 }
 
+// A filter of the program might end it for that. The next process replaces what stays.
 void remove_control_at_exit() {
-  if (control.server != nullptr) unlink_names();
+  if (control.server != nullptr && !process_world.program_filters_calls()) unlink_names();
 }
 
 // The library may be loaded late, and open its socket while another thread forks.

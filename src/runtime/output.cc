@@ -83,12 +83,21 @@ int sink_error() REQUIRES(background.work_lock) {
   return state.sink ? state.sink->error() : 0;
 }
 
-bool complain(const char* what, const char* path, int error) {
+bool complain(const char* what, const char* path, const char* reason) {
   if (!state.complained)
-    print_line("cannot write the %s %s: %s; the program continues without it", what, path,
-               error ? strerrordesc_np(error) : "out of memory");
+    print_line("cannot write the %s %s: %s; the program continues without it", what, path, reason);
   state.complained = true;
   return false;
+}
+
+bool complain(const char* what, const char* path, int error) {
+  return complain(what, path, error ? strerrordesc_np(error) : "out of memory");
+}
+
+// A file that no command asks for.
+bool may_write(const char* what, const char* path) {
+  if (!process_world.program_filters_calls()) return true;
+  return complain(what, path, "the program's seccomp filter might end it for opening a file");
 }
 
 void check_path(const char* option, const char* pattern) {
@@ -199,7 +208,18 @@ void write_profile_if_due(Nanos now) {
   if (!over && process.profiler.samples() == state.samples_written) return;
   state.samples_written = process.profiler.samples();
   OwnPath path;
-  if (path.fill(options.profile.text)) write_profile(path.text, false);
+  if (path.fill(options.profile.text) && may_write("profile", path.text))
+    write_profile(path.text, false);
+}
+
+bool files_are_left_alone() {
+  const bool wanted = process.options.profile.text[0] != 0 || writes_stats();
+  if (!wanted || !process_world.program_filters_calls()) return false;
+  if (!state.complained)
+    print_line(
+        "profile and statistics are not written from now on: the program installed a seccomp "
+        "filter, which might end it for opening a file");
+  return state.complained = true;
 }
 
 bool writes_stats_while_running() {
@@ -237,7 +257,7 @@ void write_stats_if_due(Nanos now) {
   if (now < next_stats()) return;
   state.last_stats = now;
   OwnPath path;
-  if (path.fill(options.stats.text)) write_stats(path.text);
+  if (path.fill(options.stats.text) && may_write("statistics", path.text)) write_stats(path.text);
 }
 
 namespace {
@@ -281,14 +301,16 @@ void write_to_stderr(void*, const char* text) {
 void write_at_exit() {
   LockGuard guard(background.work_lock);
   save_learned_at_exit();
+  if (files_are_left_alone()) return;
   const Options& options = process.options;
   OwnPath path;
   if (options.profile.text[0] != 0 && !state.finished &&
-      (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text))
+      (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text) &&
+      may_write("profile", path.text))
     write_profile(path.text, true);
-  if (writes_stats()) {
+  if (writes_stats() && path.fill(options.stats.text) && may_write("statistics", path.text)) {
     note_peak(process.system.now());
-    if (path.fill(options.stats.text)) write_stats(path.text);
+    write_stats(path.text);
   }
 }
 

@@ -99,6 +99,18 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
     assert (stats["stats"]["sleepers_emptied"] > 0) == (state == "on")
 
 
+def test_under_a_filter_of_the_program_no_file_is_written(tmp_path: Path):
+    """Opening one would end the process."""
+    stats, profile = tmp_path / "stats.json", tmp_path / "p.pb.gz"
+    flushes = "stats_flush:100ms,profile_flush:100ms,sample_interval:4KiB"
+    for option, path in (("stats", stats), ("profile", profile)):
+        conf = {"LLAMALLOC_CONF": f"{option}:{path},control:{tmp_path}/c,{flushes}"}
+        result = spring(Trap("seccomp", "", "seccomp_sleep late", 30, conf), library())
+        assert_ends_as(result, "ok")
+        (line,) = result.stderr.splitlines()
+        assert "seccomp filter" in line
+
+
 def test_pages_are_broken_where_nobody_says_how_many_were_split():
     """The worker asks, and is refused. The process that refuses has nothing to break."""
     conf = {"LLAMALLOC_CONF": "stats_print:on,release_forecast:none,release_delay:200ms"}

@@ -168,7 +168,7 @@ def _limits(at: Published, folder: Path) -> Iterator[Finding]:
     if "Seccomp:\t2" in status:
         yield Finding(
             NOTE, "seccomp", "a filter of system calls is installed",
-            "caches of idle threads are kept, and what is learned may not be written: both need "
-            "system calls that the filter may forbid",
+            "caches of idle threads are kept, and profile, statistics and what is learned may not "
+            "be written: all need system calls that the filter may forbid",
             "if it allows membarrier and prctl: sleepers_despite_seccomp:on",
         )  # fmt: skip
