@@ -97,8 +97,7 @@ def test_a_tree_is_no_deeper_than_contexts_differ():
 @pytest.mark.parametrize("samples", [300, 16])
 def test_parts_that_seem_to_live_long_are_told_apart_before_they_are_decided(samples):
     brief = Lives({128: samples}, {})
-    young = (0, 0, 0, 0, 9, 0, 0)
-    kept = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 0, 2, 0, 0), young=young, elders=9))
+    kept = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 0, 11, 0, 0)))
     soon = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 9, 2, 0, 0)))
 
     def answer(other):
