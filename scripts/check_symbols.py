@@ -84,8 +84,9 @@ MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries lo
 # kind, and spans of one slot need no lock of their bin, 2; that fuller pages are broken and groups
 # take over pages, 1; that mending has a bound in time, and a trough counts whose memory has gone
 # back, that all sets are mended in turn, that placement begun late is judged apart, and that who
-# switches huge pages off is taken at his word, 1; that groups share what is free near a limit, 1.
-MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1) * 1024
+# switches huge pages off is taken at his word, 1; that groups share what is free near a limit, 1;
+# that contexts are explored before a trial, and that words of flags are no paths, 2.
+MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1 + 2) * 1024
 
 
 def run(*command: str) -> str:
