@@ -94,19 +94,23 @@ def test_a_tree_is_no_deeper_than_contexts_differ():
     assert ends[key_of(1, 64, 2)].byte == ends[key_of(1, 64, 3)].byte == short
 
 
-@pytest.mark.parametrize("samples", [300, 16])
-def test_parts_that_seem_to_live_long_are_told_apart_before_they_are_decided(samples):
+@pytest.mark.parametrize("samples", [300, 22])
+@pytest.mark.parametrize("other", [(1, 64, 3), (1, 64)], ids=["a caller", "no caller"])
+def test_parts_that_seem_to_live_long_are_told_apart_before_they_are_decided(samples, other):
     brief = Lives({128: samples}, {})
     kept = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 0, 11, 0, 0)))
     soon = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 9, 2, 0, 0)))
 
-    def answer(other):
-        parts = ((1, 64, 2), brief), ((1, 64, 3), other)
+    def answer(first, second):
+        parts = ((1, 64, 2), first), (other, second)
         leaves = [Leaf(words, lives, 1.0, Rule().label(lives)) for words, lives in parts]
         return context_tree.grow(leaves, Rule())[key_of(1, 64)].byte
 
-    assert answer(kept) == DEEPER
-    assert answer(soon) != DEEPER
+    assert answer(brief, kept) == DEEPER
+    assert answer(brief, soon) != DEEPER
+    assert answer(Lives({128: 16}, {}), kept) != DEEPER, "27 samples are too few"
+    many = contexts.lives_of_node(Node(1, 1, deaths=(0, 0, 0, 0, 31, 0, 0)))
+    assert answer(Lives({128: 1}, {}), many) != DEEPER, "one that died is chance"
 
 
 def test_by_rule_p95_a_node_that_dies_young_may_have_parts_that_do_not():

@@ -44,10 +44,10 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
   return take(cache, request, choice.group);
 }
 
-void Engine::place_by_lifetime(Placing how) {
+bool Engine::place_by_lifetime(Placing how) {
   const bool on = how >= Placing::late, asked = how >= Placing::explored;
   const bool changes = placement_on.load(std::memory_order_relaxed) != on;
-  if (!changes && predictions_on.load(std::memory_order_relaxed) == asked) return;
+  if (!changes && predictions_on.load(std::memory_order_relaxed) == asked) return false;
   placement.part(how == Placing::explored ? Parts::nothing
                  : how == Placing::late   ? Parts::what_stays
                                           : Parts::all);
@@ -63,9 +63,9 @@ void Engine::place_by_lifetime(Placing how) {
   }
   predictions_on.store(asked, std::memory_order_release);
   threads.wake_all();
-  if (!changes) return;
-  if (how == Placing::given_up) heap.join_pages();
-  has_left_ = !on && heap.join_spans();
+  if (changes && how == Placing::given_up) heap.join_pages();
+  if (changes) has_left_ = !on && heap.join_spans();
+  return true;
 }
 
 bool Engine::explore(bool on) {

@@ -2,6 +2,7 @@
 #include "engine/learning_steps.h"
 
 #include <cstdio>
+#include <cstring>
 
 namespace llamalloc {
 namespace {
@@ -37,9 +38,10 @@ void LearningSteps::round(Nanos now) {
 // What is seen where the option decides is not the gate's doing, and proves nothing.
 void LearningSteps::step_gate(Nanos now, bool last) {
   if (gate_decides()) ask_gate(now, last);
-  prepares_ = prepares(now);
-  engine_.place_by_lifetime(placing());
-  if (engine_.explore(explores(now))) run.clear_again();
+  has_placed_ = has_placed_ || places();
+  prepares_ = !last && prepares(now);
+  const bool changed = engine_.place_by_lifetime(placing());
+  if (engine_.explore(explores(now)) || changed) run.clear_again();
 }
 
 Placing LearningSteps::placing() const {
@@ -49,20 +51,22 @@ Placing LearningSteps::placing() const {
   return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }
 
-// Before a trial, which would begin without those contexts that are rare. The next waves show them;
-// where none comes soon, it looks again when the load is back.
+// Before the first trial: it would begin without those contexts that are rare. The next waves show
+// them; where none comes soon, it looks again when the load is back. Not with a model, whose
+// predictions are judged meanwhile.
 bool LearningSteps::prepares(Nanos now) {
   const Gate& gate = run.gate();
-  if (places() || !gate_decides() || !gate.is_armed()) return false;
-  if (!engine_.known_contexts.tree().is_open()) return false;
+  const bool may = gate_decides() && gate.is_armed() && !has_placed_ && !engine_.foresees &&
+                   engine_.known_contexts.tree().is_open();
+  if (!may) return false;
   if (armed_.n == 0) armed_ = now;
   if (gate.came_back() && back_.n == 0) back_ = now;
   return back_.n == 0 ? now - armed_ < kExplorePeriod : now - back_ < kExploreFirst;
 }
 
 bool LearningSteps::explores(Nanos now) {
-  if (prepares_) return true;
   if (!places()) placed_ = {};
+  if (prepares_) return true;
   if (!places() || !engine_.known_contexts.tree().is_open()) return false;
   if (placed_.n == 0) placed_ = now;
   const Nanos since = now - placed_;
@@ -70,7 +74,12 @@ bool LearningSteps::explores(Nanos now) {
 }
 
 void LearningSteps::describe(char* out, size_t room, bool is_kept) const {
-  if (gate_decides()) return run.gate().describe(out, room, is_kept);
+  if (gate_decides()) {
+    run.gate().describe(out, room, is_kept);
+    const size_t length = strlen(out);
+    if (prepares_) snprintf(out + length, room - length, "; contexts are explored");
+    return;
+  }
   snprintf(out, room, "placement by lifetime is %s",
            places() ? "on: segregate:always" : "off: segregate:never");
 }

@@ -66,14 +66,15 @@ class LearningSteps {
   Engine& engine_;
   Trust::Figures trust_;
   LookupTime lookups_;
-  Nanos looked_{};         // when that was
-  Nanos placed_{};         // since when objects are placed by lifetime; 0: they are not
-  Nanos armed_{};          // when the gate was, in this run; 0: it was not
-  Nanos back_{};           // when the load came back since then
-  Nanos doubtful_{};       // until then ages say nothing: the process stood still
-  bool samples_ = false;   // has begun to
-  bool shares_ = false;    // with others
-  bool prepares_ = false;  // a trial: contexts are explored, nothing is placed by them
+  Nanos looked_{};           // when that was
+  Nanos placed_{};           // since when objects are placed by lifetime; 0: they are not
+  Nanos armed_{};            // when the gate was, in this run; 0: it was not
+  Nanos back_{};             // when the load came back since then
+  Nanos doubtful_{};         // until then ages say nothing: the process stood still
+  bool samples_ = false;     // has begun to
+  bool shares_ = false;      // with others
+  bool has_placed_ = false;  // objects by lifetime, in this run
+  bool prepares_ = false;    // a trial: contexts are explored, nothing is placed by them
 };
 
 }  // namespace llamalloc

@@ -127,15 +127,19 @@ class TroughTest : public LearningStepsTest {
       if (dies) engine_.profiler.on_free(p, pages_.time, 1, 0);
     }
   }
-  // A trough in which placement would save much.
-  void arm() {
+  // A trough in which placement would save much, as soon as the gate knows what stays.
+  void prepare() {
     wave();
-    rounds_in(Nanos::seconds(1));
+    rounds_in(Nanos::seconds(3));
+    trough();
+    rounds_in(Nanos::seconds(12));
     sample(0x1001, 200, true);
     sample(0x2001, 20, false);
-    rounds_in(Nanos::seconds(2));
-    trough();
-    rounds_in(Nanos::seconds(15));
+    pages_.time = pages_.time + Nanos::seconds(11);
+  }
+  void arm() {
+    prepare();
+    rounds_in(Nanos::seconds(8));
     ASSERT_TRUE(steps_->run.gate().is_armed());
   }
 
@@ -158,21 +162,52 @@ TEST_F(TroughTest, ContextsAreExploredWhenTheLoadComesBack) {
 // Lookups take time, whatever for.
 TEST_F(TroughTest, WhereItDoesNotTheyAreForAMinute) {
   arm();
-  rounds_in(Nanos::seconds(60));
+  rounds_in(Nanos::seconds(40));
+  EXPECT_TRUE(engine_.predictions_on && engine_.explores);
+  rounds_in(Nanos::seconds(20));
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+  rounds_in(Nanos::seconds(900));
+  EXPECT_FALSE(steps_->run.gate().came_back()) << "only what counts as the peak sank";
   EXPECT_FALSE(engine_.predictions_on || engine_.explores);
   wave();
   rounds_in(Nanos::seconds(1));
   EXPECT_TRUE(engine_.predictions_on && engine_.explores);
 }
 
+TEST_F(TroughTest, AProcessThatEndsDoesNotBegin) {
+  prepare();
+  steps_->finish(pages_.time, [&](Nanos now) { steps_->round(now); });
+  EXPECT_TRUE(steps_->run.gate().is_armed());
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+}
+
+TEST_F(TroughTest, NorDoesOneThatHasPlacedObjects) {
+  arm();
+  engine_.options.segregate.value = Segregate::always;
+  rounds_in(Nanos::seconds(1));
+  EXPECT_TRUE(engine_.predictions_on && engine_.placement_on);
+  engine_.options.segregate.value = Segregate::automatic;
+  rounds_in(Nanos::seconds(1));
+  EXPECT_FALSE(engine_.predictions_on || engine_.placement_on);
+}
+
+TEST_F(TroughTest, NorDoesOneWithAModel) {
+  engine_.foresees = true;
+  arm();
+  EXPECT_FALSE(engine_.predictions_on || engine_.explores);
+}
+
+TEST_F(TroughTest, TheSentenceSaysSo) {
+  arm();
+  char text[Gate::kSentence];
+  steps_->describe(text, sizeof(text));
+  EXPECT_NE(std::string(text).find("contexts are explored"), std::string::npos) << text;
+}
+
 TEST_F(TroughTest, NothingIsExploredWhereTheOptionDecides) {
+  arm();
   engine_.options.segregate.value = Segregate::never;
-  wave();
-  sample(0x1001, 200, true);
-  sample(0x2001, 20, false);
-  rounds_in(Nanos::seconds(2));
-  trough();
-  rounds_in(Nanos::seconds(15));
+  rounds_in(Nanos::seconds(1));
   EXPECT_FALSE(engine_.predictions_on || engine_.explores);
 }
 

@@ -79,8 +79,8 @@ struct GroupCounts {
 };
 
 // The limit for all depots together, and a fair share for all magazines of all threads: a 64th of
-// the heap, within these bounds. Threads that are busy may cache more (magazines.cc), but all
-// together no more than the upper bound and their first budgets.
+// the heap, within these bounds. Threads that are busy may cache more (next_budget in
+// magazines.cc), but all together no more than the upper bound and their first budgets.
 inline constexpr size_t kLeastCached = size_t{1} << 20;
 inline constexpr size_t kMostCached = size_t{32} << 20;
 // For all shelves together a 16th of the heap, within these bounds; more where threads wait for

@@ -17,7 +17,7 @@ constexpr size_t kUnaskedSlots = 64;
 // Slots larger than this go to their span, not to the depot, when a thread has no magazine for
 // them: what lies in the depot keeps spans from becoming free.
 constexpr size_t kMostDepositedFirst = 2048;
-// In bytes, but for one of a single slot: all that the threads of a small heap may cache.
+// In bytes, but for one of a single slot: the share of all threads of a small heap.
 constexpr size_t kLargestMagazine = kLeastCached;
 
 size_t capacity_of(int log2) {
@@ -28,8 +28,19 @@ size_t capacity_of(int log2) {
 // and its locks. So a thread that needs the heap often may cache kBusyBudget, within what
 // kMostCached allows.
 bool may_cache_more(size_t budget, const Heap& heap, size_t threads) {
-  return budget < kLargestBudget && (budget * threads < heap.cache_limit() ||
-                                     (budget < kBusyBudget && budget * threads < kMostCached));
+  return budget * threads < heap.cache_limit() ||
+         (budget < kBusyBudget && budget * threads < kMostCached);
+}
+
+// After one more visit to the heap.
+size_t next_budget(size_t budget, bool waited, const Heap& heap, size_t threads) {
+  const size_t step = !may_cache_more(budget, heap, threads) ? kEarnedStep
+                      : waited                               ? kWaitedStep
+                                                             : kBudgetStep;
+  const size_t next = budget + step;
+  if (next <= kLargestBudget && next * threads <= kMostCached) return next;
+  if (budget * threads <= kMostCached) return budget;
+  return std::max(budget / 2, kFirstBudget);
 }
 
 size_t half_of(const Magazine& magazine) {
@@ -159,12 +170,7 @@ bool Magazines::shelve(Heap& heap, int bin, void* slot, size_t threads, void** t
 bool Magazines::grow(int bin, Heap& heap, MetadataArena& arena, size_t threads) {
   Magazine& magazine = bins[bin];
   const size_t size = slot_size_of(bin);
-  if (may_cache_more(budget, heap, threads))
-    budget += magazine.waited ? kWaitedStep : kBudgetStep;
-  else if (budget < kLargestBudget && budget * threads < kMostCached)
-    budget += kEarnedStep;
-  else if (budget > kFirstBudget && budget * threads > kMostCached)
-    budget = std::max(budget / 2, kFirstBudget);
+  budget = next_budget(budget, magazine.waited, heap, threads);
   const size_t have = magazine.capacity();
   const int log2 = magazine.array_log2 + 1;
   const size_t bytes = capacity_of(log2) * size;

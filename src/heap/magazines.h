@@ -59,7 +59,8 @@ inline constexpr size_t kFirstBudget = size_t{8} << 10;
 inline constexpr size_t kBudgetStep = 64;
 inline constexpr size_t kWaitedStep = 1024;  // for a magazine that waited
 // Beyond the thread's share of what the heap's size allows. The worker takes back half once a
-// second: so a MiB more stays only where it saves a hundred thousand visits a second.
+// second: so a MiB more stays only with a hundred thousand visits a second. (Without a worker
+// nothing is taken back.)
 inline constexpr size_t kEarnedStep = 8;
 inline constexpr size_t kBusyBudget = size_t{512} << 10;
 inline constexpr size_t kLargestBudget = size_t{4} << 20;  // bytes a thread

@@ -256,6 +256,22 @@ TEST_F(MagazinesTest, ABudgetOfABusierTimeShrinksToWhatManyThreadsMayHave) {
   EXPECT_EQ(thread.cache().budget, kFirstBudget);
 }
 
+// However small the heap is: visits cost more than the memory.
+TEST_F(MagazinesTest, AThreadThatNeedsTheHeapAllTheTimeMayCacheMoreThanItsShare) {
+  for (const size_t threads : {size_t{1}, size_t{9}, size_t{63}}) {
+    TestThread thread(heap_, arena_, threads);
+    const size_t& budget = thread.cache().budget;
+    for (int visit = 0; visit < 500'000; ++visit) {
+      const size_t before = budget;
+      thread.deallocate(thread.allocate(size_class_of(64)));
+      thread.flush();
+      ASSERT_GE(budget, before) << visit << " of " << threads;
+    }
+    EXPECT_LE(budget, std::min(kLargestBudget, kMostCached / threads));
+    EXPECT_GT(budget, std::min(kLargestBudget, kMostCached / threads) - kEarnedStep);
+  }
+}
+
 // One slot of each size at a time: each round needs the heap where the budget has no room for them.
 class MagazinesBudgetTest : public MagazinesTest {
  protected:

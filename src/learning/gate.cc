@@ -144,8 +144,8 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 
 bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   cycle_.see(figures.live);
-  if (armed_ && static_cast<double>(figures.live) >= LoadCycle::kHigh * cycle_.peak())
-    came_back_ = true;
+  const auto live = static_cast<double>(figures.live);
+  if (armed_ && live >= half_way_ && live >= LoadCycle::kHigh * cycle_.peak()) came_back_ = true;
   const bool soon = started_ && now - last_ < kLeastStep;
   if (last ? on_ : soon && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
@@ -363,6 +363,7 @@ void Gate::arm() {
   if (kept_.placed.rounds == 0)
     kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
   armed_ = true;
+  half_way_ = (static_cast<double>(trough_.live) + cycle_.peak()) / 2;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
 }

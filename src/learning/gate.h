@@ -147,11 +147,11 @@ class Gate {
   // as in any other run. If it costs, placement ends for some time, longer each time. But that is
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
-  // Off for long: what it placed apart is everybody's.
   // The next start is on trial, as a trough of this run proved.
-  bool is_armed() const { return armed_ && !on_ && !has_ended(); }
+  bool is_armed() const { return armed_ && !on_ && kept_.verdict == GateVerdict::on_trial; }
   // Since then the load was high again.
   bool came_back() const { return came_back_; }
+  // Off for long: what it placed apart is everybody's.
   bool has_ended() const { return !on_ && (kept_.was_given_up() || late_has_ended()); }
   const GateKept& kept() const { return kept_; }
   // The same with the round that has not ended: what a profile tells.
@@ -228,7 +228,8 @@ class Gate {
   bool failed_before_ = false;  // what was given up had been armed again
   bool started_ = false;
   bool armed_ = false;      // a trough of this run proved it
-  bool came_back_ = false;  // since then the load was high again
+  bool came_back_ = false;  // since then the load was high again: the peak alone may sink to it,
+  double half_way_ = 0;     // so it has to pass this, from that trough to the peak then
   bool fail_ = false;       // predictions, at present
   double time_ = 0;         // as GateFigures has it, at present,
   double dear_ = 0;         // and when placement was given up for it; 0: it was not

@@ -91,7 +91,7 @@ TEST_F(LearnerTest, ACallerWhoseFewObjectsLiveLongIsToldApart) {
   keep_some({1, 11}, 6, [&] { die_after({1, 10}, 300, Nanos::seconds(5)); });
   EXPECT_EQ(ask({1, 10}).lifetime, LifetimeClass::le_10s);
   EXPECT_FALSE(ask({1, 11}).known);
-  EXPECT_TRUE(node_of({1}).differed) << "kept for the next run, which may not meet these callers";
+  EXPECT_TRUE(node_of({1}).differed) << "in the next run, which may not meet these callers, too";
 }
 
 TEST_F(LearnerTest, SoItIsWhereTheOthersAreFew) {

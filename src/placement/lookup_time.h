@@ -3,7 +3,7 @@
 // slots of several page groups, which their processor's caches have to hold, too. The share of the
 // time that the process uses, of late. The gate (gate.h) places objects only where it is small.
 //
-// Samples tell how many allocations there are. While objects are placed, the lookup of each sample
+// Samples tell how many allocations there are. While contexts are looked up, that of each sample
 // is timed; alone it takes longer than among other work, which it overlaps with. Before that, what
 // was learned tells how many callers each is asked for: none where the site decides. Of what is not
 // known yet none is assumed, or a first run that fills a heap at once would seem too dear.

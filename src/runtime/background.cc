@@ -28,10 +28,11 @@ constexpr size_t kWorkerStack = 512 * 1024;
 constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
 constexpr Nanos kLongestPause = Nanos::seconds(300);
 
-// Misses wake the worker; while nothing is placed by the model there are only those of samples.
+// Misses wake the worker; while nobody asks the model for each allocation there are only those of
+// samples.
 bool has_standing_work() {
-  const bool places = process.placement_on.load(std::memory_order_relaxed);
-  return (background.contexts.loaded() && places) || process.profiler.on() ||
+  const bool asked = process.predictions_on.load(std::memory_order_relaxed);
+  return (background.contexts.loaded() && asked) || process.profiler.on() ||
          writes_stats_while_running();
 }
 
@@ -43,7 +44,6 @@ void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
     background.contexts.work(process.placement, process.counters, process.system);
   learn_if_due(now);
   if (!filtered) name_sampled_frames();
-  if (files_are_left_alone()) return;
   write_profile_if_due(now);
   write_stats_if_due(now);
 }

@@ -212,16 +212,6 @@ void write_profile_if_due(Nanos now) {
     write_profile(path.text, false);
 }
 
-bool files_are_left_alone() {
-  const bool wanted = process.options.profile.text[0] != 0 || writes_stats();
-  if (!wanted || !process_world.program_filters_calls()) return false;
-  if (!state.complained)
-    print_line(
-        "profile and statistics are not written from now on: the program installed a seccomp "
-        "filter, which might end it for opening a file");
-  return state.complained = true;
-}
-
 bool writes_stats_while_running() {
   return writes_stats() && (!state.is_child || tells_processes_apart(process.options.stats.text));
 }
@@ -301,7 +291,6 @@ void write_to_stderr(void*, const char* text) {
 void write_at_exit() {
   LockGuard guard(background.work_lock);
   save_learned_at_exit();
-  if (files_are_left_alone()) return;
   const Options& options = process.options;
   OwnPath path;
   if (options.profile.text[0] != 0 && !state.finished &&

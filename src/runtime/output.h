@@ -15,9 +15,6 @@ void check_output_paths();
 // Called by the worker: looks up the function names of new samples while their code is still
 // loaded.
 void name_sampled_frames();
-// Whether profile and statistics, which an option asks for, are not written, since the program
-// itself installed a filter of system calls; a line on stderr says so once.
-bool files_are_left_alone();
 // Called by the worker: flushes the profile every profile_flush, ends it after profile_duration.
 void write_profile_if_due(Nanos now);
 // Whether this process writes its statistics before its end: a forked child does with %p in the

@@ -140,7 +140,7 @@ uint64_t ProductPolicy::resize(uint64_t address, uint64_t bytes, const Request& 
 void ProductPolicy::advance(Nanos now) {
   pages_.time = now;
   if (predicting_) gate().work(now);
-  const bool busy = engine_.profiler.on() || engine_.placement_on;
+  const bool busy = engine_.profiler.on() || engine_.predictions_on;
   next_step_ = now + engine_.step(now, busy);
 }
 

@@ -38,9 +38,12 @@ def replaced(path: Path) -> Path:
 
 def write(path: Path, data: bytes) -> None:
     """Writes the file: whole, or an earlier one stays. Raises OSError with the path's name. What is
-    no ordinary file is written to as it is."""
+    no ordinary file is written to as it is, and so is one of /dev or /proc (/dev/stdout)."""
     try:
-        if path.exists() and not path.is_file():
+        if (path.exists() and not path.is_file()) or path.parts[:2] in (
+            ("/", "dev"),
+            ("/", "proc"),
+        ):
             path.write_bytes(data)
             return
         with partial(path) as file:
@@ -51,11 +54,14 @@ def write(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def partial(path: Path) -> Iterator[Path]:
-    """A file beside `path`, which takes its place after the block, unless that raises."""
+    """A file beside `path`, which takes its place after the block, unless that raises. It has the
+    permissions of an earlier one."""
     path = replaced(path)
-    file = path.with_name(path.name + ".partial")
+    file = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         yield file
+        if path.exists():
+            file.chmod(stat.S_IMODE(path.stat().st_mode))
         file.replace(path)
     finally:
         file.unlink(missing_ok=True)

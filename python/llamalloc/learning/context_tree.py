@@ -111,8 +111,7 @@ class _Grower:
         self.rule = rule
         self.kept = kept
         self.answers: dict[int, Answer] = {}
-        self.seem_short: set[int] = set()  # of those that are not decided
-        self.seem_long: set[int] = set()
+        self.guesses: dict[int, str] = {}  # of those that are not decided
 
     def node(self, key: int, level: int, leaves: list[Leaf]) -> int:
         """Answers for the node and what is below it; returns its own."""
@@ -127,30 +126,31 @@ class _Grower:
             byte = self._of_parts(key, level, leaves, byte, differed)
         self.answers[key] = Answer(byte, majority(leaves), lives.total)
         if byte == OPEN:
-            self._guess(key, lives)
+            self.guesses[key] = self._guess(lives)
         return byte
 
-    def _guess(self, key: int, lives: Lives) -> None:
-        """What a node seems to be that has too few samples."""
-        if lives.total and evidence.dies_soon(self.rule.label(lives)):
-            self.seem_short.add(key)
-        elif evidence.lives_long(counts_of(lives)):
-            self.seem_long.add(key)
+    def _guess(self, lives: Lives) -> str:
+        """What too few samples seem to show: short, long, or neither."""
+        if lives.total >= ENOUGH_LONG and evidence.dies_soon(self.rule.label(lives)):
+            return "short"
+        return "long" if evidence.lives_long(counts_of(lives)) else ""
 
     def _of_parts(self, key: int, level: int, leaves: list[Leaf], own: int, differed: bool) -> int:
         parts = _by_word(leaves, level) if level < MOST_LEVELS else {}
         heard = [self.node(extend_key(key, word), level + 1, part) for word, part in parts.items()]
+        guesses = {self.guesses.get(extend_key(key, word), "") for word in parts}
         ending = total(leaf.lives for leaf in leaves if len(leaf.words) <= level)
         if heard and ending.total:
             verdict = self.rule.verdict(ending)
             heard.append(OPEN if verdict is None else verdict)
+            guesses |= {self._guess(ending)} if verdict is None else set()
         decided = [byte for byte in heard if byte < OPEN]
         groups = {GROUP_OF_CLASS[byte] for byte in decided}
         if differed or DEEPER in heard or len(groups) > 1:
             return DEEPER
-        keys = {extend_key(key, word) for word in parts}
-        some_die = evidence.dies_soon(max(decided)) if decided else keys & self.seem_short
-        if some_die and keys & self.seem_long:
+        some_die = evidence.dies_soon(max(decided)) if decided else "short" in guesses
+        enough = total(leaf.lives for leaf in leaves).total >= ENOUGH_SHORT
+        if enough and some_die and "long" in guesses:
             return DEEPER
         if not decided:
             return own
