@@ -51,17 +51,19 @@ Placing LearningSteps::placing() const {
   return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }
 
-// Before the first trial: it would begin without those contexts that are rare. The next waves show
-// them; where none comes soon, it looks again when the load is back. Not with a model, whose
-// predictions are judged meanwhile.
+// Before the first trial: it would begin without those contexts that are rare, or never begin,
+// since lifetimes do not seem to separate. The next waves show them; where none comes soon, it
+// looks again when the load is back. Not with a model, whose predictions are judged meanwhile; and
+// after some runs only where there will be a trial.
 bool LearningSteps::prepares(Nanos now) {
   const Gate& gate = run.gate();
-  const bool may = gate_decides() && gate.is_armed() && !has_placed_ && !engine_.foresees &&
+  const bool wanted = gate.is_armed() || (gate.seeks_contexts() && run.is_early());
+  const bool may = gate_decides() && wanted && !has_placed_ && !engine_.foresees &&
                    engine_.known_contexts.tree().is_open();
   if (!may) return false;
-  if (armed_.n == 0) armed_ = now;
+  if (sought_.n == 0) sought_ = now;
   if (gate.came_back() && back_.n == 0) back_ = now;
-  return back_.n == 0 ? now - armed_ < kExplorePeriod : now - back_ < kExploreFirst;
+  return back_.n == 0 ? now - sought_ < kExplorePeriod : now - back_ < kExploreFirst;
 }
 
 bool LearningSteps::explores(Nanos now) {

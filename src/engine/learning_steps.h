@@ -68,7 +68,7 @@ class LearningSteps {
   LookupTime lookups_;
   Nanos looked_{};           // when that was
   Nanos placed_{};           // since when objects are placed by lifetime; 0: they are not
-  Nanos armed_{};            // when the gate was, in this run; 0: it was not
+  Nanos sought_{};           // since when contexts are sought before a trial; 0: they are not
   Nanos back_{};             // when the load came back since then
   Nanos doubtful_{};         // until then ages say nothing: the process stood still
   bool samples_ = false;     // has begun to

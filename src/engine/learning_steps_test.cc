@@ -162,9 +162,9 @@ TEST_F(TroughTest, ContextsAreExploredWhenTheLoadComesBack) {
 // Lookups take time, whatever for.
 TEST_F(TroughTest, WhereItDoesNotTheyAreForAMinute) {
   arm();
-  rounds_in(Nanos::seconds(40));
+  rounds_in(Nanos::seconds(25));
   EXPECT_TRUE(engine_.predictions_on && engine_.explores);
-  rounds_in(Nanos::seconds(20));
+  rounds_in(Nanos::seconds(15));
   EXPECT_FALSE(engine_.predictions_on || engine_.explores);
   rounds_in(Nanos::seconds(900));
   EXPECT_FALSE(steps_->run.gate().came_back()) << "only what counts as the peak sank";
@@ -172,6 +172,27 @@ TEST_F(TroughTest, WhereItDoesNotTheyAreForAMinute) {
   wave();
   rounds_in(Nanos::seconds(1));
   EXPECT_TRUE(engine_.predictions_on && engine_.explores);
+}
+
+// Lifetimes may separate by what is rare. In each of many runs that would be looked for in vain.
+TEST_F(TroughTest, InEarlyRunsATroughThatPinsMuchIsEnough) {
+  for (const uint32_t runs : {2, 3}) {
+    steps_ = std::make_unique<LearningSteps>(engine_);
+    ASSERT_TRUE(steps_->open());
+    LearnedState state;
+    state.header.runs = runs;
+    steps_->run.take_in(state, LearningRun::GateFrom::this_build, engine_.known_contexts.tree(),
+                        engine_.system);
+    steps_->begin(pages_.time);
+    wave();
+    rounds_in(Nanos::seconds(3));
+    trough();
+    rounds_in(Nanos::seconds(5));
+    EXPECT_FALSE(steps_->run.gate().is_armed());
+    EXPECT_EQ(engine_.predictions_on, runs == 2);
+    EXPECT_EQ(engine_.explores, runs == 2);
+    steps_->finish(pages_.time, [](Nanos) {});
+  }
 }
 
 TEST_F(TroughTest, AProcessThatEndsDoesNotBegin) {

@@ -145,7 +145,8 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   cycle_.see(figures.live);
   const auto live = static_cast<double>(figures.live);
-  if (armed_ && live >= half_way_ && live >= LoadCycle::kHigh * cycle_.peak()) came_back_ = true;
+  if (half_way_ > 0 && live >= half_way_ && live >= LoadCycle::kHigh * cycle_.peak())
+    came_back_ = true;
   const bool soon = started_ && now - last_ < kLeastStep;
   if (last ? on_ : soon && !cycle_.rises(figures.live)) return on_;
   if (!started_) {
@@ -345,8 +346,12 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
     back_at_ = 0;
     return start_round(cycle_.is_low());
   }
-  if (may && fits && (known || (proven && came_back_ && pins_enough(1)))) return engage();
+  if (may && fits && (known || (proven && armed_ && came_back_ && pins_enough(1)))) return engage();
   if (may && fits && proven && !armed_) return arm();
+  const double least = kSaves * cycle_.peak();
+  const bool much = phase == LoadPhase::trough && proofs_ >= kProofs &&
+                    static_cast<double>(pinned_of(figures)) >= least;
+  if (may && much && !pinned_much_) note_trough();
   if (!round_is_over()) return;
   if (!cycle_.is_low()) proofs_ = 0;
   note_load();
@@ -362,10 +367,16 @@ void Gate::arm() {
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   if (kept_.placed.rounds == 0)
     kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
+  if (!armed_) note_trough();
   armed_ = true;
-  half_way_ = (static_cast<double>(trough_.live) + cycle_.peak()) / 2;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
+}
+
+void Gate::note_trough() {
+  pinned_much_ = true;
+  came_back_ = false;
+  half_way_ = (static_cast<double>(trough_.live) + cycle_.peak()) / 2;
 }
 
 // The rest of this trough says what blind placement left.

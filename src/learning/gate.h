@@ -149,6 +149,11 @@ class Gate {
   bool is_late() const { return on_ && late_; }
   // The next start is on trial, as a trough of this run proved.
   bool is_armed() const { return armed_ && !on_ && kept_.verdict == GateVerdict::on_trial; }
+  // A trough of this run pinned much, and nothing is known against placement: which contexts there
+  // are may decide whether lifetimes separate.
+  bool seeks_contexts() const {
+    return is_armed() || (pinned_much_ && !on_ && kept_.verdict == GateVerdict::untried);
+  }
   // Since then the load was high again.
   bool came_back() const { return came_back_; }
   // Off for long: what it placed apart is everybody's.
@@ -208,6 +213,7 @@ class Gate {
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
+  void note_trough();
   void engage();
   void verify(Nanos now);
   uint32_t points_of(const GateWaste& placed) const;
@@ -227,12 +233,13 @@ class Gate {
   uint32_t late_ends_ = 0;      // times that it ended so, as it cost
   bool failed_before_ = false;  // what was given up had been armed again
   bool started_ = false;
-  bool armed_ = false;      // a trough of this run proved it
-  bool came_back_ = false;  // since then the load was high again: the peak alone may sink to it,
-  double half_way_ = 0;     // so it has to pass this, from that trough to the peak then
-  bool fail_ = false;       // predictions, at present
-  double time_ = 0;         // as GateFigures has it, at present,
-  double dear_ = 0;         // and when placement was given up for it; 0: it was not
+  bool pinned_much_ = false;  // a trough of this run
+  bool armed_ = false;        // a trough of this run proved it
+  bool came_back_ = false;    // since then the load was high again: the peak alone may sink to it,
+  double half_way_ = 0;       // so it has to pass this, from that trough to the peak then
+  bool fail_ = false;         // predictions, at present
+  double time_ = 0;           // as GateFigures has it, at present,
+  double dear_ = 0;           // and when placement was given up for it; 0: it was not
   uint32_t dear_steps_ = 0;
   bool was_large_ = false;  // the peak was worth it in this run
   double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not

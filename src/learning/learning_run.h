@@ -35,6 +35,7 @@ class LearningRun {
   static constexpr size_t kMostKept = 10'800;  // each may name a frame
   static_assert(kMostKept <= Learner::kMostNodes / 2);
   static_assert(learned_bytes(kMostKept, kMostKept) <= kMaxLearnedBytes);
+  static constexpr uint32_t kEarlyRuns = 3;
   static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw, in another build
   static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 
@@ -69,6 +70,8 @@ class LearningRun {
     const bool places = segregates(options.segregate.value, gate_.is_on());
     return asked || places || held >= kLeastHeap;
   }
+  // Few runs of the program are known.
+  bool is_early() const { return runs_before_ < kEarlyRuns; }
   // Between samples, from now on: finer where they are known to pay.
   uint64_t interval(const Options& options) const {
     const GateVerdict verdict = gate_.kept().verdict;
