@@ -334,6 +334,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
     proofs_ = is_fragmented(figures) ? proofs_ + 1 : was_fragmented() ? proofs_ : 0;
   const bool may =
       kept_.reversals < kMostReversals && now >= retry_ && !fail_ && is_affordable(figures);
+  if (may && phase == LoadPhase::trough && proofs_ >= kProofs) note_trough(figures);
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
   const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
@@ -348,10 +349,6 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   }
   if (may && fits && (known || (proven && armed_ && came_back_ && pins_enough(1)))) return engage();
   if (may && fits && proven && !armed_) return arm();
-  const double least = kSaves * cycle_.peak();
-  const bool much = phase == LoadPhase::trough && proofs_ >= kProofs &&
-                    static_cast<double>(pinned_of(figures)) >= least;
-  if (may && much && !pinned_much_) note_trough();
   if (!round_is_over()) return;
   if (!cycle_.is_low()) proofs_ = 0;
   note_load();
@@ -367,16 +364,18 @@ void Gate::arm() {
   if (kept_.verdict != GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   if (kept_.placed.rounds == 0)
     kept_.placed.low = std::max(1u, mille(kept_.blind.low * (1 - separable(trough_)) / kMille));
-  if (!armed_) note_trough();
+  if (!armed_) came_back_ = false;
   armed_ = true;
   proofs_ = points_ = 0;
   start_round(cycle_.is_low());
 }
 
-void Gate::note_trough() {
+void Gate::note_trough(const GateFigures& figures) {
+  const auto pinned = static_cast<double>(pinned_of(figures));
+  const bool much = pinned >= kSaves * cycle_.peak() || round_.low.mean() >= kSaves;
+  if (!much || pinned_much_) return;
   pinned_much_ = true;
-  came_back_ = false;
-  half_way_ = (static_cast<double>(trough_.live) + cycle_.peak()) / 2;
+  half_way_ = (static_cast<double>(figures.live) + cycle_.peak()) / 2;
 }
 
 // The rest of this trough says what blind placement left.

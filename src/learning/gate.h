@@ -213,7 +213,7 @@ class Gate {
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
-  void note_trough();
+  void note_trough(const GateFigures& figures);
   void engage();
   void verify(Nanos now);
   uint32_t points_of(const GateWaste& placed) const;

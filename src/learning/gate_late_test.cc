@@ -5,6 +5,25 @@
 namespace llamalloc {
 namespace {
 
+// A trough that pins much begins the look at contexts. It may be a later one that proves that
+// placement pays, and from that one on the load has to come back.
+TEST(GateLateTest, ItBeginsWithTheLoadAfterTheTroughThatProvesIt) {
+  Load unknown;
+  unknown.long_share = 0;
+  Server server;
+  server.run(unknown, 20);
+  EXPECT_TRUE(server.gate.seeks_contexts());
+  EXPECT_FALSE(server.gate.is_armed() || server.gate.came_back());
+  server.run(unknown, 10);
+  EXPECT_TRUE(server.gate.came_back());
+  server.run({}, 18);
+  EXPECT_TRUE(server.gate.is_armed());
+  EXPECT_FALSE(server.gate.came_back());
+  EXPECT_FALSE(server.gate.is_on());
+  server.run({}, 18);
+  EXPECT_TRUE(server.gate.is_late());
+}
+
 // Its pages lie beside blind ones: this says little of the next run.
 TEST(GateLateTest, OneBadTroughDoesNotEndWhatBeganLate) {
   Server server;
