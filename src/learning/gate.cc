@@ -458,7 +458,7 @@ uint32_t Gate::points_of(const GateWaste& placed) const {
   const uint32_t gain = is_on_trial() ? gain_asked(without) : tolerance;
   if (with + gain < without) return 0;
   if (!is_on_trial() || late_) return with > without + tolerance ? 2 : 1;
-  const bool nearly = with + gain * 3 / 4 < without;
+  const bool nearly = with + gain / 2 < without;
   return nearly && kept_.placed.rounds == 0 ? 1 : 2;
 }
 

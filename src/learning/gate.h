@@ -5,7 +5,7 @@
 //     ^       from the next start on; in this run when the load came back and it is     |
 //     |       so in a later trough, too; at once, if a model brings the proof           |
 //     |--(a trial: a trough in which it does not save a 20th of the peak, and a --------+
-//     |   tenth of what is pinned without it; of a first one three quarters are enough  |
+//     |   tenth of what is pinned without it; of a first one half of that is enough     |
 //     |   for another; or, before the first trough, high load at which it costs much)   |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
 //     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
