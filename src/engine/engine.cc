@@ -63,8 +63,9 @@ bool Engine::place_by_lifetime(Placing how) {
   }
   predictions_on.store(asked, std::memory_order_release);
   threads.wake_all();
-  if (changes && how == Placing::given_up) heap.join_pages();
-  if (changes) has_left_ = !on && heap.join_spans();
+  if (!changes) return true;
+  if (how == Placing::given_up) heap.join_pages();
+  has_left_ = !on && heap.join_spans();
   return true;
 }
 

@@ -134,8 +134,9 @@ class Engine {
 
   // What sampled objects say of predictions. About once a second, by one thread.
   Trust::Figures look_at_trust(Nanos now);
-  bool place_by_lifetime(Placing how);  // from now on
-  bool explore(bool on);                // true: it was not so before
+  // From now on; true: it was not so before.
+  bool place_by_lifetime(Placing how);
+  bool explore(bool on);
   // The class and page group of an allocation, from the cache or from what was learned. On a miss
   // code() gives StackTrace::codes of the site, and unwind(StackTrace*) the stack if it is needed.
   template <typename Code, typename Unwind>

@@ -57,7 +57,7 @@ Placing LearningSteps::placing() const {
 // after some runs only where there will be a trial.
 bool LearningSteps::prepares(Nanos now) {
   const Gate& gate = run.gate();
-  const bool wanted = gate.is_armed() || (gate.seeks_contexts() && run.is_early());
+  const bool wanted = gate.seeks_contexts() && (gate.is_armed() || run.is_early());
   const bool may = gate_decides() && wanted && !has_placed_ && !engine_.foresees &&
                    engine_.known_contexts.tree().is_open();
   if (!may) return false;

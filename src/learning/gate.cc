@@ -370,11 +370,13 @@ void Gate::arm() {
   start_round(cycle_.is_low());
 }
 
+bool Gate::pins_much(const GateFigures& figures) const {
+  return static_cast<double>(pinned_of(figures)) >= kSaves * cycle_.peak();
+}
+
 void Gate::note_trough(const GateFigures& figures) {
-  const auto pinned = static_cast<double>(pinned_of(figures));
-  const bool much = pinned >= kSaves * cycle_.peak() || round_.low.mean() >= kSaves;
-  if (!much || pinned_much_) return;
-  pinned_much_ = true;
+  const bool much = pins_much(figures) || round_.low.mean() >= kSaves;
+  if (!much || half_way_ > 0) return;
   half_way_ = (static_cast<double>(figures.live) + cycle_.peak()) / 2;
 }
 
@@ -550,7 +552,7 @@ bool Gate::describe_state(ErrorText& text, bool is_kept) const {
 // Always false.
 bool Gate::describe_trough(ErrorText& text) const {
   const size_t pinned = pinned_of(trough_);
-  const bool much = is_fragmented(trough_) && static_cast<double>(pinned) >= kSaves * cycle_.peak();
+  const bool much = is_fragmented(trough_) && pins_much(trough_);
   if (much && pays(trough_) && !is_affordable(trough_)) {
     text.add("off: it would take %u %% of the processor time, and save %lld MiB in troughs",
              percent(time_), static_cast<long long>(savable_of(trough_) / kMiB));

@@ -152,7 +152,7 @@ class Gate {
   // A trough of this run pinned much, and nothing is known against placement: which contexts there
   // are may decide whether lifetimes separate.
   bool seeks_contexts() const {
-    return is_armed() || (pinned_much_ && !on_ && kept_.verdict == GateVerdict::untried);
+    return is_armed() || (half_way_ > 0 && !on_ && kept_.verdict == GateVerdict::untried);
   }
   // Since then the load was high again.
   bool came_back() const { return came_back_; }
@@ -213,6 +213,7 @@ class Gate {
   bool pays_on_average(const GateFigures& figures) const;
   void consider(Nanos now, LoadPhase phase, const GateFigures& figures);
   void arm();
+  bool pins_much(const GateFigures& figures) const;
   void note_trough(const GateFigures& figures);
   void engage();
   void verify(Nanos now);
@@ -233,13 +234,14 @@ class Gate {
   uint32_t late_ends_ = 0;      // times that it ended so, as it cost
   bool failed_before_ = false;  // what was given up had been armed again
   bool started_ = false;
-  bool pinned_much_ = false;  // a trough of this run
-  bool armed_ = false;        // a trough of this run proved it
-  bool came_back_ = false;    // since then the load was high again: the peak alone may sink to it,
-  double half_way_ = 0;       // so it has to pass this, from that trough to the peak then
-  bool fail_ = false;         // predictions, at present
-  double time_ = 0;           // as GateFigures has it, at present,
-  double dear_ = 0;           // and when placement was given up for it; 0: it was not
+  // From the first trough of this run that pinned much to the peak then; 0: there was none.
+  double half_way_ = 0;
+  bool armed_ = false;  // a trough of this run proved it
+  // Since then the load was high again. The peak alone may sink to it, so it has to be half way.
+  bool came_back_ = false;
+  bool fail_ = false;  // predictions, at present
+  double time_ = 0;    // as GateFigures has it, at present,
+  double dear_ = 0;    // and when placement was given up for it; 0: it was not
   uint32_t dear_steps_ = 0;
   bool was_large_ = false;  // the peak was worth it in this run
   double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not

@@ -61,21 +61,18 @@ bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Fig
                             bool last) {
   const bool learns = learner_.is_open();
   const Learner::Shares learned = forked_ ? Learner::Shares{} : learner_.shares();
-  const bool was = gate_.is_on();
-  const bool on = gate_.step(now,
-                             {.held = heap.held,
-                              .live = heap.live,
-                              .short_share = learns ? learned.short_lived : trust.short_share,
-                              .long_share = learns ? learned.long_lived : trust.long_share,
-                              .older = trust.older,
-                              .late = trust.late,
-                              .parted = learned.parted,
-                              .peak = learned.peak,
-                              .time = heap.time,
-                              .time_now = heap.time_now},
-                             last);
-  if (on != was) clear_again();
-  return on;
+  return gate_.step(now,
+                    {.held = heap.held,
+                     .live = heap.live,
+                     .short_share = learns ? learned.short_lived : trust.short_share,
+                     .long_share = learns ? learned.long_lived : trust.long_share,
+                     .older = trust.older,
+                     .late = trust.late,
+                     .parted = learned.parted,
+                     .peak = learned.peak,
+                     .time = heap.time,
+                     .time_now = heap.time_now},
+                    last);
 }
 
 void LearningRun::take_evidence(const GateKept& of_model) {

@@ -94,10 +94,11 @@ bool complain(const char* what, const char* path, int error) {
   return complain(what, path, error ? strerrordesc_np(error) : "out of memory");
 }
 
-// A file that no command asks for.
-bool may_write(const char* what, const char* path) {
+// Of a file that no command asks for. False: it is not to be written.
+bool fill_if_allowed(OwnPath* path, const char* what, const char* pattern) {
+  if (!path->fill(pattern)) return false;
   if (!process_world.program_filters_calls()) return true;
-  return complain(what, path, "the program's seccomp filter might end it for opening a file");
+  return complain(what, path->text, "the program's seccomp filter might end it for opening a file");
 }
 
 void check_path(const char* option, const char* pattern) {
@@ -208,8 +209,7 @@ void write_profile_if_due(Nanos now) {
   if (!over && process.profiler.samples() == state.samples_written) return;
   state.samples_written = process.profiler.samples();
   OwnPath path;
-  if (path.fill(options.profile.text) && may_write("profile", path.text))
-    write_profile(path.text, false);
+  if (fill_if_allowed(&path, "profile", options.profile.text)) write_profile(path.text, false);
 }
 
 bool writes_stats_while_running() {
@@ -247,7 +247,7 @@ void write_stats_if_due(Nanos now) {
   if (now < next_stats()) return;
   state.last_stats = now;
   OwnPath path;
-  if (path.fill(options.stats.text) && may_write("statistics", path.text)) write_stats(path.text);
+  if (fill_if_allowed(&path, "statistics", options.stats.text)) write_stats(path.text);
 }
 
 namespace {
@@ -294,10 +294,10 @@ void write_at_exit() {
   const Options& options = process.options;
   OwnPath path;
   if (options.profile.text[0] != 0 && !state.finished &&
-      (owns_paths() || process.profiler.samples() > 0) && path.fill(options.profile.text) &&
-      may_write("profile", path.text))
+      (owns_paths() || process.profiler.samples() > 0) &&
+      fill_if_allowed(&path, "profile", options.profile.text))
     write_profile(path.text, true);
-  if (writes_stats() && path.fill(options.stats.text) && may_write("statistics", path.text)) {
+  if (writes_stats() && fill_if_allowed(&path, "statistics", options.stats.text)) {
     note_peak(process.system.now());
     write_stats(path.text);
   }

@@ -12,6 +12,7 @@
 
 #include "os/system_facts.h"
 #include "tools/replay_player.h"
+#include "tools/standard_output.h"
 
 namespace {
 
@@ -114,6 +115,6 @@ int main(int argc, char** argv) {
   ReplayPlayer player(load_steps(argv[optind]), samples, speed);
   player.run();
   print(player, samples);
-  if (fflush(stdout) != 0 || ferror(stdout) != 0)
+  if (!standard_output_is_written())
     stop_replay(1, "standard output: cannot be written", "write to another disk");
 }

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "sim/outcome_json.h"
+#include "tools/standard_output.h"
 #include "tools/trace_argument.h"
 #include "tools/write_steps.h"
 
@@ -274,8 +275,7 @@ int run(const Arguments& arguments) {
                        arguments.spec.error,   arguments.spec.seed, processor_seconds() - start,
                        input->ended_in_order()};
   puts(to_json(names, survey, prediction, outcome).c_str());
-  const bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
-  return written ? 0 : failed("standard output", "cannot be written");
+  return standard_output_is_written() ? 0 : failed("standard output", "cannot be written");
 }
 
 }  // namespace

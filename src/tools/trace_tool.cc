@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/standard_output.h"
 #include "trace_file/trace_cut.h"
 #include "trace_file/trace_reader.h"
 #include "trace_file/trace_summary.h"
@@ -154,6 +155,7 @@ int run(const Arguments& arguments) {
 
 int main(int count, char** words) {
   const int code = run(parse(count, words));
-  const bool written = fflush(stdout) == 0 && ferror(stdout) == 0;
-  return code != 0 || written ? code : complain("standard output: cannot be written");
+  return code != 0 || llamalloc::standard_output_is_written()
+             ? code
+             : complain("standard output: cannot be written");
 }

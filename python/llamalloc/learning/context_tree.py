@@ -7,9 +7,8 @@
 
 A node is looked into unless all of its objects die young. Where its parts agree, it speaks for
 them; a part that is not decided yet is not taken for short-lived, and where it seems to live long
-what dies beside it is told apart. Contexts whose words end where
-those of others go on are a part, too. A whole of which state files saw longer lives than its parts
-have speaks for itself.
+what dies beside it is told apart. Contexts whose words end where those of others go on are a part,
+too. A whole of which state files saw longer lives than its parts have speaks for itself.
 
 Three rules are not the learner's: what dies at once is told apart from what dies within seconds;
 rule `p95` tells the parts of each node apart, since it leaves room for some that live longer; and
@@ -149,8 +148,8 @@ class _Grower:
         if differed or DEEPER in heard or len(groups) > 1:
             return DEEPER
         some_die = evidence.dies_soon(max(decided)) if decided else "short" in guesses
-        enough = total(leaf.lives for leaf in leaves).total >= ENOUGH_SHORT
-        if enough and some_die and "long" in guesses:
+        tells_apart = some_die and "long" in guesses
+        if tells_apart and total(leaf.lives for leaf in leaves).total >= ENOUGH_SHORT:
             return DEEPER
         if not decided:
             return own
