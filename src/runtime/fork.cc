@@ -71,8 +71,7 @@ void child_after_fork() {
   if (!inside) process.heap.pages().keep_what_was_leaving();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
-  if (adopted_cache != nullptr)
-    adopted_cache->thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  if (adopted_cache != nullptr) ProcessWorld::name_thread(*adopted_cache);
   process.threads.forget_others(adopted_cache);
   control_after_fork_in_child();
   output_after_fork_in_child();

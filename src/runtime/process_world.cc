@@ -71,8 +71,12 @@ bool ProcessWorld::may_adopt() {
 }
 
 void ProcessWorld::introduce_thread(ThreadCache& cache) {
-  cache.thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
   cache.own_stack = own_stack();
+  name_thread(cache);
+}
+
+void ProcessWorld::name_thread(ThreadCache& cache) {
+  cache.thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   cache.rng = here * 0x9E3779B97F4A7C15ull ^ static_cast<uint64_t>(process.system.now().n) ^
               cache.thread_id;

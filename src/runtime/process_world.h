@@ -32,6 +32,8 @@ class ProcessWorld final : public World {
   void note_sample_end(const void* p) override;
   bool may_adopt() override;
   void introduce_thread(ThreadCache& cache) override;
+  // Again in a forked child: else it would sample what its siblings sample.
+  static void name_thread(ThreadCache& cache);
   bool will_tell_end() override;
   bool thread_exists(uint32_t thread_id) override;
   bool may_issue_barrier() override;
