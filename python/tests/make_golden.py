@@ -61,7 +61,7 @@ def make_trace() -> None:
 
 def make_learned() -> None:
     """learned_v1.learned."""
-    learned_state.write(golden_learned.STATE, GOLDEN / "learned_v1.learned")
+    (GOLDEN / "learned_v1.learned").write_bytes(learned_state.pack(golden_learned.STATE))
 
 
 def make_evidence() -> None:

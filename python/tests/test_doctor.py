@@ -80,6 +80,12 @@ def test_the_configuration_and_its_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.level == PROBLEM and str(file) in found.found and "retains" in found.found
     file.unlink()
     assert doctor.configuration().level == PROBLEM
+    wrong = f"profile:{tmp_path}/p,control:{tmp_path}/c,retain:lots,predict_recheck:1"
+    monkeypatch.setenv("LLAMALLOC_CONF", wrong)
+    found = doctor.configuration()
+    assert found.level == PROBLEM and '"retain:lots": not a size' in found.found
+    assert found.meaning == "what is wrong is ignored: 2 of 4 options"
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.delenv("LLAMALLOC_CONF")
     assert "conf_file" in doctor.configuration().meaning
 

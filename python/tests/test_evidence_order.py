@@ -304,7 +304,7 @@ def test_too_long_counts_by_bytes_too_short_by_objects(
 
 def test_state_files_alone_make_an_exact_table(tmp_path, capsys):
     path = tmp_path / "redis-server.learned"
-    learned_state.write(golden_learned.STATE, path)
+    path.write_bytes(learned_state.pack(golden_learned.STATE))
     out = tmp_path / "m"
     assert cli.call(["train", str(path), "-o", str(out), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -322,7 +322,7 @@ def test_what_a_program_measured_itself_counts(runs, tmp_path):
     waste = GateWaste(rounds=2, low=200, depth=400, ratio=1500)
     gate = Gate(GateVerdict.FAILS, 1, waste, replace(waste, low=300))
     state = tmp_path / "server.learned"
-    learned_state.write(LearnedState(BUILD, "server", 4, gate), state)
+    state.write_bytes(learned_state.pack(LearnedState(BUILD, "server", 4, gate)))
     result = train([*runs[:2], state], tmp_path / "m", steps=20)
     assert result.verdict.use == "no"
     assert result.verdict.saves_share == pytest.approx(-0.1)
@@ -431,7 +431,7 @@ def test_two_runs_may_disagree_where_it_costs_nothing(learned, lived, right, pin
 
 def test_a_bad_state_file_is_one_line(tmp_path, capsys):
     path = tmp_path / "x.learned"
-    learned_state.write(golden_learned.STATE, path)
+    path.write_bytes(learned_state.pack(golden_learned.STATE))
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     assert cli.call(["train", str(path), "-o", str(tmp_path / "m")]) == 1
     error = capsys.readouterr().err.splitlines()[-1]

@@ -17,7 +17,7 @@ SHELL = Path("/bin/sh").resolve().name
 
 
 def a_state(path: Path, name: str) -> Path:
-    learned_state.write(LearnedState(1, name, 1, nodes=NODES), path)
+    path.write_bytes(learned_state.pack(LearnedState(1, name, 1, nodes=NODES)))
     return path
 
 

@@ -117,7 +117,7 @@ def test_what_a_program_decided_itself_comes_first(verdict):
 
 def test_the_model_file_holds_it_and_the_report_says_so(tmp_path):
     learned = tmp_path / "s.learned"
-    learned_state.write(golden_learned.STATE, learned)
+    learned.write_bytes(learned_state.pack(golden_learned.STATE))
     recorded = profile_writer.write(synthetic.profile(contexts=8), tmp_path / "server.pb.gz")
     out = tmp_path / "m.model"
     result = train([learned], out, steps=20)

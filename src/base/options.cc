@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "base/path_pattern.h"
 
@@ -28,6 +29,7 @@ constexpr Unit kByteUnits[] = {{"", 1},         {"B", 1},         {"K", 1 << 10}
 constexpr Unit kTimeUnits[] = {{"", 1000000000},     {"s", 1000000000},   {"ms", 1000000},
                                {"us", 1000},         {"ns", 1},           {"m", 60000000000},
                                {"min", 60000000000}, {"h", 3600000000000}};
+constexpr Unit kOne[] = {{"", 1}};
 
 template <size_t N>
 bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
@@ -49,39 +51,73 @@ bool parse_number(Text text, const Unit (&units)[N], uint64_t* out) {
 constexpr const char* kReactions[] = {"abort", "report"};
 constexpr const char* kSegregations[] = {"auto", "always", "never"};
 constexpr const char* kForecasts[] = {"auto", "peak", "trend", "none"};
-constexpr const char* kOutOfRange = "out of range (docs/options.md)";
 constexpr const char* kNoPath =
     "expected a path; ./NAME is a file of that name, an empty value means none";
 
-bool in_range(uint64_t value, uint64_t minimum, uint64_t maximum, const char** error) {
-  if (value >= minimum && value <= maximum) return true;
-  *error = kOutOfRange;
-  return false;
-}
+// What a number may be, and what to say of another one.
+class Range {
+ public:
+  consteval Range(std::string_view kind, uint64_t low, uint64_t high) : low_(low), high_(high) {
+    add("out of range; from ");
+    add(kind, low);
+    add(" to ");
+    add(kind, high);
+  }
+  bool has(uint64_t value) const { return value >= low_ && value <= high_; }
+  const char* refusal() const { return refusal_; }
+
+ private:
+  constexpr void add(std::string_view text) {
+    for (const char c : text) refusal_[length_++] = c;
+  }
+  // In the largest unit that has it whole.
+  constexpr void add(std::string_view kind, uint64_t value) {
+    const Unit* best = &kOne[0];
+    const auto look_at = [&](const Unit& unit) {
+      if (value % unit.factor == 0 && unit.factor >= best->factor) best = &unit;
+    };
+    if (kind == "bytes")
+      for (const Unit& unit : kByteUnits) look_at(unit);
+    if (kind == "nanos")
+      for (const Unit& unit : kTimeUnits) look_at(unit);
+    if (value == 0) best = &kOne[0];
+    add_digits(value / best->factor);
+    add(best->name);
+  }
+  constexpr void add_digits(uint64_t value) {
+    if (value >= 10) add_digits(value / 10);
+    refusal_[length_++] = static_cast<char>('0' + value % 10);
+  }
+
+  uint64_t low_, high_;
+  char refusal_[64] = {};
+  size_t length_ = 0;
+};
 
 template <size_t N>
-bool set_number(Text text, const Unit (&units)[N], uint64_t minimum, uint64_t maximum,
-                uint64_t* out, const char** error) {
+bool set_number(Text text, const Unit (&units)[N], const Range& range, uint64_t* out,
+                const char** error) {
   uint64_t value = 0;
-  if (!parse_number(text, units, &value) || !in_range(value, minimum, maximum, error)) return false;
+  if (!parse_number(text, units, &value)) return false;
+  *error = range.refusal();
+  if (!range.has(value)) return false;
   Options::change(out, value);
   return true;
 }
 
-bool set_bytes(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
+bool set_bytes(Text text, const Range& range, uint64_t* out, const char** error) {
   *error = "not a size; write it like 64MiB";
-  return set_number(text, kByteUnits, low, high, out, error);
+  return set_number(text, kByteUnits, range, out, error);
 }
-bool set_nanos(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
+bool set_nanos(Text text, const Range& range, uint64_t* out, const char** error) {
   *error = "not a time; write it like 250ms or 10s";
-  return set_number(text, kTimeUnits, low, high, out, error);
+  return set_number(text, kTimeUnits, range, out, error);
 }
-bool set_count(Text text, uint64_t low, uint64_t high, uint64_t* out, const char** error) {
-  constexpr Unit kOne[] = {{"", 1}};
+bool set_count(Text text, const Range& range, uint64_t* out, const char** error) {
   *error = "not a number";
-  return set_number(text, kOne, low, high, out, error);
+  return set_number(text, kOne, range, out, error);
 }
-bool set_flag(Text text, uint64_t, uint64_t, bool* out, const char** error) {
+bool set_flag(Text text, const Range&, bool* out, const char** error) {
   const bool on = text.is("on") || text.is("true") || text.is("yes") || text.is("1");
   const bool off = text.is("off") || text.is("false") || text.is("no") || text.is("0");
   *error = "expected on or off";
@@ -94,19 +130,20 @@ bool set_choice(Text text, const char* const (&words)[N], E* out) {
     if (text.is(words[i])) return Options::change(out, static_cast<E>(i)), true;
   return false;
 }
-bool set_reaction(Text text, uint64_t, uint64_t, Options::reaction* out, const char** error) {
+constexpr Range kAny("", 0, 0);
+bool set_reaction(Text text, const Range&, Options::reaction* out, const char** error) {
   *error = "expected abort or report";
   return set_choice(text, kReactions, &out->value);
 }
-bool set_segregation(Text text, uint64_t, uint64_t, Options::segregation* out, const char** error) {
+bool set_segregation(Text text, const Range&, Options::segregation* out, const char** error) {
   *error = "expected auto, always or never";
   return set_choice(text, kSegregations, &out->value);
 }
-bool set_forecast(Text text, uint64_t, uint64_t, Options::forecast* out, const char** error) {
+bool set_forecast(Text text, const Range&, Options::forecast* out, const char** error) {
   *error = "expected auto, peak, trend or none";
   return set_choice(text, kForecasts, &out->value);
 }
-bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
+bool set_text(Text text, const Range&, OptionText* out, const char** error) {
   *error = "too long";
   if (text.length >= kOptionText) return false;
   memcpy(out->text, text.data, text.length);
@@ -115,15 +152,15 @@ bool set_text(Text text, uint64_t, uint64_t, OptionText* out, const char** error
 }
 
 // Who writes `control:on` means no file of that name.
-bool set_pathname(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
+bool set_pathname(Text text, const Range&, OptionText* out, const char** error) {
   bool on = false;
-  if (set_flag(text, 0, 0, &on, error) || text.is("auto") || text.is("none"))
+  if (set_flag(text, kAny, &on, error) || text.is("auto") || text.is("none"))
     return *error = kNoPath, false;
-  return set_text(text, 0, 0, out, error);
+  return set_text(text, kAny, out, error);
 }
-bool set_path_or_flag(Text text, uint64_t, uint64_t, OptionText* out, const char** error) {
+bool set_path_or_flag(Text text, const Range&, OptionText* out, const char** error) {
   bool on = false;
-  if (!set_flag(text, 0, 0, &on, error)) return set_pathname(text, 0, 0, out, error);
+  if (!set_flag(text, kAny, &on, error)) return set_pathname(text, kAny, out, error);
   strcpy(out->text, on ? "on" : "off");
   return true;
 }
@@ -255,8 +292,9 @@ bool Options::set(const char* name_data, size_t name_length, const char* value_d
   const Text value{value_data, value_length};
 #define OPTION(kind, name, default_value, minimum, maximum, is_path, help) \
   if (key.is(#name)) {                                                     \
+    static constexpr Range kRange(#kind, minimum, maximum);                \
     if (is_path && !is_allowed(value, secure, error)) return false;        \
-    return set_##kind(value, minimum, maximum, &name, error);              \
+    return set_##kind(value, kRange, &name, error);                        \
   }
 #include "contracts/options.def"
   *error = "no such option (docs/options.md)";

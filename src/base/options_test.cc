@@ -53,7 +53,10 @@ TEST(Options, AFaultyNumberIsToldHowToWriteIt) {
   for (const auto& [text, cure] : {std::pair{"retain:lots", "not a size; write it like 64MiB"},
                                    std::pair{"release_delay:soon", "not a time; write it like"},
                                    std::pair{"owner_pid:me", "not a number"},
-                                   std::pair{"retain:9999TiB", "out of range (docs/options.md)"},
+                                   std::pair{"retain:9999TiB", "out of range; from 0 to 1TiB;"},
+                                   std::pair{"predict_recheck:1", "from 4KiB to 1TiB;"},
+                                   std::pair{"stats_flush:1ms", "from 100ms to 24h;"},
+                                   std::pair{"owner_pid:9999999", "from 0 to 4194304;"},
                                    std::pair{"retian:1", "no such option (docs/options.md)"}})
     EXPECT_NE(parse(&options, text).find(cure), std::string::npos) << fault;
 }
@@ -141,7 +144,7 @@ TEST(Options, AFaultInAFileIsNamedWithItsLine) {
         "/f:3: \"reta\": the line contains a zero byte;", "/f:4: \"retain\": expected key:value;",
         "/f:5: \"stats:/x\": the line contains a zero byte",
         "/f:6: \"conf_file:/other\": a file of options cannot name another one;",
-        "/f:7: \"release_delay:9999h\": out of range (docs/options.md);",
+        "/f:7: \"release_delay:9999h\": out of range; from 0 to 1h;",
         "/f:8: \"?[2J:1\": no such option (docs/options.md);", "xxx\": too long;"})
     EXPECT_NE(faults.find(expected), std::string::npos) << expected << "\nnot in\n" << faults;
 }

@@ -44,6 +44,8 @@ struct alignas(2 * kCacheLine) Bin {
   // again and wait to be put into `partial`, linked through links.next.
   alignas(kCacheLine) std::atomic<size_t> taken{0};
   std::atomic<Span*> pending{nullptr};
+  // Written under the lock: those of them that the holder has taken out and not listed yet.
+  std::atomic<Span*> backlog{nullptr};
 
   uint32_t in_depot() const { return deposited.load(std::memory_order_relaxed); }
   bool is_newest(const void* slot) const REQUIRES(lock) {
@@ -52,7 +54,8 @@ struct alignas(2 * kCacheLine) Bin {
   // Whether spans may have free slots.
   bool may_have_any() const {
     return listed.load(std::memory_order_relaxed) != 0 ||
-           pending.load(std::memory_order_relaxed) != nullptr;
+           pending.load(std::memory_order_relaxed) != nullptr ||
+           backlog.load(std::memory_order_relaxed) != nullptr;
   }
   void list(Span* span) REQUIRES(lock) {
     partial.insert(span);

@@ -20,6 +20,7 @@ Span* DirectMappings::take_fitting(Span** link, size_t bytes, size_t alignment) 
 }
 
 Span* DirectMappings::allocate(size_t bytes, size_t alignment, bool sampled, bool grows) {
+  if (!pages_.could_take(bytes)) return nullptr;
   const bool apart = count() < kApartMappings;
   const size_t size = align_up(direct_size(bytes), apart ? kSmallPage : kBlockSize);
   const size_t natural = natural_alignment(size);
@@ -65,14 +66,19 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   if (alignment > natural_alignment(bytes)) return nullptr;
   Span* span = take_nearest(bytes);
   if (span == nullptr) return nullptr;
+  const size_t more = less(bytes, span->bytes);
+  const bool may = more == 0 || pages_.promise(more);
+  const bool fits = may && fit_and_count(span, bytes, alignment);
+  if (may) pages_.note_promised(more);
+  if (!fits) unmap(span);
+  return fits ? span : nullptr;
+}
+
+bool DirectMappings::fit_and_count(Span* span, size_t bytes, size_t alignment) {
   const size_t before = span->bytes;
-  const bool may_grow = bytes <= before || pages_.may_grow(bytes - before);
-  const size_t kept = may_grow ? fit_to(span, bytes) : 0;
+  const size_t kept = fit_to(span, bytes);
   // Where address space is scarce, the system may move it to a place that is not aligned.
-  if (kept == 0 || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) {
-    unmap(span);
-    return nullptr;
-  }
+  if (kept == 0 || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) return false;
   span->grown = true;
   span->used = kept;
   LockGuard guard(lock_);
@@ -80,7 +86,7 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
   debt_.gave_back(before - kept, now);
   debt_.fetched(span->bytes - kept, now);
   count_in(span->bytes);
-  return span;
+  return true;
 }
 
 // Takes out the kept mapping that needs to grow or shrink least, within a factor of four; or of
@@ -133,17 +139,20 @@ bool DirectMappings::move_to(Span* span, size_t bytes) {
   return map_.cover(moved, 1, system_);
 }
 
-// Within hard_limit: what is empty goes back first.
+// Within hard_limit: what is empty goes back first. True: so much is promised (PageHeap::promise).
 bool DirectMappings::makes_room(size_t bytes) {
-  if (pages_.may_grow(bytes)) return true;
+  if (pages_.promise(bytes)) return true;
+  if (!pages_.could_take(bytes)) return false;
   release(Nanos::max());
-  if (!pages_.may_grow(bytes)) pages_.release_now(bytes);
-  return pages_.may_grow(bytes);
+  if (pages_.promise(bytes)) return true;
+  pages_.release_now(bytes);
+  return pages_.promise(bytes);
 }
 
 Span* DirectMappings::make(size_t bytes, size_t alignment) {
   if (!makes_room(bytes)) return nullptr;
   Span* span = new_record(bytes);
+  pages_.note_promised(bytes);
   if (span == nullptr) return nullptr;
   void* start = map(bytes, alignment);
   if (start == nullptr || !map_.cover(start, 1, system_)) {
@@ -162,9 +171,22 @@ Span* DirectMappings::make(size_t bytes, size_t alignment) {
   return span;
 }
 
+// The system is asked for what giving back all that we could would not help with. Whoever asks for
+// more than there is, maybe because somebody sent a wrong length, is not to cost us what is empty.
+bool DirectMappings::could_map(size_t bytes) {
+  if (!pages_.could_take(bytes)) return false;
+  const size_t ours = pages_.counts().reserved_bytes + kept_bytes() + spare_bytes();
+  if (bytes <= ours) return true;
+  const size_t beyond = align_up(bytes - ours, kSmallPage);
+  void* probe = system_.map(beyond, kSmallPage);
+  if (probe != nullptr) system_.unmap(probe, beyond);
+  return probe != nullptr;
+}
+
 // What is empty makes room when address space is scarce.
 void* DirectMappings::map(size_t bytes, size_t alignment) {
   void* start = system_.map(bytes, alignment);
+  if (start == nullptr && !could_map(bytes)) return nullptr;
   if (start == nullptr && release(Nanos::max()) != 0) start = system_.map(bytes, alignment);
   if (start == nullptr && pages_.give_up_space()) start = system_.map(bytes, alignment);
   return start;

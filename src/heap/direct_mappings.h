@@ -130,6 +130,10 @@ class DirectMappings {
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
   const ReuseGaps& gaps() const { return gaps_; }
+  // In a child after fork: what another thread was giving back goes back.
+  void finish_trimming();
+  // Whether there may be room for such a mapping once all that is free has gone back.
+  bool could_map(size_t bytes);
   // How much of kept_bytes() is to stay where the heap grows beyond its peak.
   size_t spared();
   // Processor time that fetching 2 MiB takes.
@@ -187,6 +191,7 @@ class DirectMappings {
   bool remap_with_room(Span* span, size_t bytes);
   bool grow_within(Span* span, size_t bytes);
   size_t trim_one(bool forced);
+  size_t trim(Span* span);
   Span* next_to_trim(bool forced);
   Span* join(size_t bytes, size_t alignment);
   Span* take_piece(size_t least, bool largest);
@@ -196,9 +201,11 @@ class DirectMappings {
   Span* reuse(size_t bytes, size_t alignment);
   Span* reshape(size_t bytes, size_t alignment);
   Span* take_nearest(size_t bytes);
+  bool fit_and_count(Span* span, size_t bytes, size_t alignment);
   size_t fit_to(Span* span, size_t bytes);
   bool move_to(Span* span, size_t bytes);
   bool makes_room(size_t bytes);
+  bool change_size(Span* span, size_t bytes);
   Span* make(size_t bytes, size_t alignment);
   void* map(size_t bytes, size_t alignment);
   Span* new_record(size_t bytes);

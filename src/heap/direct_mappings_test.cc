@@ -29,10 +29,28 @@ TEST_F(DirectMappingsTest, OneThatMayNotGrowGoesAndMakesRoom) {
   constexpr size_t kBefore = 9 << 20, kLimit = 25 << 20;
   pages_.limit_growth(kLimit);
   deallocate(allocate(kBefore, 1, false));
-  EXPECT_FALSE(pages_.may_grow(kLimit));
-  EXPECT_EQ(allocate(3 * kBefore, 1, false), nullptr);
+  EXPECT_FALSE(pages_.promise(kLimit));
+  EXPECT_NE(allocate(kLimit - kBefore / 2, 1, false), nullptr);
   EXPECT_EQ(direct_.kept_bytes(), 0u);
-  EXPECT_TRUE(pages_.may_grow(kLimit));
+  EXPECT_TRUE(pages_.promise(kBefore / 2)) << "of what it asked for nothing is still promised";
+}
+
+// Somebody who can make a program ask for it would make it slow.
+TEST_F(DirectMappingsTest, WhatCanNeverBeHadCostsNothingThatIsEmpty) {
+  const auto is_refused = [&](size_t bytes) {
+    EXPECT_EQ(allocate(bytes, 1, false), nullptr);
+    EXPECT_EQ(direct_.kept_bytes(), 9u << 20);
+  };
+  deallocate(allocate(9 << 20, 1, false));
+  pages_.limit_growth(25 << 20);
+  is_refused(26 << 20);
+  is_refused(40 << 20);
+  pages_.limit_growth(0);
+  system_.most_mapped = system_.mapped + (20 << 20);
+  is_refused(60 << 20);
+  is_refused(size_t{1} << 46);
+  EXPECT_NE(allocate(28 << 20, 1, false), nullptr);
+  EXPECT_EQ(direct_.kept_bytes(), 0u) << "this needed it";
 }
 
 // Two of them would share an entry of the map where the system puts one behind the other.

@@ -219,11 +219,12 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
   return bytes;
 }
 
-// So many at a time that nobody waits long for the lock.
+// So many at a time that nobody waits long for the lock, and not what comes meanwhile.
 [[gnu::cold]] void* Heap::drain_depot(Bin& bin, int bin_index) {
   constexpr size_t kStep = 64;
   void* twice = nullptr;
-  for (size_t n = kStep; n == kStep;) {
+  size_t left = bin.in_depot() + 1;  // at the end it is found empty, or there is more
+  for (size_t n = kStep; n == kStep && left != 0; left -= std::min(left, n)) {
     void* slots[kStep];
     {
       LockGuard guard(bin.lock);
@@ -241,6 +242,10 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
   drain_shelves();
   void* twice = twice_.exchange(nullptr, std::memory_order_relaxed);
   const auto drain = [&](Bin& bin, int b) {
+    while (bin.backlog.load(std::memory_order_relaxed) != nullptr) {
+      LockGuard guard(bin.lock);
+      list_pending(bin);
+    }
     if (depot_room_.load(std::memory_order_relaxed) == 0) return;
     if (void* bad = drain_depot(bin, b)) twice = bad;
   };
@@ -319,10 +324,7 @@ void Heap::note_freed(Span* span, int freed) {
   if (all == 1 && span->shard == 0) return close(span);  // in no list: see open_unlisted
   const int now = span->add_free(freed);
   if (now > 0 && now <= freed) {
-    Bin& bin = home_of(*span);  // it is not listed: it stays there
-    Span* head = bin.pending.load();
-    do span->links.next = head;
-    while (!bin.pending.compare_exchange_weak(head, span));
+    let_wait(home_of(*span), span);  // it is not listed: it stays there
   } else if (now != all) {
     return;
   }
@@ -343,20 +345,39 @@ void Heap::free_if_empty(int bin_index, Span* span) {
     if (now.listed == Span::Listed::no || !now.serves(bin_index)) return;
     if (now.bin != home.bin || now.shard != home.shard) continue;  // it moved meanwhile
     if (now.listed == Span::Listed::spare || span->free_now() != span->slots) return;
-    if (now.shard != 0 && may_keep(bin, now.bin, now.shard)) return keep_spare(bin, span);
-    return free_span(bin, span);
+    return keep_or_free(bin, span);
   }
 }
 
+void Heap::let_wait(Bin& bin, Span* span) {
+  Span* head = bin.pending.load();
+  do span->links.next = head;
+  while (!bin.pending.compare_exchange_weak(head, span));
+}
+
+// A few at once: malloc comes here, and a load that drops may have left tens of thousands. Who
+// freed the last slot of one that waited longer did not find it in the list.
 void Heap::list_pending(Bin& bin) {
-  if (bin.pending.load() == nullptr) return;
-  Span* span = bin.pending.exchange(nullptr);
-  while (span != nullptr) {
+  constexpr int kAtOnce = 64;
+  Span* span = bin.backlog.load(std::memory_order_relaxed);
+  const bool waited = span != nullptr;
+  if (!waited && bin.pending.load() == nullptr) return;
+  if (!waited) span = bin.pending.exchange(nullptr);
+  for (int i = 0; i < kAtOnce && span != nullptr; ++i) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
     bin.list(span);
+    if (waited && span->free_now() == span->slots) keep_or_free(bin, span);
     span = next;
   }
+  bin.backlog.store(span, std::memory_order_relaxed);
+}
+
+// A listed one, all of whose slots are free.
+void Heap::keep_or_free(Bin& bin, Span* span) {
+  const Span::Home home = span->home_now();
+  home.shard != 0 && may_keep(bin, home.bin, home.shard) ? keep_spare(bin, span)
+                                                         : free_span(bin, span);
 }
 
 Span* Heap::new_span(int bin_index, int shard, bool may_grow) {
@@ -465,7 +486,8 @@ Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampl
 // Pages that only what is shelved keeps from being empty make room, too.
 Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled, bool grows) {
   Span* span = direct_.allocate(bytes, alignment, sampled, grows);
-  if (span == nullptr && drain_shelves()) span = direct_.allocate(bytes, alignment, sampled, grows);
+  if (span == nullptr && direct_.could_map(bytes) && drain_shelves())
+    span = direct_.allocate(bytes, alignment, sampled, grows);
   return span;
 }
 
@@ -537,9 +559,9 @@ void* Heap::resize(Span* span, size_t bytes) {
     return resized;
   }
   if (span->kind != SpanKind::run || bytes <= kLeastGrowing) return nullptr;
+  if (bytes > kRunMax && bytes > span->bytes) return nullptr;  // perhaps more than Blocks hold
   const Blocks have = Blocks::covering(span->bytes);
   const Blocks want = Blocks::covering(bytes);
-  if (want > have && bytes > kRunMax) return nullptr;
   if (want == have) return span->base;
   if (want > have && !pages_.extend(span->page, span->base, have, want)) return nullptr;
   span->resized = true;

@@ -367,6 +367,9 @@ class Heap {
     return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
   }
   void list_pending(Bin& bin) REQUIRES(bin.lock);
+  // Until it is listed. It is in no list, and has free slots; nobody else does the same.
+  static void let_wait(Bin& bin, Span* span);
+  void keep_or_free(Bin& bin, Span* span) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
   // Returns the blocks of a span that is in no list, and whose slots are all free, to the page.
   void close(Span* span);

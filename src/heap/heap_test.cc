@@ -160,6 +160,31 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
 // Threads take slots of two bins and give back those of others, so that spans become full, partly
 // used and free at the same time as others look at them, and records pass from bin to bin and from
 // shard to shard.
+// Or one malloc after a load that drops would do it for all of them.
+TEST_F(HeapTest, SpansThatHaveFreeSlotsAgainAreListedAFewAtATime) {
+  constexpr int kSpans = 300;
+  const int b = size_class_of(3000);
+  const auto each = static_cast<size_t>(shape_of_bin(b).slots);
+  std::vector<void*> slots(kSpans * each);
+  for (void*& slot : slots) slot = heap_.take_one(b);
+  const Bin& bin = tables_->bins[b];
+  ASSERT_EQ(bin.spans, size_t{kSpans});
+  for (size_t i = 0; i < slots.size(); i += each) EXPECT_EQ(heap_.give_one(slots[i]), nullptr);
+  EXPECT_EQ(bin.listed, 0u);
+  void* const again = heap_.take_one(b);
+  EXPECT_LE(bin.listed, 64u);
+  EXPECT_EQ(heap_.give_one(again), nullptr);
+  EXPECT_TRUE(bin.may_have_any());
+  // The last ones of spans that are not listed yet, from the end.
+  for (size_t i = slots.size() - 1; i > each * kSpans / 2; --i)
+    if (i % each != 0) heap_.give_one(slots[i]);
+  EXPECT_EQ(heap_.drain_depots(), nullptr);
+  EXPECT_EQ(bin.spans, size_t{kSpans} / 2);
+  EXPECT_EQ(bin.pending, nullptr);
+  EXPECT_EQ(bin.backlog, nullptr);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
   constexpr int kThreads = 4, kShared = 64, kRounds = 30'000;
   for (const size_t size : {size_t{1024}, size_t{10'000}, size_t{40'000}}) {

@@ -79,7 +79,7 @@ size_t DirectMappings::fill_from_kept(Span* span) {
     filled += moved;
     piece->base += moved;
     piece->bytes -= moved;
-    if (piece->bytes >= kHugePageSize) {
+    if (piece->bytes >= kHugePageSize && map_.cover(piece->base, 1, system_)) {
       LockGuard guard(lock_);
       keep(piece);
     } else {

@@ -77,6 +77,19 @@ TEST_F(JoinedMappingsTest, WhatIsNotNeededOfOneStays) {
   EXPECT_EQ(direct_.kept_bytes(), 4 * kMiB);
 }
 
+// A leaf of the map of spans covers 4 GiB.
+TEST_F(JoinedMappingsTest, WhatIsLeftMayBeginBehindALeafOfTheMap) {
+  char* const leaf = reinterpret_cast<char*>(uintptr_t{1} << 44);
+  system_.map_at = leaf - 6 * kMiB;
+  keep({12});
+  allocate(9 * kMiB / 2);
+  EXPECT_EQ(direct_.kept_bytes(), 8 * kMiB);
+  allocate(9 * kMiB / 2);
+  EXPECT_EQ(direct_.kept_bytes(), 4 * kMiB);
+  EXPECT_EQ(allocate(4 * kMiB)->base, leaf + 2 * kMiB);
+  EXPECT_TRUE(direct_.is_consistent());
+}
+
 TEST_F(JoinedMappingsTest, WhereTheSystemRefusesTheRestIsFetched) {
   for (const size_t moved : {size_t{0}, kHugePageSize}) {
     keep({6, 10});

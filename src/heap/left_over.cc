@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heap/heap.h"
+#include "os/waiter.h"
 
 namespace llamalloc {
 
@@ -28,20 +29,37 @@ namespace llamalloc {
   return left;
 }
 
-// So many at a time that nobody waits long for the locks.
+// So many at a time that nobody waits long for the locks. Meanwhile those that stay are in no list,
+// so that each is looked at once.
 void Heap::join_bin(int from, int to) {
-  constexpr size_t kStep = 128;
+  constexpr int kStep = 128;
+  constexpr Nanos kRest{50'000};
   Bin &theirs = bins_[from], &own = bins_[to];
-  for (size_t n = kStep; n == kStep;) {
-    Span* spans[kStep];
-    n = 0;
+  Span* stay = nullptr;
+  bool more = true, awaited = false;
+  while (more) {
+    if (awaited) Waiter().wait(kRest);  // or we would have the locks again before who waits
     LockGuard first(own.lock);
     LockGuard second(theirs.lock);
     list_pending(theirs);
-    theirs.partial.for_each([&](Span* span) {
-      if (n < kStep && may_join(*span)) spans[n++] = span;
-    });
-    for (size_t i = 0; i < n; ++i) change_group(theirs, own, to, spans[i]);
+    for (int i = 0; i < kStep && !theirs.partial.empty(); ++i) {
+      Span* span = theirs.partial.min();
+      if (may_join(*span)) {
+        change_group(theirs, own, to, span);
+      } else {
+        theirs.unlist(span);
+        span->links.next = stay;
+        stay = span;
+      }
+    }
+    more = theirs.may_have_any();
+    awaited = own.lock.is_awaited() || theirs.lock.is_awaited();
+  }
+  while (stay != nullptr) {
+    Span* const span = stay;
+    stay = span->links.next;
+    let_wait(theirs, span);
+    if (span->free_now() == span->slots) free_if_empty(from, span);
   }
 }
 

@@ -120,6 +120,31 @@ TEST_F(LeftOverTest, SpansAmongManyCoarseBlocksAreNotFilledAnyMore) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// Each is looked at once, however many there are.
+TEST_F(LeftOverTest, ManySpansThatStayAreThereAfterwards) {
+  constexpr int kSpans = 300;
+  const int fine = bin_of(PageGroup::transient, size_class_of(3000), false);
+  const int coarse = bin_of(PageGroup::transient, size_class_of(64 << 10), false);
+  const auto each = static_cast<size_t>(shape_of_bin(fine).slots);
+  std::vector<void*> slots(kSpans * each);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    slots[i] = heap_.take_one(fine);
+    if (i % (2 * each) == 0) heap_.take_one(coarse);
+  }
+  for (size_t i = 0; i < slots.size(); i += each) EXPECT_EQ(heap_.give_one(slots[i]), nullptr);
+  heap_.join_pages();
+  EXPECT_TRUE(heap_.join_spans());
+  const Bin& bin = tables_->bins[fine];
+  EXPECT_EQ(bin.spans, size_t{kSpans});
+  EXPECT_TRUE(heap_.is_consistent());
+  std::vector<void*> again(kSpans);
+  for (void*& slot : again) slot = heap_.take_one(fine);
+  for (size_t i = 0; i < again.size(); ++i)
+    EXPECT_EQ(std::count(again.begin(), again.end(), slots[i * each]), 1) << i;
+  EXPECT_EQ(bin.spans, size_t{kSpans});
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 // ----- In a heap that has outgrown its load -----
 
 class OutgrownTest : public LeftOverTest {

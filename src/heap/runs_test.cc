@@ -42,6 +42,19 @@ TEST_F(RunsTest, RunsGrowAndShrinkInPlace) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// Blocks would count such a size modulo 2^32.
+TEST_F(RunsTest, MoreThanThereIsIsNoSizeOfARun) {
+  Span* run = heap_.allocate(40 * kBlockSize, 1, PageGroup::unknown, false);
+  constexpr size_t kAll = size_t{1} << (32 + kBlockShift);
+  for (const size_t bytes : {kAll, kAll + 38 * kBlockSize, kAll - 1, 3 * kAll + 1, SIZE_MAX / 2}) {
+    EXPECT_EQ(heap_.resize(run, bytes), nullptr) << bytes;
+    EXPECT_EQ(run->bytes, 40 * kBlockSize);
+  }
+  Span* other = heap_.allocate(40 * kBlockSize, 1, PageGroup::unknown, false);
+  EXPECT_EQ(other->base, run->base + 40 * kBlockSize);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
 class WholePageTest : public RunsTest {
  protected:
   void leave_an_empty_page() {

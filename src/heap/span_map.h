@@ -190,7 +190,7 @@ class SpanMap {
     if (root_[i].load(std::memory_order_relaxed)) return true;
     Leaf* leaf = new_leaf(system);
     if (leaf == nullptr) leaf = spare_.exchange(nullptr, std::memory_order_relaxed);
-    if (leaf == nullptr) return false;
+    if (leaf == nullptr) return root_[i].load(std::memory_order_relaxed) != nullptr;
     Leaf* expected = nullptr;
     // A leaf is zero when published; readers depend on the pointer itself, so release suffices.
     if (!root_[i].compare_exchange_strong(expected, leaf, std::memory_order_release))

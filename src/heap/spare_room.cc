@@ -102,15 +102,21 @@ bool DirectMappings::grow_within(Span* span, size_t bytes) {
 void* DirectMappings::resize(Span* span, size_t bytes) {
   const size_t size = direct_size(bytes);
   if (size == span->bytes) return span->base;
-  const bool grows = size > span->bytes;
-  if (grows && !makes_room(size - span->bytes)) return nullptr;
-  if (grows && grow_within(span, size)) return span->base;
-  if (span->spare != 0 && !take_in_spare(span, false)) return nullptr;
-  if (grows && !map_.keep_spare(system_)) return nullptr;
-  map_.set(span->base, {1}, nullptr);
-  const bool resized = remap_with_room(span, size);
-  map_.set(span->base, {1}, span);
+  if (size < span->bytes) return change_size(span, size) ? span->base : nullptr;
+  const size_t more = size - span->bytes;
+  if (!makes_room(more)) return nullptr;
+  const bool resized = grow_within(span, size) || change_size(span, size);
+  pages_.note_promised(more);
   return resized ? span->base : nullptr;
+}
+
+bool DirectMappings::change_size(Span* span, size_t bytes) {
+  if (span->spare != 0 && !take_in_spare(span, false)) return false;
+  if (bytes > span->bytes && !map_.keep_spare(system_)) return false;
+  map_.set(span->base, {1}, nullptr);
+  const bool changed = remap_with_room(span, bytes);
+  map_.set(span->base, {1}, span);
+  return changed;
 }
 
 bool DirectMappings::remap_with_room(Span* span, size_t bytes) {
@@ -151,22 +157,39 @@ Span* DirectMappings::next_to_trim(bool forced) {
 // split.
 size_t DirectMappings::trim_one(bool forced) {
   Span* span = next_to_trim(forced);
-  if (span == nullptr) return 0;
+  return span != nullptr ? trim(span) : 0;
+}
+
+void DirectMappings::finish_trimming() {
+  Span* span;
+  {
+    LockGuard guard(lock_);
+    span = trimming_;
+  }
+  if (span != nullptr) trim(span);
+}
+
+size_t DirectMappings::trim(Span* span) {
   const size_t spare = span->spare_bytes();
   char* const start = span->base + span->bytes;
   if (reinterpret_cast<uintptr_t>(start) % kHugePageSize != 0) system_.split(start);
-  system_.discard(start, spare);
+  const bool gone = system_.discard(start, spare);  // not of memory that is locked (mlock)
   bool freed;
   {
     LockGuard guard(lock_);
     trimming_ = nullptr;
     freed = std::exchange(trimmed_is_freed_, false);
-    add(bytes_, size_t{0} - spare);
-    debt_.gave_back(spare, system_.now_coarse());
-    tell_pages();
+    if (gone) {
+      add(bytes_, size_t{0} - spare);
+      debt_.gave_back(spare, system_.now_coarse());
+      tell_pages();
+    } else {
+      span->store_bytes(span->bytes + spare);
+      span->spare = 0;
+    }
   }
   if (freed) deallocate(span);
-  return spare;
+  return gone ? spare : 0;
 }
 
 }  // namespace llamalloc

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -130,6 +132,40 @@ TEST_F(SpareRoomTest, WhereFetchingIsFeltALargerOneServesAsItIs) {
   deallocate(span);
   EXPECT_EQ(direct_.kept_bytes(), kLarge);
   EXPECT_EQ(allocate(2 * kMiB + kSmallPage)->base, base);
+}
+
+// In the child the thread is gone that gave it back.
+TEST_F(SpareRoomTest, AChildFinishesWhatAnotherThreadTrimmed) {
+  let_fetching_be_felt();
+  Span* span = allocate_within();
+  let_time_pass();
+  int status = 1;
+  meanwhile([&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool stuck = direct_.resize(span, kLarge) == nullptr;
+      direct_.finish_trimming();
+      const bool good = direct_.bytes() == kAsked && direct_.resize(span, kLarge) != nullptr;
+      deallocate(span);
+      _exit(stuck && good && direct_.bytes() == 0 && direct_.is_consistent() ? 0 : 2);
+    }
+    waitpid(child, &status, 0);
+  });
+  EXPECT_EQ(direct_.release(Nanos::max()), kLarge - kAsked);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(SpareRoomTest, MemoryThatIsLockedStaysCounted) {
+  let_fetching_be_felt();
+  Span* span = allocate_within();
+  system_.calls_left = 0;
+  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
+  system_.calls_left = INT64_MAX;
+  EXPECT_EQ(direct_.bytes(), kLarge);
+  EXPECT_EQ(direct_.spare_bytes(), 0u);
+  deallocate(span);
+  EXPECT_EQ(direct_.bytes(), 0u);
+  EXPECT_TRUE(direct_.is_consistent());
 }
 
 TEST_F(SpareRoomTest, WhereNothingIsOwedNoneIsLarger) {

@@ -60,6 +60,8 @@ class CAPABILITY("lock") Lock {
   // For a function whose caller holds the lock, where the thread-safety analysis cannot see it.
   void assert_held() const ASSERT_CAPABILITY(this) { SLOW_DCHECK(is_held()); }
   bool is_held() const { return state_.load(std::memory_order_relaxed) != 0; }
+  // Whether somebody sleeps until it is free. Not fair: its holder, too, may get it again first.
+  bool is_awaited() const { return state_.load(std::memory_order_relaxed) == 2; }
   // Only in a child after fork: its holder does not exist in the child. Wakes waiters: an earlier
   // fork handler may have started threads that already wait.
   void reset() {

@@ -111,6 +111,16 @@ bool PageHeap::is_small_with_holes() const {
   return pages < small_heap_ && used < all && (all - used) * kManyHoles > all;
 }
 
+bool PageHeap::promise(size_t bytes) {
+  size_t promised = promised_.load(std::memory_order_relaxed);
+  do {
+    const size_t limit = limit_.load(std::memory_order_relaxed);
+    const size_t have = taken() + promised;
+    if (limit != 0 && (have >= limit || bytes > limit - have)) return false;
+  } while (!promised_.compare_exchange_weak(promised, promised + bytes, std::memory_order_relaxed));
+  return true;
+}
+
 void PageHeap::note_before_full(size_t bytes) {
   const size_t have = taken();
   nearly_full_.store(bytes < SIZE_MAX - have ? have + bytes : SIZE_MAX, std::memory_order_relaxed);
@@ -126,8 +136,10 @@ bool PageHeap::has_outgrown_use() const {
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {
-  if (!has_empty() && !may_grow(kHugePageSize)) return {};
-  HugePage* page = pool_.acquire();
+  const bool may_back = promise(kHugePageSize);
+  if (!may_back && !has_empty()) return {};
+  HugePage* page = pool_.acquire(may_back);
+  if (may_back) note_promised(kHugePageSize);
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();

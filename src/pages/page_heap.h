@@ -203,7 +203,10 @@ class PageHeap {
   bool give_up_space() { return pool_.give_up_space(); }
   // In a child after fork, where nobody holds a lock: what another thread was giving back is still
   // there.
-  void keep_what_was_leaving() { pool_.keep_what_was_leaving(); }
+  void keep_what_was_leaving() {
+    pool_.keep_what_was_leaving();
+    promised_.store(0, std::memory_order_relaxed);
+  }
   // Makes the first pages huge once the heap has grown past them. A system call, for the worker.
   void collapse_first_pages() { pool_.collapse_first_pages(); }
 
@@ -211,11 +214,15 @@ class PageHeap {
   void limit_growth(size_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   // Bytes that the layer above has mapped beside the huge pages.
   void set_mapped_elsewhere(size_t bytes) { elsewhere_.store(bytes, std::memory_order_relaxed); }
-  bool may_grow(size_t bytes) const {
+  // Whether it may be so much, were all else given back.
+  bool could_take(size_t bytes) const {
     const size_t limit = limit_.load(std::memory_order_relaxed);
-    const size_t have = taken();
-    return limit == 0 || (have < limit && bytes <= limit - have);
+    return limit == 0 || bytes <= limit;
   }
+  // Whether so much more may be taken. Then nobody else gets it until note_promised(), which
+  // follows once it is counted, or is not needed.
+  bool promise(size_t bytes);
+  void note_promised(size_t bytes) { promised_.fetch_sub(bytes, std::memory_order_relaxed); }
 
   PoolCounts counts() { return pool_.counts(); }
   // What was backed and used of all huge pages, over time.
@@ -341,6 +348,7 @@ class PageHeap {
   std::atomic<size_t> most_used_{0};
   std::atomic<size_t> nearly_full_{SIZE_MAX};  // bytes taken
   std::atomic<size_t> limit_{0};
+  std::atomic<size_t> promised_{0};  // bytes that threads are about to take
   std::atomic<size_t> elsewhere_{0};
   std::atomic<size_t> retain_{0};    // pages
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_pages

@@ -246,6 +246,22 @@ TEST_F(PageHeapTest, GivesBackWithoutALock) {
   EXPECT_EQ(watch.locked, 0);
 }
 
+// Two threads that ask at once are not both given what is left.
+TEST_F(PageHeapTest, WhatIsPromisedIsNotForOthers) {
+  pages_.limit_growth(3 * kHugePageSize);
+  EXPECT_TRUE(pages_.could_take(3 * kHugePageSize));
+  EXPECT_FALSE(pages_.could_take(3 * kHugePageSize + 1));
+  EXPECT_TRUE(pages_.promise(2 * kHugePageSize));
+  EXPECT_FALSE(pages_.promise(2 * kHugePageSize));
+  const Held held = take(PageGroup::unknown, kAll);
+  EXPECT_EQ(pages_.take(PageGroup::unknown, {kAll}, 1).page, nullptr) << "one was left";
+  pages_.note_promised(2 * kHugePageSize);
+  EXPECT_TRUE(pages_.promise(2 * kHugePageSize));
+  pages_.keep_what_was_leaving();
+  EXPECT_TRUE(pages_.promise(2 * kHugePageSize)) << "in a child nobody keeps a promise";
+  give(held);
+}
+
 // A fork in each system call of a thread that gives pages back: in the child that thread is gone.
 TEST_F(PageHeapTest, AChildKeepsWhatAnotherThreadGaveBack) {
   struct Forks {

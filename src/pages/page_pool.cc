@@ -50,12 +50,12 @@ void PagePool::remove_described(HugePage* page) {
   tables_hint_.store(tables_hint_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
-HugePage* PagePool::acquire() {
+HugePage* PagePool::acquire(bool may_back) {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
   if (page)
     remove_backed(page), note_reuse(page);
-  else
+  else if (may_back)
     page = back_another();
   if (page != nullptr) in_use_.store(in_use() + 1, std::memory_order_relaxed);
   return page;

@@ -79,7 +79,7 @@ class PagePool {
   bool gets_huge_pages() const { return want_huge_ && granted_.load(std::memory_order_relaxed); }
 
   // An empty page, or null when the system has no memory.
-  HugePage* acquire();
+  HugePage* acquire(bool may_back = true);
   void put_empty(HugePage* page, Nanos now);
 
   // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No

@@ -69,6 +69,7 @@ void child_after_fork() {
   }
   process.heap.reset_locks_after_fork();
   if (!inside) process.heap.pages().keep_what_was_leaving();
+  if (!inside) process.heap.direct().finish_trimming();
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
   if (adopted_cache != nullptr) ProcessWorld::name_thread(*adopted_cache);

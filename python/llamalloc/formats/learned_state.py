@@ -194,18 +194,6 @@ def is_state_file(path: Path) -> bool:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def write(state: LearnedState, path: Path) -> None:
-    """Writes the file, for the user only; it appears whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.unlink(missing_ok=True)
-        partial.touch(0o600, exist_ok=False)
-        partial.write_bytes(pack(state))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def pack(state: LearnedState) -> bytes:
     """The bytes of the file. Raises StateError for what the format does not hold."""
     gate = state.gate

@@ -16,6 +16,7 @@ from llamalloc.running.doctor_finding import NOTE, OK, PROBLEM, Finding
 from llamalloc.running.procmem import read_text
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage")
+_CONF = "LLAMALLOC_CONF"
 _MALLOCS = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "Hoard", "mesh")
 _TOOLS = ("jax", "optax", "polars", "safetensors", "google.protobuf", "matplotlib", "rich")
 _UNLIMITED = 1 << 60
@@ -151,7 +152,7 @@ def _loads(library: Path) -> Finding:
 
 def configuration() -> Finding:
     """LLAMALLOC_CONF of this process, and the file that it names."""
-    subject, text = "LLAMALLOC_CONF", os.environ.get("LLAMALLOC_CONF", "")
+    subject, text = _CONF, os.environ.get(_CONF, "")
     if not text:
         return Finding(OK, subject, "not set", "options may also come from a file: conf_file:PATH")
     cure = "see docs/options.md"
@@ -159,14 +160,32 @@ def configuration() -> Finding:
         options, known = _options()
     except launch.LaunchError as error:
         return Finding(PROBLEM, subject, str(error), "wrong options are ignored", cure)
+    if said := _refused():
+        meaning = f"what is wrong is ignored: {len(said)} of {len(options | known)} options"
+        return Finding(PROBLEM, subject, said[0], meaning, cure)
     named = options.get("conf_file")
     of_file = f", and {len(known)} of {named}" if named else ""
     return Finding(OK, subject, f"{len(options)} options{of_file}", "all options are known")
 
 
+def _refused() -> list[str]:
+    """What the library says of the values, one line each. Files and sockets are not opened."""
+    try:
+        library = launch.find_library()
+    except launch.LaunchError:
+        return []  # _library() tells
+    given = os.environ[_CONF]
+    closed = (f"{name}:" for name in ("profile", "stats", "control", "http", "model", "learn"))
+    env = {"LD_PRELOAD": str(library), _CONF: ",".join((given, *closed))}
+    done = subprocess.run(["/bin/true"], env=env, capture_output=True, text=True, check=False)
+    lines = (line.removeprefix("llamalloc: ") for line in done.stderr.splitlines())
+    told = (line.removesuffix("; ignored") for line in lines if line.endswith("; ignored"))
+    return [line.removeprefix(f"{_CONF}: ") for line in told]
+
+
 def _options() -> tuple[dict[str, str], dict[str, str]]:
     """The options of LLAMALLOC_CONF, and those of the file that it names. Raises LaunchError."""
-    options = launch.parse_conf(os.environ.get("LLAMALLOC_CONF", ""))
+    options = launch.parse_conf(os.environ.get(_CONF, ""))
     named = options.get("conf_file")
     return options, {} if named is None else launch.parse_conf_file(Path(named))
 

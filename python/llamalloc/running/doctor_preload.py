@@ -9,6 +9,7 @@ ld.so(8), "Secure-execution mode".
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import struct
@@ -32,7 +33,8 @@ def examine(pid: int, proc: Path = PROC) -> list[Finding]:
     named = _preloaded(folder)
     if named is None:
         meaning = "its environment belongs to another user"
-        return [Finding(PROBLEM, _SUBJECT, "unknown", meaning, "use sudo")]
+        cure = "use sudo" if os.geteuid() != 0 else "ask on the host, not in a container"
+        return [Finding(PROBLEM, _SUBJECT, "unknown", meaning, cure)]
     ours = [name for name in named if "llamalloc" in Path(name).name]
     if not ours:
         other = f"LD_PRELOAD has {', '.join(named)}" if named else "LD_PRELOAD is not set"

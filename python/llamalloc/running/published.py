@@ -152,7 +152,9 @@ def groups(at: Published) -> list[dict[str, int | str]]:
 
 
 def _why_not(pid: int) -> str:
-    if read_text("/proc/sys/kernel/yama/ptrace_scope", "0") != "0" and os.geteuid() != 0:
+    if os.geteuid() == 0:
+        return f"{pid}: not even root may look at it from here; ask on the host, not in a container"
+    if read_text("/proc/sys/kernel/yama/ptrace_scope", "0") != "0":
         return f"{pid}: this system lets only root look at other processes (ptrace_scope); use sudo"
     return f"{pid}: belongs to another user, or has raised privileges; use sudo"
 

@@ -49,7 +49,12 @@ class FakePages final : public PageSource {
     return system_pages.discard(address, bytes);
   }
   void* map(size_t bytes, size_t alignment) override {
-    return allow() && add(bytes) ? system_pages.map(bytes, alignment) : nullptr;
+    if (!allow() || !add(bytes)) return nullptr;
+    if (map_at == nullptr) return system_pages.map(bytes, alignment);
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    void* there = mmap(map_at, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+    map_at = nullptr;
+    return there != MAP_FAILED ? there : nullptr;
   }
   bool unmap(void* address, size_t bytes) override {
     if (on_release != nullptr) on_release(on_release_argument);
@@ -95,6 +100,7 @@ class FakePages final : public PageSource {
   std::atomic<int64_t> calls_left = INT64_MAX;  // after these every call that can fail does
   size_t mapped = 0;                            // bytes reserved and mapped
   size_t most_mapped = SIZE_MAX;                // a limit on address space
+  void* map_at = nullptr;                       // where the next mapping is to be
   bool refuse_unmap = false;                    // as a filter of system calls may
   bool refuse_remap = false;
   size_t most_remapped = SIZE_MAX;  // what a mapping is resized to
