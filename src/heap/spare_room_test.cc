@@ -114,6 +114,8 @@ TEST_F(SpareRoomTest, ARoomIsNoReasonToFail) {
   EXPECT_NE(direct_.resize(span, 9 * kMiB), nullptr) << "hard_limit";
   EXPECT_EQ(direct_.resize(span, 9 * kMiB + kSmallPage), nullptr) << "also where there is room";
   EXPECT_EQ(direct_.bytes(), 9 * kMiB);
+  EXPECT_NE(direct_.resize(span, 8 * kMiB), nullptr);
+  EXPECT_NE(direct_.resize(span, 9 * kMiB), nullptr) << "what was promised before is counted now";
   pages_.limit_growth(0);
   system_.most_remapped = 20 * kMiB;
   ASSERT_NE(direct_.resize(span, 20 * kMiB), nullptr) << "address space";
