@@ -177,6 +177,18 @@ void test_refusals() {
   }
   refused(0, [&] { return calloc(hidden(size_t{1} << 32), hidden(size_t{1} << 32)); });
   refused(0, [&] { return malloc(hidden(size_t{1} << 60)); });  // below, yet nowhere to be had
+  for (const size_t size : {size_t{100}, size_t{20} << 10, size_t{320} << 10, size_t{3} << 20}) {
+    auto* kept = static_cast<char*>(malloc(size));
+    memset(kept, 3, size);
+    for (const int bits : {45, 46, 60}) {
+      const size_t more = size_t{1} << bits;
+      refused(more, [&] { return realloc(hidden(kept), hidden(more)); });
+      refused(more, [&] { return realloc(hidden(kept), hidden(more + size - 100)); });
+      refused(more, [&] { return reallocarray(hidden(kept), hidden(more / 4), 5); });
+    }
+    CHECK_FOR(size, reads(kept, 3, size));
+    free(kept);
+  }
 }
 
 void test_realloc() {
