@@ -52,9 +52,9 @@ struct alignas(2 * kCacheLine) Bin {
     return in_depot() != 0 && depot.slots[in_depot() - 1] == slot;
   }
   // Whether spans may have free slots.
-  bool may_have_any() const {
-    return listed.load(std::memory_order_relaxed) != 0 ||
-           pending.load(std::memory_order_relaxed) != nullptr ||
+  bool may_have_any() const { return listed.load(std::memory_order_relaxed) != 0 || has_waiting(); }
+  bool has_waiting() const {
+    return pending.load(std::memory_order_relaxed) != nullptr ||
            backlog.load(std::memory_order_relaxed) != nullptr;
   }
   void list(Span* span) REQUIRES(lock) {

@@ -242,10 +242,6 @@ bool Heap::put_in_depot(Bin& bin, int bin_index, void* const* slots, size_t n) {
   drain_shelves();
   void* twice = twice_.exchange(nullptr, std::memory_order_relaxed);
   const auto drain = [&](Bin& bin, int b) {
-    while (bin.backlog.load(std::memory_order_relaxed) != nullptr) {
-      LockGuard guard(bin.lock);
-      list_pending(bin);
-    }
     if (depot_room_.load(std::memory_order_relaxed) == 0) return;
     if (void* bad = drain_depot(bin, b)) twice = bad;
   };
@@ -356,21 +352,34 @@ void Heap::let_wait(Bin& bin, Span* span) {
 }
 
 // A few at once: malloc comes here, and a load that drops may have left tens of thousands. Who
-// freed the last slot of one that waited longer did not find it in the list.
+// freed the last slot of one that waits did not find it in the list.
 void Heap::list_pending(Bin& bin) {
   constexpr int kAtOnce = 64;
   Span* span = bin.backlog.load(std::memory_order_relaxed);
-  const bool waited = span != nullptr;
-  if (!waited && bin.pending.load() == nullptr) return;
-  if (!waited) span = bin.pending.exchange(nullptr);
+  if (span == nullptr && bin.pending.load() == nullptr) return;
+  if (span == nullptr) span = bin.pending.exchange(nullptr);
   for (int i = 0; i < kAtOnce && span != nullptr; ++i) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
     bin.list(span);
-    if (waited && span->free_now() == span->slots) keep_or_free(bin, span);
+    if (span->free_now() == span->slots) keep_or_free(bin, span);
     span = next;
   }
   bin.backlog.store(span, std::memory_order_relaxed);
+  if (span != nullptr) has_backlog_.store(true, std::memory_order_relaxed);
+}
+
+// Spans among them may be free, as among those that came while there was a backlog.
+[[gnu::cold]] void Heap::list_backlogs() {
+  if (!has_backlog_.exchange(false, std::memory_order_relaxed)) return;
+  const auto list_all = [&](Bin& bin) {
+    while (bin.has_waiting()) {
+      LockGuard guard(bin.lock);
+      list_pending(bin);
+    }
+  };
+  for (Bin& bin : bins_) list_all(bin);
+  shards_.for_each_open([&](int shard, int b) { list_all(shards_.at(shard, b)); });
 }
 
 // A listed one, all of whose slots are free.

@@ -252,9 +252,11 @@ class Heap {
   // direct mapping may move.
   void* resize(Span* span, size_t bytes);
 
-  // Empties the shelves, which keep pages from being empty; then calls PageHeap::release.
+  // Empties the shelves, which keep pages from being empty, as do spans of which nobody has seen
+  // yet that they are free; then calls PageHeap::release.
   size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max()) {
     drain_shelves();
+    list_backlogs();
     return pages_.release(before, retain_pages, tables);
   }
 
@@ -262,7 +264,7 @@ class Heap {
   // with memory behind them, and what mappings in use do not need; what is in depots or on shelves.
   bool has_empty_pages() const {
     return pages_.may_release() || pages_.has_tables() || direct_.has_to_release() ||
-           shelves_.any() || shards_.any_spares() ||
+           shelves_.any() || shards_.any_spares() || has_backlog_.load(std::memory_order_relaxed) ||
            depot_room_.load(std::memory_order_relaxed) != 0;
   }
   // As PageHeap::publish.
@@ -369,6 +371,7 @@ class Heap {
   void list_pending(Bin& bin) REQUIRES(bin.lock);
   // Until it is listed. It is in no list, and has free slots; nobody else does the same.
   static void let_wait(Bin& bin, Span* span);
+  void list_backlogs();
   void keep_or_free(Bin& bin, Span* span) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
   // Returns the blocks of a span that is in no list, and whose slots are all free, to the page.
@@ -430,8 +433,9 @@ class Heap {
   SpanMapTables map_tables_;
   PageHeap pages_;
   DirectMappings direct_;
-  std::atomic<size_t> depot_room_{0};  // the sum over all depots
-  std::atomic<void*> twice_{nullptr};  // a slot that was freed twice, for drain_depots to return
+  std::atomic<size_t> depot_room_{0};     // the sum over all depots
+  std::atomic<bool> has_backlog_{false};  // some bin may have one
+  std::atomic<void*> twice_{nullptr};     // a slot that was freed twice, for drain_depots to return
   std::atomic<size_t> most_live_{0};
   std::atomic<bool> joins_{false};  // spans that placement left become those of `unknown`
   // When live_bytes() was looked at last before spans changed their group: what was held, whether

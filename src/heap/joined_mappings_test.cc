@@ -79,7 +79,9 @@ TEST_F(JoinedMappingsTest, WhatIsNotNeededOfOneStays) {
 
 // A leaf of the map of spans covers 4 GiB.
 TEST_F(JoinedMappingsTest, WhatIsLeftMayBeginBehindALeafOfTheMap) {
-  char* const leaf = reinterpret_cast<char*>(uintptr_t{1} << 44);
+  constexpr uintptr_t kLeaf = uintptr_t{1} << SpanMap::kLeafShift;
+  const auto near = reinterpret_cast<uintptr_t>(in_use_->base);
+  char* const leaf = reinterpret_cast<char*>(align_down(near, kLeaf) - 16 * kLeaf);
   system_.map_at = leaf - 6 * kMiB;
   keep({12});
   allocate(9 * kMiB / 2);

@@ -196,7 +196,8 @@ HugePage* PagePool::take_new() {
   if (pages_made_ == 1) first_pages_ = page->base;
   if (pages_made_ <= kFirstPages && is_first(page))
     system_.advise_huge(page->base, kHugePageSize, false);
-  if (pages_made_ == kFirstPages + 1 && want_huge_ && is_first(page))
+  if (pages_made_ == kFirstPages) firsts_join_ = is_first(page);
+  if (pages_made_ == kManyPages + 1 && want_huge_ && firsts_join_)
     // Pairs with the acquire in collapse_first_pages(): it sees where they are.
     collapse_due_.store(true, std::memory_order_release);
   return page;
@@ -272,7 +273,7 @@ bool PagePool::give_up_space() {
     cursor_ = committed_ = limit_ = nullptr;
     next_chunk_ = kHugePageSize;
     collapse_due_.store(false, std::memory_order_relaxed);  // the first pages may be gone
-    if (pages_made_ <= kFirstPages) pages_made_ = kFirstPages + 1;
+    pages_made_ = std::max(pages_made_, kManyPages + 1);
   }
   bool any = rest != rest_end && system_.unmap(rest, static_cast<size_t>(rest_end - rest));
   if (rest != rest_end && !any) keep_rest(rest, committed, rest_end);

@@ -146,7 +146,8 @@ class PagePool {
   static constexpr size_t kFirstChunk = 64 << 20;
   static constexpr size_t kLargestChunk = 1 << 30;
   static constexpr size_t kCommitStep = 32 << 20;
-  static constexpr size_t kFirstPages = 4;
+  static constexpr size_t kFirstPages = 8;
+  static constexpr size_t kManyPages = 24;    // once there are more, the first ones become huge
   static constexpr size_t kMostRefused = 16;  // discards, until release() gives up
   static constexpr size_t kRecordsAtOnce = 16;
 
@@ -195,6 +196,7 @@ class PagePool {
   char* committed_ GUARDED_BY(lock_) = nullptr;  // end of the committed part of the chunk
   char* limit_ GUARDED_BY(lock_) = nullptr;      // end of the chunk
   char* first_pages_ = nullptr;                  // written once, before collapse_due_ is set
+  bool firsts_join_ GUARDED_BY(lock_) = false;   // they are one piece
   HugePage* last_made_ GUARDED_BY(lock_) =
       nullptr;  // ends at cursor_, unless that is a new chunk's
   size_t pages_made_ GUARDED_BY(lock_) = 0;
