@@ -519,12 +519,10 @@ def test_forked_children_learn_on(load, tmp_path, children):
     path = tmp_path / "state"
     conf = f"{learn(path)},stats:{tmp_path}/%p.json"
     run([load, "fork", str(children), "60"], seconds=SECONDS, conf=conf)
-    found = learned_state.read(path)
-    assert found.runs == 1
+    found, shares = learned_state.read(path), samples_of_each(tmp_path)
+    assert found.runs == 1 and len(shares) == 1 + children
     expected = (60 + 5 * (1 + children)) * 2200 * 200 / 4096
     assert samples(found) == pytest.approx(expected, rel=0.15)
-    shares = samples_of_each(tmp_path)
-    assert len(shares) == 1 + children
     assert samples(found) == pytest.approx(sum(shares), rel=0.02)
 
 
