@@ -44,7 +44,7 @@ struct alignas(2 * kCacheLine) Bin {
   // again and wait to be put into `partial`, linked through links.next.
   alignas(kCacheLine) std::atomic<size_t> taken{0};
   std::atomic<Span*> pending{nullptr};
-  // Written under the lock: those of them that the holder has taken out and not listed yet.
+  // Those that were taken out of `pending` and are not listed yet; written under the lock.
   std::atomic<Span*> backlog{nullptr};
 
   uint32_t in_depot() const { return deposited.load(std::memory_order_relaxed); }

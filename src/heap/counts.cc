@@ -76,10 +76,10 @@ size_t Heap::held_bytes() const {
 }
 
 bool Heap::is_consistent() {
-  bool good = pages_.is_consistent() && direct_.is_consistent();
+  bool good = direct_.is_consistent();
   const auto look_at = [&](Bin& bin, int shard) {
     LockGuard guard(bin.lock);
-    list_pending(bin);
+    while (bin.has_waiting()) list_pending(bin);
     good &= bin.partial.is_consistent();
     uint32_t listed = 0, spares = 0;
     bin.partial.for_each([&](Span* span) {
@@ -93,7 +93,7 @@ bool Heap::is_consistent() {
   };
   for (Bin& bin : bins_) look_at(bin, 0);
   shards_.for_each_open([&](int shard, int b) { look_at(shards_.at(shard, b), shard); });
-  return good;
+  return good && pages_.is_consistent();
 }
 
 }  // namespace llamalloc

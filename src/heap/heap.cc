@@ -366,16 +366,18 @@ void Heap::list_pending(Bin& bin) {
     span = next;
   }
   bin.backlog.store(span, std::memory_order_relaxed);
-  if (span != nullptr) has_backlog_.store(true, std::memory_order_relaxed);
+  if (bin.has_waiting()) has_backlog_.store(true, std::memory_order_release);
 }
 
 // Spans among them may be free, as among those that came while there was a backlog.
 [[gnu::cold]] void Heap::list_backlogs() {
-  if (!has_backlog_.exchange(false, std::memory_order_relaxed)) return;
+  if (!has_backlog_.exchange(false, std::memory_order_acquire)) return;
   const auto list_all = [&](Bin& bin) {
-    while (bin.has_waiting()) {
+    for (bool awaited = false; bin.has_waiting();) {
+      if (awaited) let_others_first();
       LockGuard guard(bin.lock);
       list_pending(bin);
+      awaited = bin.lock.is_awaited();
     }
   };
   for (Bin& bin : bins_) list_all(bin);

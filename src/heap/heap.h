@@ -255,8 +255,8 @@ class Heap {
   // Empties the shelves, which keep pages from being empty, as do spans of which nobody has seen
   // yet that they are free; then calls PageHeap::release.
   size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max()) {
-    drain_shelves();
     list_backlogs();
+    drain_shelves();
     return pages_.release(before, retain_pages, tables);
   }
 
@@ -372,6 +372,8 @@ class Heap {
   // Until it is listed. It is in no list, and has free slots; nobody else does the same.
   static void let_wait(Bin& bin, Span* span);
   void list_backlogs();
+  // Between two turns with a lock: else who waits for it would find it taken again.
+  static void let_others_first();
   void keep_or_free(Bin& bin, Span* span) REQUIRES(bin.lock);
   void free_span(Bin& bin, Span* span) REQUIRES(bin.lock);
   // Returns the blocks of a span that is in no list, and whose slots are all free, to the page.

@@ -157,9 +157,6 @@ TEST_F(HeapTest, ADepotHandsSlotsOver) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
-// Threads take slots of two bins and give back those of others, so that spans become full, partly
-// used and free at the same time as others look at them, and records pass from bin to bin and from
-// shard to shard.
 // Or one malloc after a load that drops would do it for all of them.
 TEST_F(HeapTest, SpansThatHaveFreeSlotsAgainAreListedAFewAtATime) {
   constexpr int kSpans = 300;
@@ -185,6 +182,9 @@ TEST_F(HeapTest, SpansThatHaveFreeSlotsAgainAreListedAFewAtATime) {
   EXPECT_TRUE(heap_.is_consistent());
 }
 
+// Threads take slots of two bins and give back those of others, so that spans become full, partly
+// used and free at the same time as others look at them, and records pass from bin to bin and from
+// shard to shard.
 TEST_F(HeapTest, ManyThreadsGiveBackSlotsOfTheSameSpans) {
   constexpr int kThreads = 4, kShared = 64, kRounds = 30'000;
   for (const size_t size : {size_t{1024}, size_t{10'000}, size_t{40'000}}) {

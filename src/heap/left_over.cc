@@ -33,16 +33,15 @@ namespace llamalloc {
 // so that each is looked at once.
 void Heap::join_bin(int from, int to) {
   constexpr int kStep = 128;
-  constexpr Nanos kRest{50'000};
   Bin &theirs = bins_[from], &own = bins_[to];
   Span* stay = nullptr;
-  bool more = true, awaited = false;
-  while (more) {
-    if (awaited) Waiter().wait(kRest);  // or we would have the locks again before who waits
+  size_t left = theirs.spans.load(std::memory_order_relaxed);  // not what is opened meanwhile
+  for (bool awaited = false; left != 0 && theirs.may_have_any();) {
+    if (awaited) let_others_first();
     LockGuard first(own.lock);
     LockGuard second(theirs.lock);
     list_pending(theirs);
-    for (int i = 0; i < kStep && !theirs.partial.empty(); ++i) {
+    for (int i = 0; i < kStep && left != 0 && !theirs.partial.empty(); ++i, --left) {
       Span* span = theirs.partial.min();
       if (may_join(*span)) {
         change_group(theirs, own, to, span);
@@ -52,7 +51,6 @@ void Heap::join_bin(int from, int to) {
         stay = span;
       }
     }
-    more = theirs.may_have_any();
     awaited = own.lock.is_awaited() || theirs.lock.is_awaited();
   }
   while (stay != nullptr) {
@@ -61,6 +59,10 @@ void Heap::join_bin(int from, int to) {
     let_wait(theirs, span);
     if (span->free_now() == span->slots) free_if_empty(from, span);
   }
+}
+
+[[gnu::cold]] void Heap::let_others_first() {
+  Waiter().wait(Nanos{50'000});
 }
 
 // A listed one.

@@ -148,7 +148,7 @@ bool Heap::settle_shard(int bin_index, int shard, bool idle) {
     move_span(bin, main, 0, span);
     if (span->free_now() == span->slots) free_span(main, span);
   }
-  if (!bin.partial.empty()) return false;
+  if (bin.may_have_any()) return false;
   if (bin.spans.load(std::memory_order_relaxed) == 0 && bin.in_depot() == 0) {
     keep_room(bin, 0);
     bin.may_spare.store(0, std::memory_order_relaxed);

@@ -177,6 +177,8 @@ size_t DirectMappings::trim(Span* span) {
   bool freed;
   {
     LockGuard guard(lock_);
+    // A child that was forked in a signal handler meanwhile has done the rest.
+    if (trimming_ != span) return 0;
     trimming_ = nullptr;
     freed = std::exchange(trimmed_is_freed_, false);
     if (gone) {
@@ -184,8 +186,7 @@ size_t DirectMappings::trim(Span* span) {
       debt_.gave_back(spare, system_.now_coarse());
       tell_pages();
     } else {
-      span->store_bytes(span->bytes + spare);
-      span->spare = 0;
+      list_spare(span);
     }
   }
   if (freed) deallocate(span);

@@ -121,6 +121,14 @@ bool PageHeap::promise(size_t bytes) {
   return true;
 }
 
+// A child that was forked in a signal handler meanwhile has forgotten it.
+void PageHeap::note_promised(size_t bytes) {
+  size_t promised = promised_.load(std::memory_order_relaxed);
+  while (!promised_.compare_exchange_weak(promised, less(promised, bytes),
+                                          std::memory_order_relaxed)) {
+  }
+}
+
 void PageHeap::note_before_full(size_t bytes) {
   const size_t have = taken();
   nearly_full_.store(bytes < SIZE_MAX - have ? have + bytes : SIZE_MAX, std::memory_order_relaxed);
@@ -136,10 +144,11 @@ bool PageHeap::has_outgrown_use() const {
 }
 
 PageHeap::Place PageHeap::take_new(PageGroup group, Blocks blocks, Grain grain) {
-  const bool may_back = promise(kHugePageSize);
-  if (!may_back && !has_empty()) return {};
-  HugePage* page = pool_.acquire(may_back);
-  if (may_back) note_promised(kHugePageSize);
+  HugePage* page = pool_.acquire(false);
+  if (page == nullptr && promise(kHugePageSize)) {
+    page = pool_.acquire();
+    note_promised(kHugePageSize);
+  }
   if (page == nullptr) return {};
   page->group = group;
   page->opened = system_.now_coarse();

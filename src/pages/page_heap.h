@@ -222,7 +222,7 @@ class PageHeap {
   // Whether so much more may be taken. Then nobody else gets it until note_promised(), which
   // follows once it is counted, or is not needed.
   bool promise(size_t bytes);
-  void note_promised(size_t bytes) { promised_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void note_promised(size_t bytes);
 
   PoolCounts counts() { return pool_.counts(); }
   // What was backed and used of all huge pages, over time.

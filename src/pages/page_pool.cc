@@ -193,13 +193,12 @@ HugePage* PagePool::take_new() {
   meet_neighbour(page);
   cursor_ += kHugePageSize;
   ++pages_made_;
-  if (pages_made_ == 1) first_pages_ = page->base;
-  if (pages_made_ <= kFirstPages && is_first(page))
+  if (pages_made_ <= kFirstPages) {
+    first_pages_[pages_made_ - 1] = page;
     system_.advise_huge(page->base, kHugePageSize, false);
-  if (pages_made_ == kFirstPages) firsts_join_ = is_first(page);
-  if (pages_made_ == kManyPages + 1 && want_huge_ && firsts_join_)
-    // Pairs with the acquire in collapse_first_pages(): it sees where they are.
-    collapse_due_.store(true, std::memory_order_release);
+  }
+  if (pages_made_ == kManyPages + 1 && want_huge_)
+    collapse_due_.store(true, std::memory_order_relaxed);
   return page;
 }
 
@@ -272,7 +271,8 @@ bool PagePool::give_up_space() {
     counts_.reserved_bytes -= static_cast<size_t>(limit_ - cursor_);
     cursor_ = committed_ = limit_ = nullptr;
     next_chunk_ = kHugePageSize;
-    collapse_due_.store(false, std::memory_order_relaxed);  // the first pages may be gone
+    collapse_due_.store(false, std::memory_order_relaxed);
+    std::fill_n(first_pages_, kFirstPages, nullptr);  // they may be gone
     pages_made_ = std::max(pages_made_, kManyPages + 1);
   }
   bool any = rest != rest_end && system_.unmap(rest, static_cast<size_t>(rest_end - rest));
@@ -311,20 +311,27 @@ void PagePool::keep_rest(char* rest, char* committed, char* end) {
   counts_.reserved_bytes += static_cast<size_t>(end - rest);
 }
 
-// The system gave the first pages in one piece, as it does unless address space is very scarce.
-bool PagePool::is_first(const HugePage* page) const {
-  return page->base == first_pages_ + (pages_made_ - 1) * kHugePageSize;
-}
-
 Collapse PagePool::make_huge(char* base) {
   system_.advise_huge(base, kHugePageSize, true);
   return system_.collapse(base, kHugePageSize);
 }
 
+// One that is broken by now stays so until it is mended, and one that was given back is huge when
+// it is fetched. The others count as huge already.
 void PagePool::collapse_first_pages() {
-  if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_acquire)) return;
-  system_.advise_huge(first_pages_, kFirstPages * kHugePageSize, true);
-  system_.collapse(first_pages_, kFirstPages * kHugePageSize);  // it counts as huge already
+  if (!gets_huge_pages() || !collapse_due_.exchange(false, std::memory_order_relaxed)) return;
+  for (size_t i = 0; i < kFirstPages; ++i) {
+    char* base = nullptr;
+    bool backed = false;
+    {
+      LockGuard guard(lock_);
+      const HugePage* page = first_pages_[i];
+      if (page != nullptr && !page->broken) base = page->base, backed = page->backed;
+    }
+    if (base == nullptr) continue;
+    system_.advise_huge(base, kHugePageSize, true);
+    if (backed) system_.collapse(base, kHugePageSize);
+  }
 }
 
 bool PagePool::commit_more() {

@@ -180,7 +180,6 @@ class PagePool {
   bool make_records() REQUIRES(lock_);
   HugePage* detach_empty() REQUIRES(lock_);
   void keep_rest(char* rest, char* committed, char* end);
-  bool is_first(const HugePage* page) const REQUIRES(lock_);
   bool commit_more() REQUIRES(lock_);
   bool reserve_chunk() REQUIRES(lock_);
 
@@ -195,11 +194,10 @@ class PagePool {
   char* cursor_ GUARDED_BY(lock_) = nullptr;     // next page never used
   char* committed_ GUARDED_BY(lock_) = nullptr;  // end of the committed part of the chunk
   char* limit_ GUARDED_BY(lock_) = nullptr;      // end of the chunk
-  char* first_pages_ = nullptr;                  // written once, before collapse_due_ is set
-  bool firsts_join_ GUARDED_BY(lock_) = false;   // they are one piece
   HugePage* last_made_ GUARDED_BY(lock_) =
       nullptr;  // ends at cursor_, unless that is a new chunk's
   size_t pages_made_ GUARDED_BY(lock_) = 0;
+  HugePage* first_pages_[kFirstPages] GUARDED_BY(lock_) = {};
   std::atomic<bool> collapse_due_{false};
   AddressHeap<HugePage> backed_ GUARDED_BY(lock_);
   PageList by_age_ GUARDED_BY(lock_);  // the same pages by the time they became empty

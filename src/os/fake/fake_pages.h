@@ -98,7 +98,7 @@ class FakePages final : public PageSource {
   int fetches = 0;
   double processor_share = 1;                   // of the time
   std::atomic<int64_t> calls_left = INT64_MAX;  // after these every call that can fail does
-  size_t mapped = 0;                            // bytes reserved and mapped
+  std::atomic<size_t> mapped = 0;               // bytes reserved and mapped
   size_t most_mapped = SIZE_MAX;                // a limit on address space
   void* map_at = nullptr;                       // where the next mapping is to be
   bool refuse_unmap = false;                    // as a filter of system calls may
@@ -111,10 +111,10 @@ class FakePages final : public PageSource {
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
   void (*on_collapse)(void*) = nullptr;  // called in each collapse
   void* on_release_argument = nullptr;   // of all three
-  int discards = 0;
-  int unmaps = 0;
-  int huge_advice = 0;
-  int small_advice = 0;
+  std::atomic<int> discards = 0;
+  std::atomic<int> unmaps = 0;
+  std::atomic<int> huge_advice = 0;
+  std::atomic<int> small_advice = 0;
   int collapse_calls = 0;
   size_t collapsed = 0;  // bytes
   Collapse collapse_gives = Collapse::done;
