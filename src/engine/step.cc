@@ -241,7 +241,8 @@ Nanos Engine::step(Nanos now, bool busy) {
   keep_house(now);
   give_memory_back(now);
   const bool idle_threads = empty_idle_caches(now);
-  if (heap.has_empty_pages() || last_break_ > last_busy_) last_busy_ = now;
+  const bool may_release = heap.has_empty_pages() || heap.has_backlog();
+  if (may_release || last_break_ > last_busy_) last_busy_ = now;
   last_sleep_ = next_sleep(now, busy, idle_threads);
   dozing_.store(last_sleep_ > kShortSleep, std::memory_order_relaxed);
   return last_sleep_;

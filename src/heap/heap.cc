@@ -353,11 +353,11 @@ void Heap::let_wait(Bin& bin, Span* span) {
 
 // A few at once: malloc comes here, and a load that drops may have left tens of thousands. Who
 // freed the last slot of one that waits did not find it in the list.
-void Heap::list_pending(Bin& bin) {
+void Heap::list_waiting(Bin& bin) {
   constexpr int kAtOnce = 64;
   Span* span = bin.backlog.load(std::memory_order_relaxed);
-  if (span == nullptr && bin.pending.load() == nullptr) return;
-  if (span == nullptr) span = bin.pending.exchange(nullptr);
+  const bool continues = span != nullptr;
+  if (!continues) span = bin.pending.exchange(nullptr);
   for (int i = 0; i < kAtOnce && span != nullptr; ++i) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
@@ -365,6 +365,7 @@ void Heap::list_pending(Bin& bin) {
     if (span->free_now() == span->slots) keep_or_free(bin, span);
     span = next;
   }
+  if (__builtin_expect(!continues && span == nullptr, 1)) return;
   bin.backlog.store(span, std::memory_order_relaxed);
   if (bin.has_waiting()) has_backlog_.store(true, std::memory_order_release);
 }

@@ -264,9 +264,12 @@ class Heap {
   // with memory behind them, and what mappings in use do not need; what is in depots or on shelves.
   bool has_empty_pages() const {
     return pages_.may_release() || pages_.has_tables() || direct_.has_to_release() ||
-           shelves_.any() || shards_.any_spares() || has_backlog_.load(std::memory_order_relaxed) ||
+           shelves_.any() || shards_.any_spares() ||
            depot_room_.load(std::memory_order_relaxed) != 0;
   }
+  // Whether there may be spans of which nobody has seen yet that they are free. Not part of the
+  // above, for which free() asks.
+  bool has_backlog() const { return has_backlog_.load(std::memory_order_relaxed); }
   // As PageHeap::publish.
   template <typename F>
   void publish(F&& f) const {
@@ -368,7 +371,11 @@ class Heap {
   bool may_join(const Span& span) const {
     return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
   }
-  void list_pending(Bin& bin) REQUIRES(bin.lock);
+  void list_pending(Bin& bin) REQUIRES(bin.lock) {
+    if (bin.pending.load() != nullptr || bin.backlog.load(std::memory_order_relaxed) != nullptr)
+      list_waiting(bin);
+  }
+  void list_waiting(Bin& bin) REQUIRES(bin.lock);
   // Until it is listed. It is in no list, and has free slots; nobody else does the same.
   static void let_wait(Bin& bin, Span* span);
   void list_backlogs();

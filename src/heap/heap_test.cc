@@ -175,7 +175,7 @@ TEST_F(HeapTest, SpansThatHaveFreeSlotsAgainAreListedAFewAtATime) {
   // The last ones of a span that is not listed yet.
   for (size_t i = 3 * each + 1; i < 4 * each; ++i) EXPECT_EQ(heap_.give_one(slots[i]), nullptr);
   EXPECT_EQ(bin.spans, size_t{kSpans});
-  EXPECT_TRUE(heap_.has_empty_pages()) << "the worker has to come";
+  EXPECT_TRUE(heap_.has_backlog()) << "the worker has to come";
   heap_.release(system_.time, 0);
   EXPECT_EQ(bin.spans, size_t{kSpans} - 1);
   EXPECT_EQ(bin.backlog, nullptr);

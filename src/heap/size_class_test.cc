@@ -3,13 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace llamalloc {
 namespace {
 
 TEST(SizeClass, IsTheBucketOfEverySizeThatTheTableKnows) {
   for (size_t size = 0; size <= kTableMax; ++size) {
-    const bool between = size > 4096 && size <= kPageAndHeader;
-    const size_t bytes = between ? kPageAndHeader : size_bucket(size);
+    size_t bytes = size_bucket(size);
+    for (const size_t page : {4160, 4368})
+      if (size > 4096 && size <= page) bytes = std::min(bytes, page);
     ASSERT_EQ(kSizeClassRows[size_class_of(size)].size, bytes) << size;
   }
 }

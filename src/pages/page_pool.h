@@ -146,6 +146,7 @@ class PagePool {
   static constexpr size_t kFirstChunk = 64 << 20;
   static constexpr size_t kLargestChunk = 1 << 30;
   static constexpr size_t kCommitStep = 32 << 20;
+  // Of a server of many processes most stay below that, and hold less on small pages.
   static constexpr size_t kFirstPages = 8;
   static constexpr size_t kManyPages = 24;    // once there are more, the first ones become huge
   static constexpr size_t kMostRefused = 16;  // discards, until release() gives up
