@@ -53,9 +53,9 @@ struct alignas(2 * kCacheLine) Bin {
   }
   // Whether spans may have free slots.
   bool may_have_any() const { return listed.load(std::memory_order_relaxed) != 0 || has_waiting(); }
+  // `pending` in one order with Span::add_free.
   bool has_waiting() const {
-    return pending.load(std::memory_order_relaxed) != nullptr ||
-           backlog.load(std::memory_order_relaxed) != nullptr;
+    return pending.load() != nullptr || backlog.load(std::memory_order_relaxed) != nullptr;
   }
   void list(Span* span) REQUIRES(lock) {
     partial.insert(span);

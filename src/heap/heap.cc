@@ -356,8 +356,7 @@ void Heap::let_wait(Bin& bin, Span* span) {
 void Heap::list_waiting(Bin& bin) {
   constexpr int kAtOnce = 64;
   Span* span = bin.backlog.load(std::memory_order_relaxed);
-  const bool continues = span != nullptr;
-  if (!continues) span = bin.pending.exchange(nullptr);
+  if (span == nullptr) span = bin.pending.exchange(nullptr);
   for (int i = 0; i < kAtOnce && span != nullptr; ++i) {
     Span* const next = span->links.next;
     SLOW_DCHECK(span->is_consistent());
@@ -365,7 +364,7 @@ void Heap::list_waiting(Bin& bin) {
     if (span->free_now() == span->slots) keep_or_free(bin, span);
     span = next;
   }
-  if (__builtin_expect(!continues && span == nullptr, 1)) return;
+  if (span == bin.backlog.load(std::memory_order_relaxed)) return;  // mostly there is none
   bin.backlog.store(span, std::memory_order_relaxed);
   if (bin.has_waiting()) has_backlog_.store(true, std::memory_order_release);
 }

@@ -372,8 +372,7 @@ class Heap {
     return grain_of(span.slot_size) == Grain::coarse || !pages_.is_coarse(*span.page);
   }
   void list_pending(Bin& bin) REQUIRES(bin.lock) {
-    if (bin.pending.load() != nullptr || bin.backlog.load(std::memory_order_relaxed) != nullptr)
-      list_waiting(bin);
+    if (bin.has_waiting()) list_waiting(bin);
   }
   void list_waiting(Bin& bin) REQUIRES(bin.lock);
   // Until it is listed. It is in no list, and has free slots; nobody else does the same.

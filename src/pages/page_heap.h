@@ -202,7 +202,7 @@ class PageHeap {
   // Gives the address space of all empty pages back too. True if there was any.
   bool give_up_space() { return pool_.give_up_space(); }
   // In a child after fork, where nobody holds a lock: what another thread was giving back is still
-  // there.
+  // there, and it takes nothing of what was promised to it.
   void keep_what_was_leaving() {
     pool_.keep_what_was_leaving();
     promised_.store(0, std::memory_order_relaxed);

@@ -166,12 +166,14 @@ TEST_F(PageHeapTest, TheFirstPagesAreSmallUntilTheHeapHasGrown) {
   const int tables = small - kFirst;
   for (int i = kFirst; i < kMany; ++i) take(PageGroup::unknown, kAll);
   EXPECT_LE(system_.small_advice, small + tables) << "later pages are huge";
+  const int later = system_.small_advice;
   pages_.collapse_first_pages();
   EXPECT_EQ(system_.collapsed, 0u);
   take(PageGroup::unknown, kAll);
   pages_.collapse_first_pages();
   pages_.collapse_first_pages();
   EXPECT_EQ(system_.collapsed, (kFirst - 1) * kHugePageSize) << "not the broken one";
+  EXPECT_EQ(system_.small_advice, later);
 }
 
 TEST_F(PageHeapTest, EmptyPagesGoBackAfterAWhileAndReadAsZeroAgain) {

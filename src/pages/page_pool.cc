@@ -328,9 +328,10 @@ void PagePool::collapse_first_pages() {
       const HugePage* page = first_pages_[i];
       if (page != nullptr && !page->broken) base = page->base, backed = page->backed;
     }
-    if (base == nullptr) continue;
-    system_.advise_huge(base, kHugePageSize, true);
-    if (backed) system_.collapse(base, kHugePageSize);
+    if (backed)
+      make_huge(base);
+    else if (base != nullptr)
+      system_.advise_huge(base, kHugePageSize, true);
   }
 }
 

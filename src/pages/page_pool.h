@@ -78,7 +78,8 @@ class PagePool {
   void grant_huge_pages(bool yes) { granted_.store(yes, std::memory_order_relaxed); }
   bool gets_huge_pages() const { return want_huge_ && granted_.load(std::memory_order_relaxed); }
 
-  // An empty page, or null when the system has no memory.
+  // An empty page, or null when the system has no memory; without may_back, also when none is
+  // backed.
   HugePage* acquire(bool may_back = true);
   void put_empty(HugePage* page, Nanos now);
 

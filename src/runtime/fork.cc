@@ -68,8 +68,10 @@ void child_after_fork() {
     forget_stdio_list();
   }
   process.heap.reset_locks_after_fork();
-  if (!inside) process.heap.pages().keep_what_was_leaving();
-  if (!inside) process.heap.direct().finish_trimming();
+  if (!inside) {
+    process.heap.pages().keep_what_was_leaving();
+    process.heap.direct().finish_trimming();
+  }
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
   if (adopted_cache != nullptr) ProcessWorld::name_thread(*adopted_cache);

@@ -65,8 +65,10 @@ struct Load {
 
   void end_generation() {
     for (void* p : temporaries) free(p);
-    for (void* p : survivors)
-      if (count < kMostKept) kept[count++] = p;
+    for (void* p : survivors) keep(p);
+  }
+  void keep(void* p) {
+    if (count < kMostKept) kept[count++] = p;
   }
   void free_kept() {
     while (count > 0) free(kept[--count]);
@@ -98,7 +100,7 @@ void take_turns(Load& load) {
     free(p);
     p = malloc(kSize);
   }
-  for (int i = 0; i < kSurvivors; ++i) load.kept[load.count++] = malloc(kSize);
+  for (int i = 0; i < kSurvivors; ++i) load.keep(malloc(kSize));
   std::this_thread::sleep_for(kPause);
 }
 
