@@ -2,11 +2,13 @@
 """Learning must not cost where it cannot help: running programs blind, and learning.
 
 Each load runs blind, then learning with an empty state (first), then in a fresh process with the
-state that was kept (second), round by round. The options are the default ones. Memory is what the
-kernel charges to the program's control group, or its RSS if that is larger: on average, and after
-the load has dropped; a program that ends by itself has no drop. Goals, for medians: memory <= 1.03
-times, time and CPU <= 1.05 times the blind run's. Where the average grew, what the program held on
-average may have grown as much: it is worse only if the average divided by that grew, too.
+state that was kept (second), then blind again, round by round. So a machine that becomes slower or
+faster meanwhile speaks neither for learning nor against it. The options are the default ones.
+Memory is what the kernel charges to the program's control group, or its RSS if that is larger: on
+average, and after the load has dropped; a program that ends by itself has no drop. Goals, for
+medians: memory <= 1.03 times, time and CPU <= 1.05 times the blind runs'. Where the average grew,
+what the program held on average may have grown as much: it is worse only if the average divided by
+that grew, too.
 
 The servers (server-...) were written to find loads that learning makes worse. They are measured
 only where --only names them, or all of them: --only servers. A run takes 44 seconds. They stay
@@ -38,9 +40,9 @@ from lab.sites.rows import BLIND, LEARNED, Runner
 from lab.workloads.recipe import WorkloadError
 
 EXAMPLES = """examples:
-  python -m lab.learning                            all loads, 3 times: half an hour
+  python -m lab.learning                            all loads, 3 times: 40 minutes
   python -m lab.learning --only servers --more-runs 1    the servers, with a third run that
-                                                    learns: 2.5 hours
+                                                    learns: 3 hours
   python -m lab.learning --only ruby-cache,waves    two of them
   python -m lab.learning --only mariadb --conf segregate:always    what a closed gate saves it from
 """
@@ -113,7 +115,7 @@ def _made(options: argparse.Namespace, results: Results) -> list[Run]:
 
 def _measure(runs: list[Run], results: Results, options: argparse.Namespace) -> None:
     """Round by round, so that a busy minute of the machine does not hit one load alone."""
-    total = options.runs * len(runs) * len(results.rows)
+    total = options.runs * len(runs) * (len(results.rows) + 1)
     with progress.steps("learning", total) as shown:
         for turn in range(1, options.runs + 1):
             for case, run in zip(results.guarded, runs, strict=True):
@@ -125,20 +127,17 @@ def _measure(runs: list[Run], results: Results, options: argparse.Namespace) -> 
 def _one(
     case: Case, run: Run, rows: list[str], options: argparse.Namespace, done: Callable[[], None]
 ) -> None:
-    """One run of each row, from an empty state."""
+    """One run of each row, from an empty state, and the blind one once more."""
     with tempfile.TemporaryDirectory(prefix="llamalloc-learning-") as folder:
         runner = Runner(options.lib, options.conf, options.settle, Path(folder))
         try:
-            for row in rows:
-                case.add(row, run(runner, row))
-                _compare(case, row)
+            said = None
+            for row in [*rows, BLIND]:
+                found = run(runner, row)
+                case.add(row, found)
+                said = found.result if said is None else said
+                if found.result != said:
+                    raise RunError(f"the {row} run said {found.result!r}, the blind run {said!r}")
                 done()
         except (RunError, WorkloadError, OSError) as error:
             case.failed = str(error)
-
-
-def _compare(case: Case, row: str) -> None:
-    """Raises RunError where the run computed something else than the blind one of its round."""
-    blind, found = (case.runs[name][-1].result for name in (BLIND, row))
-    if found != blind:
-        raise RunError(f"the {row} run said {found!r}, the blind run {blind!r}")

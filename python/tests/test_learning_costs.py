@@ -221,7 +221,11 @@ def measured(monkeypatch, folder: Path, said: dict[str, str], *words: str) -> tu
     """The command on one load whose rows say that; its exit status and the runs of the load."""
 
     def run(rows, row):
-        return replace(figures(100), result=said.get(row, "tea ops=1"))
+        order.append(row)
+        seconds = 1 + 0.04 * len(order)  # as on a machine that becomes slower
+        return replace(figures(100, seconds), result=said.get(row, "tea ops=1"))
+
+    order: list[str] = []
 
     monkeypatch.setattr(loads, "chosen", lambda names: [loads.Load("tea", lambda *size: run)])
     (folder / "lib.so").touch()
@@ -234,11 +238,18 @@ def test_more_runs_follow_where_asked_for(monkeypatch, tmp_path, capsys):
     assert status == 0 and list(runs) == [BLIND, *LEARNED[:2]]
     status, runs = measured(monkeypatch, tmp_path, {}, "--runs", "2", "--more-runs", "2")
     assert status == 0 and list(runs) == [BLIND, *LEARNED[:4]]
-    assert {len(found) for found in runs.values()} == {2}
+    assert [len(found) for found in runs.values()] == [4, 2, 2, 2, 2]
     for number in ("-1", "5"):
         with pytest.raises(SystemExit):
             main.arguments(["--more-runs", number])
     assert "--more-runs must be 0 to 4" in capsys.readouterr().err
+
+
+def test_a_machine_that_becomes_slower_is_not_laid_to_learning(monkeypatch, tmp_path):
+    status, runs = measured(monkeypatch, tmp_path, {}, "--runs", "1", "--more-runs", "1")
+    seconds = {row: [round(found["cpu"], 2) for found in of] for row, of in runs.items()}
+    assert seconds == {BLIND: [1.04, 1.2], FIRST: [1.08], SECOND: [1.12], "third": [1.16]}
+    assert status == 0, "the third is 1.12 times as slow as the first of the blind ones"
 
 
 def test_a_run_that_computes_something_else_is_a_fault(monkeypatch, tmp_path, capsys):

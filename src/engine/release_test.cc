@@ -99,6 +99,20 @@ TEST_F(ReleaseTest, AtRestPagesThatAreHalfFullAreBrokenToo) {
   EXPECT_LT(backed(), kObjects * kSize * 3 / 4);
 }
 
+// A backend of a database that waits for its next query, beside a hundred others.
+TEST_F(ReleaseTest, ASmallHeapAtRestGivesThemBackSooner) {
+  pages_.processor_share = 0;
+  fill(), give(0), run(300);
+  objects_.resize(kObjects / 10);
+  fill(), give_half();
+  const size_t before = backed();
+  run(30);
+  EXPECT_EQ(get(Stat::pages_broken), 0u);
+  run(90);
+  EXPECT_GT(get(Stat::pages_broken), 2u);
+  EXPECT_LT(backed(), before * 3 / 4);
+}
+
 TEST_F(ReleaseTest, NotWhereTheyFillAgainEachTime) {
   set("release_forecast", "none");
   pages_.processor_share = 0;

@@ -87,16 +87,17 @@ void Engine::break_pages(Nanos now) {
                                   pages.demand(), std::exchange(given_back_, 0));
   const bool huge = pages.gets_huge_pages();
   const Nanos rest = at_limit ? Nanos{} : Nanos{2 * release_delay().n};
-  const Breaking done = pages.break_pages({.before = now - rest,
-                                           .rest = rest,
-                                           .rest_of_fuller = forced ? rest : patience_.rest(rest),
-                                           .limit = huge ? most : SIZE_MAX,
-                                           .now = now,
-                                           .spared = forced ? now : now + plan_.awaited(),
-                                           .mend_from = at_limit ? BreakRules::kMendNone
-                                                        : forced ? BreakRules::kMendNearLimit
-                                                                 : BreakRules::kMendFrom,
-                                           .works = patience_.works()});
+  const Breaking done =
+      pages.break_pages({.before = now - rest,
+                         .rest = rest,
+                         .rest_of_fuller = forced ? rest : patience_.rest(rest, pages.in_use()),
+                         .limit = huge ? most : SIZE_MAX,
+                         .now = now,
+                         .spared = forced ? now : now + plan_.awaited(),
+                         .mend_from = at_limit ? BreakRules::kMendNone
+                                      : forced ? BreakRules::kMendNearLimit
+                                               : BreakRules::kMendFrom,
+                         .works = patience_.works()});
   if (huge) plan_.note(done.given_back, done.left);
   count_breaking(done);
   more_to_break_ = at_limit && done.given_back != 0 && done.left != 0;

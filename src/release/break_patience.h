@@ -11,7 +11,10 @@
 //   and kShareOfTime, pay it off. From more than kCredit on, and until all is paid, only sparse
 //   pages are broken. So a load that swings all the time keeps its pages after the first few times.
 //   A process at rest may owe kCreditAtRest, as for empty pages (hold_time.h). Else its memory
-//   would wait for minutes. Waves with rests between them cost that, one wave, and what time pays.
+//   would wait for minutes. Waves with rests between them cost that, one wave, and what time pays;
+// - a heap of few pages loses little with them: the TLB holds it in small ones, too. It waits as
+//   much less as it is smaller than kLarge. What such a process keeps counts where many of them
+//   are idle, like the backends of a database.
 //
 // Pure: the caller reads the clocks.
 #pragma once
@@ -27,7 +30,8 @@ class BreakPatience {
  public:
   static constexpr double kRest = 1.0 / 50;
   static constexpr Nanos kLeast = Nanos::seconds(2);
-  static constexpr double kFade = 4;  // seconds over which the work is a mean
+  static constexpr size_t kLarge = 24;  // pages, as for the first ones (page_pool.h)
+  static constexpr double kFade = 4;    // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
   static constexpr double kPrice = 0.005;     // seconds, of a page; measured on a virtual machine
@@ -53,11 +57,12 @@ class BreakPatience {
     debt_ = std::clamp(debt_, 0.0, kMostDebt);
     in_debt_ = debt_ > (in_debt_ ? 0 : kCredit);
   }
-  // In place of `least`, which a sparse page rests. A process of which nothing is known uses one
-  // processor.
-  Nanos rest(Nanos least) const {
+  // In place of `least`, which a sparse page rests. pages: of the heap, in use. A process of which
+  // nothing is known uses one processor.
+  Nanos rest(Nanos least, size_t pages) const {
     if (owes()) return kForEver;
-    const auto from = static_cast<double>(std::max(least, kLeast).n);
+    const double part = static_cast<double>(std::min(pages, kLarge)) / double{kLarge};
+    const double from = static_cast<double>(std::max(least, kLeast).n) * part;
     const double longer = from * std::max(1.0, processors_ / kRest);
     return longer < static_cast<double>(kForEver.n) ? Nanos{static_cast<int64_t>(longer)}
                                                     : kForEver;

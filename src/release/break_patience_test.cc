@@ -17,10 +17,12 @@ class BreakPatienceTest : public testing::Test {
     }
   }
 
+  Nanos rest(Nanos least) const { return patience_.rest(least, BreakPatience::kLarge); }
+
   // As long as at rest.
   double times() const {
     const auto least = static_cast<double>(BreakPatience::kLeast.n);
-    return static_cast<double>(patience_.rest(BreakPatience::kLeast).n) / least;
+    return static_cast<double>(rest(BreakPatience::kLeast).n) / least;
   }
   static constexpr double kNever = 500'000;
 
@@ -82,10 +84,23 @@ TEST_F(BreakPatienceTest, TimePaysItOffToo) {
 
 TEST_F(BreakPatienceTest, NoDelayIsNoReasonForHaste) {
   run(0, 60);
-  EXPECT_EQ(patience_.rest(Nanos{}).n, BreakPatience::kLeast.n);
-  EXPECT_EQ(patience_.rest(Nanos::seconds(3)).n, Nanos::seconds(3).n);
+  EXPECT_EQ(rest(Nanos{}).n, BreakPatience::kLeast.n);
+  EXPECT_EQ(rest(Nanos::seconds(3)).n, Nanos::seconds(3).n);
   run(1000, 60);
-  EXPECT_EQ(patience_.rest(Nanos::seconds(7200)).n, BreakPatience::kForEver.n) << "no overflow";
+  EXPECT_EQ(rest(Nanos::seconds(7200)).n, BreakPatience::kForEver.n) << "no overflow";
+}
+
+TEST_F(BreakPatienceTest, ASmallHeapWaitsLess) {
+  constexpr Nanos kLeast = BreakPatience::kLeast;
+  run(0, 60);
+  EXPECT_EQ(patience_.rest(kLeast, BreakPatience::kLarge / 4).n, kLeast.n / 4);
+  EXPECT_EQ(patience_.rest(kLeast, BreakPatience::kLarge * 4).n, kLeast.n);
+  run(1, 60);
+  EXPECT_NEAR(static_cast<double>(patience_.rest(kLeast, BreakPatience::kLarge / 4).n),
+              12.5 * static_cast<double>(kLeast.n), 1e9)
+      << "a processor that is busy is 50 times the rest";
+  run(0, 1, 220);
+  EXPECT_EQ(patience_.rest(kLeast, 1).n, BreakPatience::kForEver.n) << "what is owed is owed";
 }
 
 TEST_F(BreakPatienceTest, ItWorksFromAFifthOfAProcessorOn) {
