@@ -4,20 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "predict/error_text.h"
+#include "learning/gate_figures.h"
 
 namespace llamalloc {
 namespace {
 
-constexpr uint32_t kMille = 1000;
 constexpr int kNumbers = 13;  // of GateKept as text
-constexpr double kMiB = 1 << 20;
-constexpr uint32_t kMostMille = 1000 * kMille;  // a ratio of 1,000; more is cut off
 constexpr uint32_t kManyRounds = 1 << 20;
 constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
 constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
-constexpr uint32_t kLeastGain = 50;        // of a trial, by the peak,
-constexpr uint32_t kGainShare = 10;        // and a tenth of the waste: placement takes time
 constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
 constexpr uint32_t kCostAtHigh = 50;       // what placement may cost at high load without a trough
@@ -27,39 +22,8 @@ constexpr uint32_t kMostOfTrial = 80;  // what a trial may cost at high load, by
 constexpr uint32_t kTrialPart = 8;     // or this part of what troughs pin without it,
 constexpr uint32_t kFewHigh = 5;       // in so many steps
 
-uint32_t mille(double share) {
-  const double value = share * kMille;
-  return value <= 0 ? 0 : value >= kMostMille ? kMostMille : static_cast<uint32_t>(value);
-}
-
 uint32_t distance(uint32_t a, uint32_t b) {
   return a > b ? a - b : b - a;
-}
-
-// Of a trial, beside what is pinned without placement.
-uint32_t gain_asked(uint32_t without) {
-  return std::max(kLeastGain, without / kGainShare);
-}
-
-uint32_t percent(double share) {
-  return mille(share) / 10;
-}
-
-double ratio_of(size_t held, size_t live) {
-  return static_cast<double>(held) / static_cast<double>(live ? live : 1);
-}
-
-size_t pinned_of(const GateFigures& figures) {
-  return figures.held > figures.live ? figures.held - figures.live : 0;
-}
-
-// Bytes. Held by live is at least kSparse.
-bool is_fragmented(double pinned, double live) {
-  return pinned >= static_cast<double>(Gate::kMuch) && pinned >= (Gate::kSparse - 1) * live;
-}
-
-bool is_fragmented(const GateFigures& figures) {
-  return is_fragmented(static_cast<double>(pinned_of(figures)), static_cast<double>(figures.live));
 }
 
 bool predictions_fail(const GateFigures& figures) {
@@ -248,6 +212,8 @@ void Gate::note_load() {
   other_rounds_ = 0;
   kept_.blind = kept_.placed = {};
   kept_.peak = 0;
+  armed_ = came_back_ = false;
+  half_way_ = 0;
   if (kept_.verdict != GateVerdict::on_trial) return;
   kept_.verdict = GateVerdict::untried;
   on_ = was_large_ = false;
@@ -337,7 +303,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (may && phase == LoadPhase::trough && proofs_ >= kProofs) note_trough(figures);
   const bool back = back_at_ > 0 && cycle_.peak() >= back_at_;
   const bool known = kept_.verdict == GateVerdict::helps && pins_enough(1);
-  const bool measured = kept_.blind.rounds != 0 || round_.low.count != 0;
+  const bool measured = kept_.blind.rounds != 0 || (round_.low.count != 0 && !round_.spoilt);
   const bool paid = was_fragmented() && savable_so_far(figures) >= kSaves;
   const bool proven = measured && phase == LoadPhase::trough && proofs_ >= kProofs &&
                       (pays(figures) || paid) && pays_on_average(figures);
@@ -351,7 +317,7 @@ void Gate::consider(Nanos now, LoadPhase phase, const GateFigures& figures) {
   if (may && fits && proven && !armed_) return arm();
   if (!round_is_over()) return;
   if (!cycle_.is_low()) proofs_ = 0;
-  note_load();
+  if (!round_.spoilt) note_load();  // what it forgets has to be measured anew at once
   take_in_blind();
   start_round(cycle_.is_low());
 }
@@ -500,98 +466,15 @@ void Gate::rest_from(Nanos now) {
   retry_ = now + Nanos{kBackoff.n << kept_.reversals};
 }
 
-// ----- What it says -----
-
 int64_t Gate::saved() const {
   const GateWaste& placed = kept_.placed;
   const bool is_known = placed.rounds != 0 || (placed.low != 0 && is_on_trial());
   if (!is_known || kept_.blind.rounds == 0) return 0;
   const int64_t difference = int64_t{kept_.blind.low} - int64_t{placed.low};
-  const double peak = kept_.peak != 0 ? kept_.peak * kMiB : cycle_.peak();
+  const double kept = kept_.peak * kMiB;  // the largest ones are cut off
+  const bool is_whole = kept_.peak != 0 && kept_.peak != UINT16_MAX;
+  const double peak = is_whole ? kept : std::max(kept, cycle_.peak());
   return static_cast<int64_t>(peak) / kMille * difference;
-}
-
-// What was decided. False: nothing was, and it says what placement would save.
-bool Gate::describe_state(ErrorText& text, bool is_kept) const {
-  const bool helps = kept_.verdict == GateVerdict::helps;
-  const char* what = "on";
-  const char* then = helps ? "" : " trial";
-  if (!on_ && fail_) {
-    text.add(
-        "off: predictions do not hold; %u %% of the bytes alive are older, %u %% of those "
-        "freed lived longer",
-        percent(wrong_.older), percent(wrong_.late));
-    return true;
-  }
-  if (kept_.was_given_up()) {
-    text.add("off%s: given up %u times, as ", kept_.reversals == kMostReversals ? " for good" : "",
-             kept_.reversals);
-    if (dear_ > 0) {
-      text.add("it took %u %% of the processor time", percent(dear_));
-      return true;
-    }
-    what = kept_.verdict == GateVerdict::fails ? "it did not pay" : "predictions failed";
-    then = "";
-  } else if (!on_ && kept_.verdict == GateVerdict::untried) {
-    if (trough_.held != 0) return describe_trough(text);
-    what = "off: no trough of the load was seen";
-    then = "";
-  } else if (!on_) {
-    what = is_kept && !helps ? "off until the next start, or until " : "off until ";
-    then = helps              ? "the load is higher"
-           : late_has_ended() ? "it is tried again"
-                              : "the load has come back";
-  } else if (late_ && !helps) {
-    what = "on for what lives long";
-    then = is_kept ? ", and from the next start on for all" : "";
-  }
-  text.add("%s%s", what, then);
-  return true;
-}
-
-// Always false.
-bool Gate::describe_trough(ErrorText& text) const {
-  const size_t pinned = pinned_of(trough_);
-  const bool much = is_fragmented(trough_) && pins_much(trough_);
-  if (much && pays(trough_) && !is_affordable(trough_)) {
-    text.add("off: it would take %u %% of the processor time, and save %lld MiB in troughs",
-             percent(time_), static_cast<long long>(savable_of(trough_) / kMiB));
-    return false;
-  }
-  const char* why = !much            ? "troughs pin little"
-                    : !pays(trough_) ? "lifetimes do not separate"
-                                     : "it has just begun to pay";
-  const uint32_t ratio = percent(ratio_of(trough_.held, trough_.live));
-  text.add(
-      "off: %s (pinned in the last trough %zu MiB, of which it would save %lld MiB; held/live "
-      "%u.%02u; short-lived %u %% of bytes allocated, long-lived %u %% of bytes alive)",
-      why, pinned >> 20, static_cast<long long>(savable_of(trough_) / kMiB), ratio / 100,
-      ratio % 100, percent(trough_.short_share), percent(trough_.long_share));
-  return false;
-}
-
-void Gate::describe(char* out, size_t room, bool is_kept) const {
-  ErrorText text(out, room);
-  text.add("placement by lifetime is ");
-  if (!describe_state(text, is_kept)) return;
-  const GateWaste &blind = kept_.blind, &placed = kept_.placed;
-  const auto pins = [&](const char* when, uint32_t with, uint32_t without) {
-    text.add("; %s %u %% of the peak, %u %% without it", when, with / 10, without / 10);
-  };
-  const auto saves = static_cast<long long>(saved() / static_cast<int64_t>(kMiB));
-  const char* troughs = "troughs pin";
-  const bool is_little = placed.low + gain_asked(blind.low) >= blind.low;
-  const bool saves_little = kept_.verdict == GateVerdict::fails && is_little;
-  const char* how = saves < 0 ? "costs" : saves_little ? "saves only" : "saves";
-  if (placed.rounds == 0) {
-    if (!is_on_trial() || placed.low == 0) return text.add("; what it saves is not known");
-    if (on_ && round_.high.count != 0 && blind.high != kNoFigure)
-      pins("high load so far pins", mille(round_.high.mean()), blind.high);
-    troughs = "troughs would pin";
-    how = "would save";
-  }
-  pins(troughs, placed.low, blind.low);
-  text.add("; it %s %lld MiB", how, saves < 0 ? -saves : saves);
 }
 
 }  // namespace llamalloc

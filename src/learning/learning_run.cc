@@ -167,6 +167,7 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
     file->header.gate = gate_.kept();
   else if (keeps_gate())
     file->header.gate = merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
+  if (!file->header.gate.is_valid()) file->header.gate = {};  // a reader would refuse all of it
   NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade(file->nodes.rows());
