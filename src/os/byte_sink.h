@@ -29,6 +29,8 @@ class FileSink final : public ByteSink {
   static int why_not(const char* path);
   // mode: the rights of the new file, before the process's umask.
   bool open(const char* path, unsigned mode = 0644);
+  // As root: the new file belongs to whom the place does (os/path.h). After open().
+  void give_to_owner();
   bool write(const void* data, size_t bytes) override;
   // Flushes and renames, without fsync. On any failure removes the temporary file and returns
   // false.

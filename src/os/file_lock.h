@@ -9,12 +9,14 @@ namespace llamalloc {
 
 class FileLock {
  public:
-  // busy: another process has it, or another FileLock of this one.
-  enum class Fault { none, busy, system };
+  // busy: another process has it, or another FileLock of this one. refused: it is there, but this
+  // user may not open it.
+  enum class Fault { none, busy, refused, system };
 
-  // Makes the file if there is none, for the user only; follows no link. Where the file system
-  // knows no locks nobody is kept out.
-  Fault open(const char* path);
+  // Makes the file if there is none, for the user only, as root for the user of what is or will be
+  // at `guarded` (os/path.h); follows no link. Where the file system knows no locks nobody is kept
+  // out.
+  Fault open(const char* path, const char* guarded);
   void close();
   // What the system said, after Fault::system; in English, whatever the locale.
   const char* reason() const;

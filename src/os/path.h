@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace llamalloc {
 
 bool is_folder(const char* path);
@@ -17,6 +19,12 @@ bool is_of_stranger(const char* path);
 // Whether somebody else may have put it there for us: it is a stranger's, and all may write to its
 // folder.
 bool may_be_planted(const char* path);
+// Whose a new file at the path is to be, where that is not who makes it: as root, of whom the file
+// that is there belongs to, or else its folder. Else the processes that root starts for that user
+// could neither read nor replace it.
+bool owner_of_place(const char* path, unsigned* user, unsigned* group);
+// Whether the file is there and was written less than so long ago, by the wall clock.
+bool was_written_within(const char* path, Nanos time);
 // The path of the program's file, 0-terminated, cut to room bytes; a file that was replaced or
 // removed meanwhile keeps its name. Empty where the system does not say.
 void program_path(char* out, size_t room);

@@ -2,6 +2,7 @@
 #include "runtime/learning.h"
 
 #include <atomic>
+#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -24,6 +25,8 @@ namespace {
 
 constexpr Nanos kPause = Nanos::millis(2);  // at exit, until another process gives the file free
 constexpr int kTries = 250;
+constexpr int kLongBusy = 600;      // rounds that found the file locked
+constexpr int kMostComplaints = 8;  // of a file that can be written now and then
 
 struct Learning : LearningSteps {
   Learning() : LearningSteps(process) {}
@@ -34,8 +37,13 @@ struct Learning : LearningSteps {
   uint64_t build = 0;
   uint64_t builds = 0;      // loaded_builds(), when it began
   uint64_t carried = 0;     // count_loads() when the file was last carried over
-  bool complained = false;  // of a file that cannot be written
-  char state[kOptionText + 512] = {};
+  int complaints = 0;       // of a file that cannot be written
+  bool complained = false;  // since it could
+  int busy = 0;             // rounds in a row that found it locked
+  bool is_forked = false;
+  // Written by the worker in turns, as the sentences below.
+  char states[2][2 * kOptionText + 1024] = {};
+  std::atomic<int> state{0};
   // Written by the worker in turns, so that others read one that is whole.
   char decisions[2][Gate::kSentence] = {};
   std::atomic<int> decision{0};
@@ -55,11 +63,20 @@ void describe_decision() {
   learning->decision.store(next, std::memory_order_release);
 }
 
+[[gnu::format(printf, 1, 2)]] void say_state(const char* format, ...) {
+  const int next = 1 - learning->state.load(std::memory_order_relaxed);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(learning->states[next], sizeof(learning->states[next]), format, arguments);
+  va_end(arguments);
+  learning->state.store(next, std::memory_order_release);
+}
+
 // ----- Start -----
 
 void keep_nothing(const char* why) {
   print_line("%s", why);
-  snprintf(learning->state, sizeof(learning->state), "on; nothing is kept: %s", why);
+  say_state("on; nothing is kept: %s", why);
   learning->path[0] = 0;
 }
 
@@ -93,12 +110,12 @@ void read_state() {
         error, 100 * known);
   else if (error[0] != 0)
     print_line("%s", error);
-  snprintf(learning->state, sizeof(learning->state), "on: %s", learning->path);
+  say_state("on: %s", learning->path);
 }
 
 void find_state() {
   char value[kOptionText + 200];
-  snprintf(learning->state, sizeof(learning->state), "on; nothing is kept: learn:on");
+  say_state("on; nothing is kept: learn:on");
   if (!path_of_option(process.options.learn.text, value, sizeof(value)))
     return keep_nothing("learn: the path is too long");
   if (strcmp(value, "on") == 0) return;
@@ -124,6 +141,28 @@ bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
                                       file.frames.view(), process.system, error, room);
 }
 
+// Once until it can be written again.
+void complain(const char* error) {
+  say_state("on: %s; not written: %s", learning->path, error);
+  if (learning->complained || learning->complaints == kMostComplaints) return;
+  print_line("%s; the program goes on, and what it learns is not kept", error);
+  learning->complained = true;
+  ++learning->complaints;
+}
+
+void complain_of_lock(const char* what) {
+  char error[1024];
+  snprintf(error, sizeof(error), "state %.300s: its lock, %.300s.lock, %s", learning->path,
+           learning->path, what);
+  complain(error);
+}
+
+void note_written() {
+  learning->run.note_saved();
+  if (learning->complained) say_state("on: %s", learning->path);
+  learning->complained = false;
+}
+
 // Under the lock of all who share the file: it may have grown since it was read.
 void merge_into_file() {
   char error[512] = {};
@@ -136,13 +175,9 @@ void merge_into_file() {
     file.header = header_for(this_program());
   if (may_replace(status)) error[0] = 0;
   const bool new_file = status != ReadStatus::ok;
-  if (may_replace(status) && write_merged(file, new_file, error, sizeof(error)))
-    learning->run.note_saved();
+  if (may_replace(status) && write_merged(file, new_file, error, sizeof(error))) note_written();
   file.give_back();
-  if (error[0] == 0) return;
-  if (!learning->complained)
-    print_line("%s; the program goes on, and what it learns is not kept", error);
-  learning->complained = true;
+  if (error[0] != 0) complain(error);
 }
 
 bool saw_enough() {
@@ -164,13 +199,23 @@ void look_at_frames() {
 
 // False: another process writes just now.
 bool try_to_write() {
-  return with_state_lock(learning->path, merge_into_file);
+  const FileLock::Fault fault = with_state_lock(learning->path, merge_into_file);
+  if (fault == FileLock::Fault::refused) complain_of_lock("belongs to another user: remove it");
+  if (fault != FileLock::Fault::busy) learning->busy = 0;
+  return fault != FileLock::Fault::busy;
+}
+
+bool try_to_write_in_round() {
+  const bool tried = try_to_write();
+  if (!tried && ++learning->busy == kLongBusy)
+    complain_of_lock("has been held by another process for ten minutes");
+  return tried;
 }
 
 bool save() {
   if (!has_to_save()) return true;
   look_at_frames();
-  return try_to_write();
+  return try_to_write_in_round();
 }
 
 // Processes that share a file often end together, and what one does not write now is lost. One that
@@ -181,6 +226,14 @@ void save_or_wait() {
   Waiter pause;
   for (int tries = saw_enough() ? kTries : 0; !try_to_write() && tries > 0; --tries)
     pause.wait(kPause);
+}
+
+// A server that forks a child for each connection would write the file that often. Where one saw
+// little, and another has just written, what it saw is left out.
+bool is_one_of_many() {
+  constexpr Nanos kJustNow = Nanos::seconds(1);
+  return learning->is_forked && !saw_enough() && !process_world.program_filters_calls() &&
+         learning->path[0] != 0 && was_written_within(learning->path, kJustNow);
 }
 
 // ----- Rounds -----
@@ -255,13 +308,14 @@ void learn_if_due(Nanos now) {
 }
 
 void save_learned_at_exit() {
-  if (learning == nullptr || process.profiler.samples() == 0) return;
+  if (learning == nullptr || process.profiler.samples() == 0 || is_one_of_many()) return;
   learning->finish(process.system.now(), run_round);
   save_or_wait();
 }
 
 void learning_after_fork_in_child() {
   if (learning == nullptr) return;
+  learning->is_forked = true;
   learning->run.fork_at(process.system.now());
 }
 
@@ -276,7 +330,8 @@ const char* measured_for_profile() {
 }
 
 const char* learning_state() {
-  return is_learning() ? learning->state : "off";
+  if (!is_learning()) return "off";
+  return learning->states[learning->state.load(std::memory_order_acquire)];
 }
 
 // By what is learned, by a model, or by both.

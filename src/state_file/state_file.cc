@@ -37,7 +37,9 @@ const char* cure(int error) {
 }
 
 bool write_whole(FileSink& file, const char* path, const uint8_t* data, size_t bytes) {
-  return file.open(path, 0600) && file.write(data, bytes) && file.commit();
+  if (!file.open(path, 0600)) return false;
+  file.give_to_owner();
+  return file.write(data, bytes) && file.commit();
 }
 
 }  // namespace
@@ -101,7 +103,7 @@ FileLock::Fault lock_learned_state(const char* path, FileLock* lock) {
   char name[kMostPath];
   const int n = snprintf(name, sizeof(name), "%s.lock", path);
   if (n < 0 || static_cast<size_t>(n) >= sizeof(name)) return FileLock::Fault::system;
-  return lock->open(name);
+  return lock->open(name, path);
 }
 
 }  // namespace llamalloc

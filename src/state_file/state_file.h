@@ -27,18 +27,20 @@ bool write_learned_state(const char* path, const LearnedHeader& header, LearnedN
 // VALUE, or VALUE/NAME.learned where VALUE is a folder or ends in a slash. False: too long.
 bool learned_path(const char* value, const char* name, char* out, size_t room);
 
-// Fault::busy: another process has the lock. A lock that cannot be made keeps nobody out: the write
-// then says what is wrong with the place.
+// Fault::busy: another process has the lock; refused: it is another user's. A lock that cannot be
+// made keeps nobody out: the write then says what is wrong with the place.
 FileLock::Fault lock_learned_state(const char* path, FileLock* lock);
 
-// Calls f() with the lock of all who share the file; false, at once, if another process has it.
+// Calls f() with the lock of all who share the file, but not, and returns at once, if another
+// process has it or it is another user's.
 template <typename F>
-bool with_state_lock(const char* path, F&& f) {
+FileLock::Fault with_state_lock(const char* path, F&& f) {
   FileLock lock;
-  if (lock_learned_state(path, &lock) == FileLock::Fault::busy) return false;
+  const FileLock::Fault fault = lock_learned_state(path, &lock);
+  if (fault == FileLock::Fault::busy || fault == FileLock::Fault::refused) return fault;
   f();
   lock.close();
-  return true;
+  return fault;
 }
 
 }  // namespace llamalloc

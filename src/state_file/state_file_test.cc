@@ -53,9 +53,14 @@ class StateFileTest : public testing::Test {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  // False if another process has the lock.
+  template <typename F>
+  bool locked(F&& f) {
+    return with_state_lock(path_.c_str(), f) != FileLock::Fault::busy;
+  }
   // One round of a process that shares the file: false if another one has the lock.
   bool add_to_file(const Nodes& written, const Nodes& now) {
-    return with_state_lock(path_.c_str(), [&] {
+    return locked([&] {
       if (read() != ReadStatus::absent) {
         ASSERT_EQ(error_, std::string());
       }
@@ -189,7 +194,7 @@ TEST_F(StateFileTest, AFolderThatWasRemovedMeanwhileIsOneLine) {
   ASSERT_TRUE(add_to_file({}, many(1)));
   fs::remove_all(folder_);
   EXPECT_EQ(read(), ReadStatus::absent);
-  EXPECT_TRUE(with_state_lock(path_.c_str(), [&] { EXPECT_FALSE(write(many(1))); }));
+  EXPECT_TRUE(locked([&] { EXPECT_FALSE(write(many(1))); }));
   EXPECT_NE(std::string(error_).find("No such file or directory"), std::string::npos) << error_;
   fs::create_directory(folder_);
   EXPECT_TRUE(add_to_file({}, many(1)));
@@ -200,16 +205,53 @@ TEST_F(StateFileTest, FollowsNoLinkThatLiesInWait) {
   std::ofstream(victim) << "precious";
   fs::create_symlink(victim, path_ + ".tmp." + std::to_string(getpid()));
   fs::create_symlink(victim, path_ + ".lock");
-  EXPECT_TRUE(with_state_lock(path_.c_str(), [&] { EXPECT_TRUE(write(many(1))); }));
+  EXPECT_TRUE(locked([&] { EXPECT_TRUE(write(many(1))); }));
   EXPECT_EQ(content(victim), "precious");
+}
+
+// A server's start as root must not take the file from its workers.
+TEST_F(StateFileTest, WhatRootWritesBelongsToTheOwnerOfThePlace) {
+  constexpr uid_t kOther = 65534;
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const auto owner = [](const std::string& path) {
+    struct stat found = {};
+    return lstat(path.c_str(), &found) == 0 ? found.st_uid : uid_t{1};
+  };
+  ASSERT_EQ(chown(folder_.c_str(), kOther, kOther), 0);
+  EXPECT_TRUE(add_to_file({}, many(1)));
+  EXPECT_EQ(owner(path_), kOther);
+  EXPECT_EQ(owner(path_ + ".lock"), kOther);
+  ASSERT_EQ(chown(folder_.c_str(), 0, 0), 0);
+  EXPECT_TRUE(add_to_file(many(1), many(2)));
+  EXPECT_EQ(owner(path_), kOther) << "of whom it was";
+  ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  EXPECT_TRUE(add_to_file(many(2), many(3)));
+  EXPECT_EQ(owner(path_), 0u);
+}
+
+// Else each of them would write without the other's knowledge.
+TEST_F(StateFileTest, WithoutRightsToTheLockNothingIsWritten) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ASSERT_EQ(chown(folder_.c_str(), 65534, 65534), 0);
+  std::ofstream(path_ + ".lock").close();
+  fs::permissions(path_ + ".lock", fs::perms::owner_all);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(2);
+    bool called = false;
+    const auto fault = with_state_lock(path_.c_str(), [&] { called = true; });
+    _exit(fault != FileLock::Fault::refused || called);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(StateFileTest, WhoDoesNotGetTheLockSkips) {
   int calls = 0;
-  EXPECT_TRUE(with_state_lock(
-      path_.c_str(), [&] { EXPECT_FALSE(with_state_lock(path_.c_str(), [&] { ++calls; })); }));
+  EXPECT_TRUE(locked([&] { EXPECT_FALSE(locked([&] { ++calls; })); }));
   EXPECT_EQ(calls, 0);
-  EXPECT_TRUE(with_state_lock(path_.c_str(), [&] { ++calls; }));
+  EXPECT_TRUE(locked([&] { ++calls; }));
   EXPECT_EQ(calls, 1);
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads of survivors, which are kept, and temporaries, which die with their generation; for
-// learning_test.py.
+// learning_test.py and learned_file_test.py.
 //   apart sites|callers SECONDS GENERATIONS   until so many in a row lie apart; prints how many
 //                                             temporaries lay in huge pages of survivors in the
 //                                             first and in the last generation
 //   work MILLISECONDS      ends with exit status 3
 //   serve                  until stdin ends; says "ready"
 //   fork N GENERATIONS     so many of the parent, then a few of it and of N children
+//   connections N          so many children, one after another, each of a few objects
 //   exec MILLISECONDS      a forked child that becomes `work`
 //   threads N MILLISECONDS
 //   freed MILLISECONDS     frees all survivors, then ends
@@ -208,6 +209,22 @@ int run_fork(char** words) {
   for (int i = 0; i < kFew; ++i) take_turns(one_load());
   if (is_child) exit(0);
   wait_for_all();
+  puts("worked");
+  return 0;
+}
+
+int run_connections(char** words) {
+  for (int i = 0; i < atoi(words[0]); ++i) {
+    if (fork() == 0) {
+      for (int k = 0; k < 200; ++k) {
+        void* p = malloc(kSize);
+        asm volatile("" ::"r"(p) : "memory");
+        free(p);
+      }
+      exit(0);
+    }
+    wait_for_all();
+  }
   puts("worked");
   return 0;
 }
@@ -426,11 +443,21 @@ struct Mode {
   int (*run)(char** words);
 };
 constexpr Mode kModes[] = {
-    {"apart", 3, run_apart},     {"work", 1, run_work},     {"serve", 0, run_serve},
-    {"hosted", 2, run_hosted},   {"fork", 2, run_fork},     {"exec", 1, run_exec},
-    {"threads", 2, run_threads}, {"freed", 1, run_freed},   {"phases", 1, run_phases},
-    {"mirror", 3, run_mirror},   {"pinner", 1, run_pinner}, {"jit", 1, run_jit},
-    {"paths", 1, run_paths},     {"fill", 1, run_fill},
+    {"apart", 3, run_apart},
+    {"work", 1, run_work},
+    {"serve", 0, run_serve},
+    {"hosted", 2, run_hosted},
+    {"fork", 2, run_fork},
+    {"exec", 1, run_exec},
+    {"connections", 1, run_connections},
+    {"threads", 2, run_threads},
+    {"freed", 1, run_freed},
+    {"phases", 1, run_phases},
+    {"mirror", 3, run_mirror},
+    {"pinner", 1, run_pinner},
+    {"jit", 1, run_jit},
+    {"paths", 1, run_paths},
+    {"fill", 1, run_fill},
 };
 
 }  // namespace

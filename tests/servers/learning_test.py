@@ -5,28 +5,22 @@ tests/servers/learned_load.cc allocates survivors and temporaries, and looks whe
 """
 
 import json
-import os
-import shutil
 import signal
 import stat
 import subprocess
-import tempfile
 import time
 import zlib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from learned_runs import SECONDS, first_run, learn, one_line, samples, serve, work
 from preload import assert_quiet, compile_program, environment, run
 
 from llamalloc.formats import contracts, learned_state
-from llamalloc.formats.learned_state import LearnedState
 from llamalloc.learning import evidence
 
-DENSE = "sample_interval:4KiB,share_pages_below:0"
-SECONDS = 60
 PLUGIN = """
 #include <stdlib.h>
 const char which[] = WHICH;
@@ -93,10 +87,6 @@ def load() -> Path:
     return compile_program("learned_load")
 
 
-def learn(state: Path | str, segregate: str = "always") -> str:
-    return f"learn:{state},segregate:{segregate},{DENSE}"
-
-
 def shared(load: Path, conf: str, how: str = "sites", seconds: int = 40) -> tuple[int, int]:
     """Temporaries in huge pages of survivors, in the first generation and in the last one."""
     words = [load, "apart", how, str(seconds), "3"]
@@ -122,39 +112,10 @@ def shared_in_another_build(load: Path, conf: str, how: str) -> tuple[int, int]:
     return two_counts(done)
 
 
-def work(
-    load: Path, conf: str, milliseconds: int = 0, command: Sequence[str] = (), **options
-) -> subprocess.CompletedProcess:
-    """A run, which ends with the exit status and the output that it has without the library."""
-    done = subprocess.run(
-        [*command, load, "work", str(milliseconds)],
-        **{"env": environment(conf), **options},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (3, "worked\n"), done.stderr
-    return done
-
-
-def one_line(done: subprocess.CompletedProcess, *words: str) -> None:
-    """What went wrong is said in one line."""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("llamalloc: ") and all(word in line for word in words), line
-
-
-def samples(state: LearnedState) -> int:
-    return sum(node.samples for node in state.nodes if node.level == 1)
-
-
 @pytest.fixture
 def state(tmp_path, load) -> Path:
     """What one run has learned."""
-    path = tmp_path / "state"
-    assert_quiet(work(load, learn(path), 300).stderr)
-    assert samples(learned_state.read(path)) > 32
-    return path
+    return first_run(load, tmp_path / "state")
 
 
 # ----- Placement -----
@@ -288,51 +249,7 @@ def served(load, tmp_path_factory):
     process.communicate()
 
 
-def serve(load: Path, conf: str) -> subprocess.Popen:
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [load, "serve"], env=environment(conf), stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-# ----- Bad input -----
-
-
-def damages(data: bytes) -> dict[str, bytes]:
-    """What may have become of a file that begins as one of ours."""
-    flipped = {
-        f"bit {at}.{bit}": data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-        for at, bit in [(12, 0), (15, 7), (20, 3), (30, 1), (60, 2), (75, 6), (103, 0), (110, 4)]
-    }
-    last = len(data) - 1
-    flipped["last bit"] = data[:last] + bytes([data[last] ^ 0x80])
-    cut = {f"{length} bytes": data[:length] for length in (8, 60, 104, 107, len(data) - 1)}
-    more = {"more": data + b"\0", "zeroes": bytes(len(data)), "empty": b""}
-    return {**flipped, **cut, **more}
-
-
-def test_a_damaged_file_is_not_used_and_replaced(load, state):
-    for what, data in damages(state.read_bytes()).items():
-        state.write_bytes(data)
-        one_line(work(load, learn(state)), str(state), "it is not used, and replaced")
-        assert learned_state.read(state).runs == 1, what
-
-
-def test_what_is_not_ours_is_left_alone(load, state):
-    good = state.read_bytes()
-    another = LearnedState(1, "another", 1, nodes=learned_state.read(state).nodes)
-    version = good[:8] + (99).to_bytes(4, "little") + good[12:]
-    for data, word in (
-        (version, "version 99"),
-        (learned_state.pack(another), "learned in the program another"),
-        (b"#!/bin/sh\n" + good, "not a state file"),
-        (b"x" * (2 << 20), "larger than 1 MiB"),
-    ):
-        state.write_bytes(data)
-        one_line(work(load, learn(state)), str(state), word)
-        assert state.read_bytes() == data
+# ----- Other builds -----
 
 
 def next_build(folder: Path, number: int, strips: bool) -> Path:
@@ -412,86 +329,6 @@ def test_a_state_of_version_1_is_used_and_written_anew(load, tmp_path):
     assert found.frames and found.modules
 
 
-def test_a_folder_that_does_not_exist(load, tmp_path):
-    path = tmp_path / "none" / "state"
-    one_line(work(load, learn(path)), str(path), "cannot be written")
-
-
-def test_a_folder_that_goes_away(load, tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    process = serve(load, learn(folder))
-    time.sleep(1)  # until there is something to keep
-    shutil.rmtree(folder)
-    out, err = process.communicate("", timeout=SECONDS)
-    assert (process.returncode, out) == (0, "")
-    (line,) = err.splitlines()
-    assert "cannot be written" in line
-
-
-def test_a_file_that_becomes_anothers_while_the_program_runs(load, tmp_path):
-    """It is left alone, and that nothing is kept any more is said."""
-    path = tmp_path / "state"
-    process = serve(load, learn(path))
-    time.sleep(1)  # it was read before
-    path.write_text("precious")
-    out, err = process.communicate("", timeout=SECONDS)
-    assert (process.returncode, out) == (0, "")
-    (line,) = err.splitlines()
-    assert "not a state file" in line and "not kept" in line
-    assert path.read_text() == "precious"
-
-
-@pytest.fixture
-def strangers_folder(load):
-    """A folder where a user without rights finds the program and the library."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    folder = Path(tempfile.mkdtemp())  # where that user can read, other than in tmp_path
-    folder.chmod(0o755)
-    for path in (load, Path(environment()["LD_PRELOAD"])):
-        shutil.copy(path, folder)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_no_rights(load, state, strangers_folder):
-    library = strangers_folder / Path(environment()["LD_PRELOAD"]).name
-    kept = strangers_folder / "state"
-    kept.write_bytes(state.read_bytes())
-    for mode, word in ((0o000, "cannot be read: Permission denied"), (0o444, "cannot be written")):
-        kept.chmod(mode)
-        before = sorted(path.name for path in strangers_folder.iterdir())
-        env = environment(learn(kept), LD_PRELOAD=str(library))
-        done = work(strangers_folder / load.name, "", env=env, user=65534, cwd="/")
-        one_line(done, str(kept), word)
-        assert sorted(path.name for path in strangers_folder.iterdir()) == before
-
-
-def test_a_full_disk(load, state):
-    """Imitated by a limit on the size of files, which prlimit and env do not have to obey."""
-    before = state.read_bytes()
-    settings = ("LD_PRELOAD", "LLAMALLOC_CONF")
-    preloaded = environment(learn(state))
-    words = ["prlimit", "--fsize=100", "env", *(f"{name}={preloaded[name]}" for name in settings)]
-    plain = {name: value for name, value in preloaded.items() if name not in settings}
-    one_line(work(load, "", command=words, env=plain), "cannot be written: File too large")
-    assert state.read_bytes() == before
-    assert list(state.parent.glob("*.tmp.*")) == []
-
-
-def test_links_are_not_followed_to_write(load, state):
-    """The link is replaced; its target, here of an earlier run, is read but not written."""
-    link, lock, victim = (state.with_name(name) for name in ("link", "link.lock", "victim"))
-    link.symlink_to(state)
-    lock.symlink_to(victim)
-    before = state.read_bytes()
-    assert_quiet(work(load, learn(link)).stderr)
-    assert state.read_bytes() == before and not link.is_symlink()
-    assert learned_state.read(link).runs == 2
-    assert not victim.exists()
-
-
 def samples_of_each(folder: Path) -> list[int]:
     """Of the processes that left their statistics in the folder."""
     return [json.loads(path.read_text())["stats"]["samples"] for path in folder.glob("*.json")]
@@ -524,6 +361,21 @@ def test_forked_children_learn_on(load, tmp_path, children):
     expected = (60 + 5 * (1 + children)) * 2200 * 200 / 4096
     assert samples(found) == pytest.approx(expected, rel=0.15)
     assert samples(found) == pytest.approx(sum(shares), rel=0.02)
+
+
+def test_a_child_for_each_connection_does_not_write_each_time(load, state):
+    """Each saw a few objects, and the file is written at most once a second, not by each child."""
+    count, written = 150, {state.stat().st_ino: 0}
+    started = time.monotonic()
+    with subprocess.Popen(
+        [load, "connections", str(count)], env=environment(learn(state)), stdout=subprocess.PIPE
+    ) as process:
+        while process.poll() is None:
+            written.setdefault(state.stat().st_mtime_ns, 0)
+            time.sleep(0.001)
+    assert process.returncode == 0
+    assert len(written) <= time.monotonic() - started + 3, "once a second, and by the parent"
+    assert learned_state.read(state).runs == 2
 
 
 def test_forked_children_draw_their_own_samples(load, tmp_path):

@@ -61,6 +61,14 @@ int FileSink::open_temporary(unsigned mode) {
   return ::open(temporary_, kFlags, mode);
 }
 
+// Where the system refuses it, the file is root's.
+void FileSink::give_to_owner() {
+  unsigned user, group;
+  const ErrnoKeeper keep;
+  if (in_place_ || !owner_of_place(path_, &user, &group)) return;
+  if (fchown(fd_, user, group) != 0) errno = 0;
+}
+
 bool FileSink::write(const void* data, size_t bytes) {
   return error_ == 0 && buffer_.append(data, bytes, [this](const char* part, size_t length) {
     return deliver(part, length);

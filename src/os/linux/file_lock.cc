@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,16 +11,31 @@
 
 #include "base/errno_keeper.h"
 #include "os/descriptor.h"
+#include "os/path.h"
 
 namespace llamalloc {
 
-FileLock::Fault FileLock::open(const char* path) {
-  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+namespace {
+
+// Only a new file is given away: one that is there may be a link to any other.
+int open_or_make(const char* path, const char* guarded) {
+  constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  unsigned user, group;
+  const int fd = ::open(path, kFlags | O_CREAT | O_EXCL, 0600);
+  if (fd < 0) return errno == EEXIST ? ::open(path, kFlags) : fd;
+  if (owner_of_place(guarded, &user, &group) && fchown(fd, user, group) != 0) errno = 0;
+  return fd;
+}
+
+}  // namespace
+
+FileLock::Fault FileLock::open(const char* path, const char* guarded) {
   const ErrnoKeeper keep;
-  fd_ = off_standard(::open(path, kFlags, 0600));
+  fd_ = off_standard(open_or_make(path, guarded));
   if (fd_ < 0) {
     error_ = errno;
-    return Fault::system;
+    struct stat found;
+    return error_ == EACCES && lstat(path, &found) == 0 ? Fault::refused : Fault::system;
   }
   if (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Fault::none;
   ::close(fd_);

@@ -35,22 +35,22 @@ class FileLockTest : public testing::Test {
 };
 
 TEST_F(FileLockTest, OneHoldsItAtATime) {
-  ASSERT_EQ(lock_.open(path_.c_str()), Fault::none);
-  EXPECT_EQ(other_.open(path_.c_str()), Fault::busy);
+  ASSERT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
+  EXPECT_EQ(other_.open(path_.c_str(), path_.c_str()), Fault::busy);
   lock_.close();
-  EXPECT_EQ(other_.open(path_.c_str()), Fault::none);
+  EXPECT_EQ(other_.open(path_.c_str(), path_.c_str()), Fault::none);
   EXPECT_EQ(fs::status(path_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
 TEST_F(FileLockTest, AChildThatWasForkedMeanwhileDoesNotKeepIt) {
-  ASSERT_EQ(lock_.open(path_.c_str()), Fault::none);
+  ASSERT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
   const pid_t child = fork();
   if (child == 0) {
     pause();
     _exit(0);
   }
   lock_.close();
-  EXPECT_EQ(other_.open(path_.c_str()), Fault::none);
+  EXPECT_EQ(other_.open(path_.c_str(), path_.c_str()), Fault::none);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
@@ -58,25 +58,25 @@ TEST_F(FileLockTest, AChildThatWasForkedMeanwhileDoesNotKeepIt) {
 TEST_F(FileLockTest, AProcessThatWasKilledDoesNotKeepIt) {
   const pid_t child = fork();
   if (child == 0) {
-    lock_.open(path_.c_str());
+    lock_.open(path_.c_str(), path_.c_str());
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
-  EXPECT_EQ(lock_.open(path_.c_str()), Fault::none);
+  EXPECT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
 }
 
 TEST_F(FileLockTest, FollowsNoLinkAndWaitsForNoPipe) {
   fs::create_symlink(folder_ + "/victim", path_);
-  EXPECT_EQ(lock_.open(path_.c_str()), Fault::system);
+  EXPECT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::system);
   EXPECT_FALSE(fs::exists(folder_ + "/victim"));
   fs::remove(path_);
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_EQ(lock_.open(path_.c_str()), Fault::none);
+  EXPECT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
 }
 
 TEST_F(FileLockTest, SaysWhyAndKeepsErrno) {
   errno = ENOTTY;
-  EXPECT_EQ(lock_.open((folder_ + "/no/lock").c_str()), Fault::system);
+  EXPECT_EQ(lock_.open((folder_ + "/no/lock").c_str(), path_.c_str()), Fault::system);
   EXPECT_STREQ(lock_.reason(), "No such file or directory");
   EXPECT_EQ(errno, ENOTTY);
 }

@@ -52,6 +52,30 @@ bool may_be_planted(const char* path) {
   return stat(folder, &found) != 0 || (found.st_mode & S_IWOTH) != 0;
 }
 
+bool owner_of_place(const char* path, unsigned* user, unsigned* group) {
+  const ErrnoKeeper keep;
+  char folder[4096];
+  struct stat found;
+  if (geteuid() != 0 || strlen(path) >= sizeof(folder)) return false;
+  folder_of(path, folder);
+  const bool of_file = lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid != 0;
+  if (!of_file && (stat(folder, &found) != 0 || found.st_uid == 0)) return false;
+  *user = found.st_uid;
+  *group = found.st_gid;
+  return true;
+}
+
+bool was_written_within(const char* path, Nanos time) {
+  const ErrnoKeeper keep;
+  struct stat found;
+  struct timespec now;
+  if (stat(path, &found) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
+  const int64_t seconds = now.tv_sec - found.st_mtim.tv_sec;
+  if (seconds < 0 || seconds > time.n / Nanos::seconds(1).n + 1) return false;
+  const int64_t age = seconds * Nanos::seconds(1).n + now.tv_nsec - found.st_mtim.tv_nsec;
+  return age >= 0 && age < time.n;
+}
+
 void program_path(char* out, size_t room) {
   static constexpr char kDeleted[] = " (deleted)";
   constexpr size_t kSuffix = sizeof(kDeleted) - 1;
