@@ -138,6 +138,12 @@ def test_no_thread_is_started_in_a_signal_handler(stack: str):
     assert result.text == "1 2"
 
 
+@pytest.mark.parametrize("how", ["idle", "batch", "nice", "pinned", "alone"])
+def test_a_thread_of_ours_does_not_run_below_the_program(how: str):
+    """It holds locks that all wait for, whichever thread of the program freed first."""
+    assert_ends_as(spring(Trap("low", "", f"low_priority {how}", 60), library()), "ok")
+
+
 def test_memory_comes_back_once_a_thread_can_be_started():
     """And one line says that none could be."""
     result = spring(Trap("no thread", "", "no_thread", 60), library())
