@@ -99,6 +99,22 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
     assert (stats["stats"]["sleepers_emptied"] > 0) == (state == "on")
 
 
+@pytest.mark.parametrize("when", ["running", "before"])
+@pytest.mark.parametrize("conf", ["", "learn:on"])
+def test_a_filter_may_allow_no_more_than_what_is_documented(when: str, conf: str):
+    environment = {"LLAMALLOC_CONF": conf} if conf else {}
+    result = spring(Trap("listed", "", f"seccomp_listed {when}", 60, environment), library())
+    assert_ends_as(result, "ok")
+
+
+def test_a_limit_that_the_program_sets_itself_is_followed():
+    """The room to grow that large buffers have otherwise would count."""
+    result = spring(Trap("later", "", "grow_limit later", 30), library())
+    assert_ends_as(result, "ok")
+    at_first, then = map(int, re.findall(r"\d+", result.text))
+    assert at_first > then
+
+
 def test_under_a_filter_of_the_program_no_file_is_written(tmp_path: Path):
     """Opening one would end the process."""
     stats, profile = tmp_path / "stats.json", tmp_path / "p.pb.gz"
