@@ -11,8 +11,9 @@
 // thread-self, as /proc/self is the main thread, which may have ended: then mountinfo is
 // unreadable.
 //
-// Memory of files that the kernel can drop (inactive_file) does not count as used. No descriptor
-// stays open. errno stays as it was.
+// Memory of files that the kernel can drop does not count as used: inactive_file, half of
+// active_file and, in version 2, half of slab_reclaimable. No descriptor stays open. errno stays as
+// it was.
 #pragma once
 
 #include <cstddef>

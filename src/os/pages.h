@@ -7,9 +7,11 @@
 // Every call may fail: it then returns null or false and has changed nothing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/units.h"
+#include "os/system_facts.h"
 
 namespace llamalloc {
 
@@ -66,7 +68,7 @@ class PageSource {
   // Gives the page that begins there memory again after a discard, as the first touch of it does.
   // Returns the processor time that this took.
   virtual Nanos fetch(void*) { return Nanos{250'000}; }
-  // That the process has used so far, without the calling thread.
+  // That the process has used so far, without the calling thread. One thread asks at a time.
   virtual Nanos processor_time() { return now(); }
   // The monotonic clock; the coarse one is cheaper and up to 4 ms behind.
   virtual Nanos now() = 0;
@@ -96,6 +98,21 @@ class SystemPages final : public PageSource {
   Nanos processor_time() override;
   Nanos now() override;
   Nanos now_coarse() override;
+
+  // Once, by the library's constructor: which filter of system calls the process began with. Under
+  // one that the program adds, nothing is asked that it need not allow. Limits stay what they were,
+  // and of clocks only the monotonic one is read: the processor time goes on as if the process used
+  // one processor.
+  void start();
+
+ private:
+  bool is_space_limited(size_t bytes);
+  bool is_filtered() const { return system_call_filter().is_newer_than(first_filter_); }
+
+  SystemCallFilter first_filter_{};
+  std::atomic<bool> space_is_limited_{false};
+  std::atomic<int64_t> limits_read_{0};  // when
+  Nanos used_{}, used_then_{};           // processor time as last told, and when
 };
 extern SystemPages system_pages;
 

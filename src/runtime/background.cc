@@ -27,6 +27,11 @@ namespace {
 constexpr size_t kWorkerStack = 512 * 1024;
 constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
 constexpr Nanos kLongestPause = Nanos::seconds(300);
+constexpr Nanos kOthersMayStart = Nanos::seconds(10);  // before one of low priority does
+constexpr Nanos kLookAgain = Nanos::millis(100);       // how high the thread's priority is
+
+// Until then the calling thread leaves the start to others.
+constinit thread_local int64_t leaves_start_until __attribute__((tls_model("initial-exec"))) = 0;
 
 // Misses wake the worker; while nobody asks the model for each allocation there are only those of
 // samples.
@@ -68,7 +73,7 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
 
 void worker_main() {
   prctl(PR_SET_NAME, "llamalloc");
-  if (!process_world.program_filters_calls()) leave_real_time();
+  if (!process_world.program_filters_calls()) leave_starters_place();
   {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();
@@ -105,11 +110,29 @@ void forget_tries_in_child() {
   background.told_of_failure.store(true, std::memory_order_relaxed);
   background.next_try.store(0, std::memory_order_relaxed);
   background.between_tries.store(0, std::memory_order_relaxed);
+  background.left_to_others.store(0, std::memory_order_relaxed);
 }
 
 bool may_try_now() {
   const int64_t next = background.next_try.load(std::memory_order_relaxed);
   return next == 0 || process.system.now().n >= next;
+}
+
+bool leaves_start_for_now() {
+  return process.system.now_coarse().n < leaves_start_until;
+}
+
+// The worker holds locks that everybody waits for: started by a thread that runs only when others
+// rest, it would do the same. A filter of the program's own may not allow the question.
+bool leaves_start_to_others() {
+  if (process_world.program_filters_calls() || !is_below_process()) return false;
+  const int64_t now = process.system.now_coarse().n;
+  int64_t since = 0;
+  if (background.left_to_others.compare_exchange_strong(since, now, std::memory_order_relaxed))
+    since = now;
+  if (now - since >= kOthersMayStart.n) return false;
+  leaves_start_until = now + kLookAgain.n;
+  return true;
 }
 
 void want_started_worker() {
@@ -152,9 +175,9 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
   if (cache == &empty_cache || cache->busy) return;
   if (Lock::this_thread_holds_all()) return;  // inside fork
-  if (is_in_system_library(return_address)) return;
+  if (leaves_start_for_now() || is_in_system_library(return_address)) return;
   const ErrnoKeeper keep;  // it may be a free that starts it
-  if (is_in_signal_handler()) return;
+  if (is_in_signal_handler() || leaves_start_to_others()) return;
   cache->busy = 1;
   start_worker();
   cache->busy = 0;

@@ -6,7 +6,8 @@
 // placed by lifetime from the start. Otherwise it starts when there is memory to return, or enough
 // to learn from, and then only at a safe point: a call of malloc or free that does not come from
 // the C library or the loader, nor from a signal handler, which may have interrupted them. Those
-// might hold locks that pthread_create takes. A forked child starts its own worker in the same way.
+// might hold locks that pthread_create takes. A thread of low priority leaves the start to others
+// for ten seconds. A forked child starts its own worker in the same way.
 // A child that shares our memory (vfork, clone(CLONE_VM)) leaves the start to its parent. A child
 // of the bare system call, or of _Fork, which run no fork handlers, has no worker.
 #pragma once

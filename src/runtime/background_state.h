@@ -19,6 +19,8 @@ struct Background {
   std::atomic<int64_t> next_try{0};
   std::atomic<int64_t> between_tries{0};
   std::atomic<bool> told_of_failure{false};  // or a forked child: there may be many
+  // Since when a thread of low priority leaves the start to others; 0: none did.
+  std::atomic<int64_t> left_to_others{0};
   Nanos last_rest GUARDED_BY(work_lock){};
   ContextWorker contexts;  // under work_lock, except loaded() and its queue
   ProcessCode code;        // under work_lock, for contexts

@@ -38,6 +38,16 @@ void read_file(const char* path, bool secure) {
   file.close();
 }
 
+// Null: it is not set. Who starts a program with raised privileges is not to weaken it, as an
+// option like on_misuse or hard_limit would; glibc ignores its own settings there, too.
+const char* read_environment(bool secure) {
+  const char* text = getenv("LLAMALLOC_CONF");
+  if (text == nullptr || !secure) return text;
+  if (text[0] != 0)
+    print_line("LLAMALLOC_CONF: not allowed in a process with raised privileges; ignored");
+  return nullptr;
+}
+
 }  // namespace
 
 void read_options() {
@@ -45,7 +55,7 @@ void read_options() {
   Options& options = process.options;
   if (&llamalloc_conf != nullptr && llamalloc_conf != nullptr)
     options.parse(llamalloc_conf, secure, warn, "llamalloc_conf");
-  const char* from_environment = getenv("LLAMALLOC_CONF");
+  const char* from_environment = read_environment(secure);
   if (from_environment != nullptr) options.parse(from_environment, secure, warn);
   if (options.conf_file.text[0] != 0) {
     static constinit char path[kOptionText + 512] = "";

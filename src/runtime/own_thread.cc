@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/static_tls.h"
@@ -23,8 +24,31 @@ constexpr size_t kLibraryStack = 64 * 1024;  // of glibc, where it does not say;
 // Of the C library, which shows them to debuggers and runtimes; null: it has none.
 constinit GetLeastStack* get_least_stack = nullptr;
 constinit unsigned int* counted_threads = nullptr;
-constinit cpu_set_t first_processors{};  // of the process at its start
+
+struct Place {
+  int policy = SCHED_OTHER;
+  int nice = 0;
+  bool known = false;
+};
+// Of the process at its start.
+constinit Place first_place{};
+constinit cpu_set_t first_processors{};
 constinit bool knows_processors = false;
+
+// Of the calling thread. The system call returns 20 less the nice value, which is never negative.
+Place read_place() {
+  constexpr int kOfThread = 0;  // PRIO_PROCESS
+  const long nice = syscall(SYS_getpriority, kOfThread, 0);
+  const int policy = sched_getscheduler(0);
+  return {policy & ~SCHED_RESET_ON_FORK, static_cast<int>(20 - nice), nice > 0 && policy >= 0};
+}
+
+bool may_use_first_processors() {
+  cpu_set_t now, both;
+  if (sched_getaffinity(0, sizeof(now), &now) != 0) return true;
+  CPU_AND(&both, &now, &first_processors);
+  return CPU_EQUAL(&both, &first_processors);
+}
 
 // What the C library and static thread-local variables take of a thread's stack. glibc tells it to
 // runtimes that make threads with stacks of their own size (OpenJDK and Rust's library ask in the
@@ -63,14 +87,22 @@ void prepare_own_threads() {
                         ? &__nptl_nthreads
                         : static_cast<unsigned int*>(first_symbol("__nptl_nthreads"));
   knows_processors = sched_getaffinity(0, sizeof(first_processors), &first_processors) == 0;
+  first_place = read_place();
 }
 
-void leave_real_time() {
-  const int policy = sched_getscheduler(0);
-  if (policy != SCHED_FIFO && policy != SCHED_RR) return;
+void leave_starters_place() {
   const sched_param none{};
-  sched_setscheduler(0, SCHED_OTHER, &none);
-  if (knows_processors) sched_setaffinity(0, sizeof(first_processors), &first_processors);
+  const int policy = sched_getscheduler(0);
+  if (policy == SCHED_FIFO || policy == SCHED_RR) sched_setscheduler(0, SCHED_OTHER, &none);
+  if (knows_processors && !may_use_first_processors())
+    sched_setaffinity(0, sizeof(first_processors), &first_processors);
+}
+
+bool is_below_process() {
+  const Place here = read_place();
+  if (!here.known || !first_place.known) return false;
+  const bool rests = here.policy == SCHED_IDLE || here.policy == SCHED_BATCH;
+  return (rests && here.policy != first_place.policy) || here.nice > first_place.nice;
 }
 
 bool start_thread(ThreadMain* main, size_t stack_bytes) {

@@ -17,8 +17,15 @@ void prepare_own_threads();
 // Starts a detached thread with all signals blocked. Its stack has stack_bytes plus room for the
 // thread-local variables of the whole program, which glibc puts there.
 bool start_thread(void (*main)(), size_t stack_bytes);
-// Of the calling thread of our own: a real-time thread that started it and never sleeps would keep
-// the processor that both may use, while this one holds a lock.
-void leave_real_time();
+// Of the calling thread of our own, which has what the thread that started it has. A real-time
+// thread that never sleeps, or one with a processor of its own, would keep the processor that both
+// may use, while this one holds a lock. So it leaves real time, and takes the processors that the
+// process had at its start. (A container's filter of system calls may end the process for a change;
+// so nothing is changed that need not be.)
+void leave_starters_place();
+// Whether the calling thread runs only when others rest: by its policy (SCHED_IDLE, SCHED_BATCH) or
+// nice value, unless the whole process began so. What it starts would do the same, and a user
+// without rights cannot change that again.
+bool is_below_process();
 
 }  // namespace llamalloc

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A buffer grows and moves, where address space or writable memory is limited, or mremap is
    refused: it grows as with the C library, and no address space is lost, also where it cannot grow.
-     grow_limit as|data|refused */
+     grow_limit as|data|refused
+   Or the limit is set while the process runs (later): two seconds afterwards no buffer takes more
+   address space than it asks for. */
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -80,12 +82,39 @@ static void grow_by_copies(void) {
   if (last > first + ((size_t)256 << 20)) die("%zu MiB more", (last - first) >> 20);
 }
 
+/* How much address space a buffer of 20 MiB takes to become one of 40. */
+static size_t space_to_grow(void) {
+  char* p = malloc(20 << 20);
+  const size_t before = space();
+  if (p == NULL || (p = realloc(p, 40 << 20)) == NULL) die("no 40 MiB");
+  const size_t taken = space() - before;
+  free(p);
+  return taken;
+}
+
+static void grow_later(void) {
+  enum { kExact = (20 << 20) + (256 << 10) };
+  const struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
+  for (int i = 0; i < 3; ++i) allocate_a_little();
+  const size_t at_first = space_to_grow();
+  if (setrlimit(RLIMIT_AS, &limit) != 0) die("setrlimit: %s", strerror(errno));
+  for (int i = 0; i < 200; ++i) {
+    allocate_a_little();
+    usleep(10 * 1000);
+  }
+  const size_t then = space_to_grow();
+  printf("%zu KiB, then %zu\n", at_first >> 10, then >> 10);
+  if (then > kExact) die("20 MiB more take %zu KiB", then >> 10);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) die("usage: %s as|data|refused", argv[0]);
+  if (argc != 2) die("usage: %s as|data|refused|later", argv[0]);
   if (strcmp(argv[1], "as") == 0)
     grow_within_the_limit();
   else if (strcmp(argv[1], "data") == 0)
     fail_at_the_limit();
+  else if (strcmp(argv[1], "later") == 0)
+    grow_later();
   else
     grow_by_copies();
   return 0;

@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -22,43 +23,69 @@ HERE = Path(__file__).parent
 NOBODY = 65534
 
 
-@pytest.fixture
-def raised():
+def install_raised(folder: Path, *flags: str) -> Path:
     """A program with the library linked in that runs as another user than who starts it."""
+    program = folder / "raised"
+    link = ["-L", str(folder), "-Wl,--no-as-needed", "-lllamalloc", f"-Wl,-rpath,{folder}"]
+    compiler = ["gcc", *flags, HERE / "raised.c", "-o", program, *link]
+    subprocess.run(compiler, check=True, timeout=60)
+    os.chown(program, NOBODY, NOBODY)
+    program.chmod(0o4755)
+    return program
+
+
+@pytest.fixture
+def folder():
+    """Where another user can read, other than in tmp_path; with the library."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a program of another user's")
-    folder = Path(tempfile.mkdtemp())  # where that user can read, other than in tmp_path
+    folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     if os.statvfs(folder).f_flag & os.ST_NOSUID:
         pytest.skip(f"{folder} is mounted nosuid")
     shutil.copy(library(), folder / "libllamalloc.so")
-    program = folder / "raised"
-    link = ["-L", str(folder), "-Wl,--no-as-needed", "-lllamalloc", f"-Wl,-rpath,{folder}"]
-    subprocess.run(["gcc", HERE / "raised.c", "-o", program, *link], check=True, timeout=60)
-    os.chown(program, NOBODY, NOBODY)
-    program.chmod(0o4755)
-    yield program
+    yield folder
     shutil.rmtree(folder)
 
 
-def test_raised_privileges_ignore_paths(raised):
+@pytest.fixture
+def raised(folder: Path) -> Path:
+    return install_raised(folder)
+
+
+def run_raised(program: Path, conf: str, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "LLAMALLOC_CONF": conf}
+    return subprocess.run(
+        [program, *words], env=env, capture_output=True, text=True, timeout=20, check=False
+    )
+
+
+def test_raised_privileges_ignore_the_environment(raised):
     folder = raised.parent
     before = sorted(folder.iterdir())
     options = ("stats", "profile", "control", "model", "conf_file", "learn")
-    conf = ",".join(f"{option}:{folder}/{option}" for option in options) + ",retain:1MiB"
-    done = subprocess.run(
-        [raised],
-        env={**os.environ, "LLAMALLOC_CONF": conf},
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    conf = ",".join(f"{option}:{folder}/{option}" for option in options)
+    done = run_raised(raised, f"{conf},http:unix:{folder}/http,confirm_conf:on,hard_limit:1MiB")
     assert (done.returncode, done.stdout) == (0, "AT_SECURE 1\n")
-    lines = done.stderr.splitlines()
-    assert len(lines) == len(options)
-    assert all("raised privileges" in line for line in lines)
+    (line,) = done.stderr.splitlines()
+    assert "LLAMALLOC_CONF" in line and "raised privileges" in line
     assert sorted(folder.iterdir()) == before
+
+
+def test_raised_privileges_end_with_a_misuse_whatever_the_environment_says(raised):
+    done = run_raised(raised, "on_misuse:report", "twice")
+    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "AT_SECURE 1\n")
+    raised.chmod(0o755)
+    done = run_raised(raised, "on_misuse:report", "twice")
+    assert (done.returncode, done.stdout) == (0, "AT_SECURE 0\nfreed twice\n")
+
+
+def test_raised_privileges_take_what_the_program_itself_says_but_no_path(folder):
+    program = install_raised(folder, f'-DCONF="on_misuse:report,stats:{folder}/stats"')
+    done = run_raised(program, "on_misuse:abort", "twice")
+    assert (done.returncode, done.stdout) == (0, "AT_SECURE 1\nfreed twice\n")
+    assert len([line for line in done.stderr.splitlines() if "raised privileges" in line]) == 2
+    assert not (folder / "stats").exists()
 
 
 def test_the_same_program_without_them_takes_paths(raised):

@@ -99,6 +99,22 @@ def test_a_filter_of_system_calls_decides_about_idle_caches(when: str, state: st
     assert (stats["stats"]["sleepers_emptied"] > 0) == (state == "on")
 
 
+@pytest.mark.parametrize("when", ["running", "before"])
+@pytest.mark.parametrize("conf", ["", "learn:on"])
+def test_a_filter_may_allow_no_more_than_what_is_documented(when: str, conf: str):
+    environment = {"LLAMALLOC_CONF": conf} if conf else {}
+    result = spring(Trap("listed", "", f"seccomp_listed {when}", 60, environment), library())
+    assert_ends_as(result, "ok")
+
+
+def test_a_limit_that_the_program_sets_itself_is_followed():
+    """The room to grow that large buffers have otherwise would count."""
+    result = spring(Trap("later", "", "grow_limit later", 30), library())
+    assert_ends_as(result, "ok")
+    at_first, then = map(int, re.findall(r"\d+", result.text))
+    assert at_first > then
+
+
 def test_under_a_filter_of_the_program_no_file_is_written(tmp_path: Path):
     """Opening one would end the process."""
     stats, profile = tmp_path / "stats.json", tmp_path / "p.pb.gz"
@@ -136,6 +152,12 @@ def test_idle_threads_keep_what_they_have_if_asked_to():
 def test_no_thread_is_started_in_a_signal_handler(stack: str):
     result = spring(Trap("handler", "", f"handler_starts {stack}", 20), library())
     assert result.text == "1 2"
+
+
+@pytest.mark.parametrize("how", ["idle", "batch", "nice", "pinned", "alone"])
+def test_a_thread_of_ours_does_not_run_below_the_program(how: str):
+    """It holds locks that all wait for, whichever thread of the program freed first."""
+    assert_ends_as(spring(Trap("low", "", f"low_priority {how}", 60), library()), "ok")
 
 
 def test_memory_comes_back_once_a_thread_can_be_started():

@@ -161,15 +161,20 @@ bool parse_bytes(const char* text, size_t* out) {
 struct Names {
   const char* limits[2];
   const char* usage;
-  const char* files;
+  const char* cold_files;
+  const char* hot_files;
+  const char* slab;   // names and attributes of files that can be dropped; null: version 1
   const char* cache;  // page cache, with what is shared
   const char* shared;
 };
 constexpr Names kSecond = {
-    {"/memory.max", "/memory.high"}, "/memory.current", "\ninactive_file ", "\nfile ", "\nshmem "};
+    {"/memory.max", "/memory.high"}, "/memory.current", "\ninactive_file ", "\nactive_file ",
+    "\nslab_reclaimable ",           "\nfile ",         "\nshmem "};
 constexpr Names kFirst = {{"/memory.limit_in_bytes", nullptr},
                           "/memory.usage_in_bytes",
                           "\ntotal_inactive_file ",
+                          "\ntotal_active_file ",
+                          nullptr,
                           "\ntotal_cache ",
                           "\ntotal_shmem "};
 
@@ -201,10 +206,16 @@ size_t row_in(const char* text, const char* row) {
   return value;
 }
 
-// Of files that can be dropped.
-size_t droppable(const char* folder, const char* row) {
+// What the kernel drops before it ends a process. It would drop all of these files. But active ones
+// include the code that runs and what is read again at once, so half of them counts as used: else
+// the heap would fill the limit while each request waits for the disk. (MemAvailable of the system
+// leaves out up to half of the files, too.) Dropping that does hurt shows as memory pressure. No
+// row here has shared memory, which could only be swapped.
+size_t droppable(const char* folder, const Names& names) {
   char text[kText];
-  return read_rows(folder, text) ? row_in(text, row) : 0;
+  if (!read_rows(folder, text)) return 0;
+  const size_t slab = names.slab ? row_in(text, names.slab) : 0;
+  return row_in(text, names.cold_files) + row_in(text, names.hot_files) / 2 + slab / 2;
 }
 
 void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
@@ -217,7 +228,7 @@ void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
   size_t used = read_bytes(folder, names.usage, out);
   if (used == SIZE_MAX) return;
   if (used > limit - limit / 4) {
-    const size_t files = droppable(folder, names.files);
+    const size_t files = droppable(folder, names);
     used = used > files ? used - files : 0;
   }
   const size_t room = limit > used ? limit - used : 0;

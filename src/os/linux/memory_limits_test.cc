@@ -88,6 +88,40 @@ TEST_F(MemoryLimitsTest, VersionOne) {
   EXPECT_EQ(read().room, 40 * kMiB) << "the kernel drops files first";
 }
 
+// Its usage is at the limit by design, most of it of files. `near` begins at an eighth of the limit
+// (release/limit_watch.h).
+TEST_F(MemoryLimitsTest, AServiceThatReadsItsFilesAgainIsFarFromItsLimit) {
+  second();
+  group("/a/b", mib(8192), mib(8190));
+  write("/sys/fs/cgroup/a/b/memory.stat", "anon " + mib(2000) + "file " + mib(6000) +
+                                              "inactive_file " + mib(90) + "active_file " +
+                                              mib(5900) + "slab_reclaimable " + mib(180));
+  EXPECT_EQ(read().room, (2 + 90 + 2950 + 90) * kMiB);
+  EXPECT_GT(read().room, read().limit / 8);
+
+  std::filesystem::remove_all(root_);
+  first();
+  write("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", mib(8192));
+  write("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", mib(8192));
+  write("/sys/fs/cgroup/memory/a/b/memory.stat",
+        "active_file 9\ntotal_inactive_file " + mib(90) + "total_active_file " + mib(5900));
+  EXPECT_EQ(read().room, (90 + 2950) * kMiB);
+}
+
+TEST_F(MemoryLimitsTest, AHeapThatFillsTheLimitIsNearIt) {
+  second();
+  group("/a/b", mib(8192), mib(8190));
+  // 5 GiB of shared memory count as files, too, but as no active or inactive ones.
+  write("/sys/fs/cgroup/a/b/memory.stat", "anon " + mib(2500) + "file " + mib(5600) + "shmem " +
+                                              mib(5120) + "inactive_file " + mib(80) +
+                                              "active_file " + mib(400));
+  EXPECT_EQ(read().room, (2 + 80 + 200) * kMiB);
+  EXPECT_LE(read().room, read().limit / 16);
+  write("/sys/fs/cgroup/a/b/memory.stat",
+        "anon " + mib(8000) + "inactive_file " + mib(20) + "active_file " + mib(100));
+  EXPECT_LE(read().room, read().limit / 32);
+}
+
 // A container sees only its part of the tree, mounted from its own group on.
 TEST_F(MemoryLimitsTest, AMountFromTheGroupOn) {
   first("/docker/c1/inner", "/docker/c1");

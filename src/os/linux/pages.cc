@@ -38,12 +38,6 @@ bool is_limited(__rlimit_resource resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// A place to move to would count, too, beside what moves there; and where what moves passes a limit
-// on writable memory, nobody could say whether the kernel has left the place (Linux 6.17).
-bool is_space_limited() {
-  return is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
-}
-
 Nanos read_clock(clockid_t clock) {
   timespec time;
   clock_gettime(clock, &time);
@@ -170,12 +164,17 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   const auto start = reinterpret_cast<size_t>(address);
   const bool huge = new_bytes >= kHugePageSize && start % kHugePageSize == 0;
   void* place = nullptr;
-  if (start % kBlockSize == 0 && !is_space_limited())
+  if (start % kBlockSize == 0 && !is_space_limited(new_bytes))
     place = map_aligned(new_bytes, huge ? kHugePageSize : kBlockSize, PROT_NONE);
-  moved = place ? mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place)
-                : mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
-  // Where the kernel began and had no memory, the place may be somebody else's by now.
-  if (moved == MAP_FAILED && place != nullptr && errno != ENOMEM) munmap(place, new_bytes);
+  if (place != nullptr) {
+    moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (moved != MAP_FAILED) return moved;
+    // Where the kernel began and had no memory, the place may be somebody else's by now. The cause
+    // may be a limit that is new: so this happens once.
+    if (errno != ENOMEM) return munmap(place, new_bytes), nullptr;
+    space_is_limited_.store(true, std::memory_order_relaxed);
+  }
+  moved = mremap(address, old_bytes, new_bytes, MREMAP_MAYMOVE);
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
@@ -196,9 +195,31 @@ size_t SystemPages::move(void* from, size_t bytes, void* to) {
   return done;
 }
 
+// A place to move to would count, too, beside what moves there; and where what moves passes a limit
+// on writable memory, nobody could say whether the kernel has left the place (Linux 6.17). What was
+// read within a second holds, except where a mistake would be large.
+bool SystemPages::is_space_limited(size_t bytes) {
+  constexpr Nanos kHolds = Nanos::seconds(1);
+  constexpr size_t kLarge = size_t{32} << 20;
+  const int64_t now = now_coarse().n;
+  if (bytes >= kLarge || now - limits_read_.load(std::memory_order_relaxed) >= kHolds.n) {
+    limits_read_.store(now, std::memory_order_relaxed);
+    if (!is_filtered())
+      space_is_limited_.store(is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA),
+                              std::memory_order_relaxed);
+  }
+  return space_is_limited_.load(std::memory_order_relaxed);
+}
+
 bool SystemPages::can_move() {
   const ErrnoKeeper keep;
-  return !is_space_limited();
+  return !is_space_limited(0);
+}
+
+void SystemPages::start() {
+  first_filter_ = system_call_filter();
+  limits_read_.store(0, std::memory_order_relaxed);
+  can_move();
 }
 
 size_t SystemPages::resident(const void* address, size_t bytes) {
@@ -217,12 +238,22 @@ size_t SystemPages::resident(const void* address, size_t bytes) {
 
 // A word that is zero stays zero; volatile, so that it is written all the same.
 Nanos SystemPages::fetch(void* address) {
-  const Nanos before = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  const clockid_t clock = is_filtered() ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID;
+  const Nanos before = read_clock(clock);
   *static_cast<volatile char*>(address) = 0;
-  return read_clock(CLOCK_THREAD_CPUTIME_ID) - before;
+  return read_clock(clock) - before;
 }
+
+// If it stood still under a filter, the process would seem to be at rest for ever, and fetching and
+// lookups to cost all that it uses.
 Nanos SystemPages::processor_time() {
-  return read_clock(CLOCK_PROCESS_CPUTIME_ID) - read_clock(CLOCK_THREAD_CPUTIME_ID);
+  const Nanos at = now();
+  if (!is_filtered())
+    used_ = read_clock(CLOCK_PROCESS_CPUTIME_ID) - read_clock(CLOCK_THREAD_CPUTIME_ID);
+  else if (used_then_.n != 0)
+    used_ = used_ + (at - used_then_);
+  used_then_ = at;
+  return used_;
 }
 Nanos SystemPages::now() {
   return read_clock(CLOCK_MONOTONIC);

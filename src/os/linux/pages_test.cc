@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -143,6 +144,7 @@ TEST(SystemPages, RefusesMoreMemoryThanThereIs) {
   void* const mapping = system_pages.map(kHugePageSize, kHugePageSize);
   EXPECT_EQ(system_pages.remap(mapping, kHugePageSize, kBytes), nullptr);
   system_pages.unmap(mapping, kHugePageSize);
+  system_pages.start();  // it may have seemed to be a limit
 }
 
 // The small page behind each is taken, so that it has to move.
@@ -160,6 +162,85 @@ TEST(SystemPages, WhatMovesKeepsItsAlignment) {
       system_pages.unmap(moved, bytes + 2 * kSmallPage);
       system_pages.unmap(mapping + bytes, kSmallPage);
     }
+}
+
+// A thread of the program moves what it resizes, under a filter that ends the process for asking.
+TEST(SystemPages, AsksForNoLimitUnderAFilter) {
+  const auto move = [] {
+    char* mapping = static_cast<char*>(system_pages.map(64 * kHugePageSize, kHugePageSize));
+    system_pages.start();
+    const bool could = system_pages.can_move();
+    mprotect(mapping + kHugePageSize, kSmallPage, PROT_NONE);
+    if (!answer_calls(SYS_prlimit64, SECCOMP_RET_KILL_PROCESS)) _exit(2);
+    void* moved = system_pages.remap(mapping, kHugePageSize, 32 * kHugePageSize);
+    usleep(1'100'000);
+    _exit(moved != nullptr && system_pages.can_move() == could ? 0 : 1);
+  };
+  EXPECT_EXIT(move(), testing::ExitedWithCode(0), "");
+}
+
+void set_limit(__rlimit_resource resource, size_t bytes) {
+  const rlimit limit{bytes, RLIM_INFINITY};
+  CHECK_EQ(setrlimit(resource, &limit), 0);
+}
+
+TEST(SystemPages, FollowsALimitThatIsSetLaterWithinASecond) {
+  const auto follow = [](__rlimit_resource resource) {
+    system_pages.start();
+    if (!system_pages.can_move()) _exit(0);  // the test runs under one
+    set_limit(resource, size_t{1} << 30);
+    CHECK(system_pages.can_move());
+    usleep(1'100'000);
+    CHECK(!system_pages.can_move());
+    set_limit(resource, RLIM_INFINITY);
+    usleep(1'100'000);
+    _exit(system_pages.can_move() ? 0 : 1);
+  };
+  EXPECT_EXIT(follow(RLIMIT_AS), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(follow(RLIMIT_DATA), testing::ExitedWithCode(0), "");
+}
+
+size_t address_space() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * kSmallPage;
+}
+
+// Where it is not known, as the filter was there before it: one place may be lost, and no more.
+TEST(SystemPages, LearnsOfALimitWhereItCannotAsk) {
+  const auto grow = [] {
+    constexpr size_t kMany = 100, kMore = 16 * kHugePageSize;
+    char* mapping = static_cast<char*>(system_pages.map(2 * kHugePageSize, kHugePageSize));
+    mprotect(mapping + kHugePageSize, kSmallPage, PROT_NONE);
+    system_pages.start();
+    if (!answer_calls(SYS_prlimit64, SECCOMP_RET_KILL_PROCESS)) _exit(2);
+    const rlimit limit{16 * kSmallPage, RLIM_INFINITY};
+    CHECK_EQ(syscall(SYS_setrlimit, RLIMIT_DATA, &limit), 0);
+    const size_t before = address_space();
+    for (size_t i = 0; i < kMany; ++i)
+      CHECK(system_pages.remap(mapping, kHugePageSize, kMore) == nullptr);
+    _exit(address_space() <= before + 2 * kMore ? 0 : 1);
+  };
+  EXPECT_EXIT(grow(), testing::ExitedWithCode(0), "");
+}
+
+// Reading them is a system call; reading the monotonic clock is not.
+TEST(SystemPages, ReadsNoProcessorClockUnderAFilter) {
+  const Memory memory;
+  const auto work = [&memory] {
+    system_pages.start();
+    const Nanos before = system_pages.processor_time();
+    const Nanos then = system_pages.now();
+    if (!answer_calls(SYS_clock_gettime, SECCOMP_RET_KILL_PROCESS)) _exit(2);
+    usleep(2000);
+    const Nanos first = system_pages.processor_time(), second = system_pages.processor_time();
+    const Nanos passed = system_pages.now() - then;
+    CHECK(first - before >= Nanos::millis(1) && second >= first);
+    CHECK(second - before <= passed + Nanos::millis(1));
+    CHECK(system_pages.discard(memory.start, kHugePageSize));
+    _exit(system_pages.fetch(memory.start).n >= 0 ? 0 : 1);
+  };
+  EXPECT_EXIT(work(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
