@@ -142,6 +142,13 @@ TRAPS = (
         environment={"LLAMALLOC_CONF": "worker:off"},
     ),
     Trap("signals during fork", "their handler allocates, in parent and child", "fork_signals", 40),
+    Trap(
+        "exit in a handler",
+        "a signal interrupts malloc and free",
+        "exit_in_handler",
+        60,
+        environment={"LLAMALLOC_CONF": "stats:/dev/null"},
+    ),
     Trap("vfork, posix_spawn", "four threads call them", "spawn"),
     *(_shared_memory(way) for way in SHARED_MEMORY),
     Trap("vfork that frees", "the child frees 160 MiB; they come back", "vfork_frees"),
