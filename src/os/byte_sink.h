@@ -31,7 +31,8 @@ class FileSink final : public ByteSink {
   bool open(const char* path, unsigned mode = 0644);
   bool write(const void* data, size_t bytes) override;
   // Flushes and renames, without fsync. On any failure removes the temporary file and returns
-  // false.
+  // false. EEXIST: another process of this PID (in another container, say) writes the same file and
+  // has replaced our temporary one, which is then left to it.
   bool commit();
   void abandon();
   // In a forked child: the parent continues to write the file.
@@ -42,6 +43,7 @@ class FileSink final : public ByteSink {
  private:
   int open_temporary(unsigned mode);
   bool deliver(const char* data, size_t bytes);
+  bool put_in_place();
   bool fail(int error);
 
   int fd_ = -1;
