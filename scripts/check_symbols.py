@@ -86,8 +86,9 @@ MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries lo
 # back, that all sets are mended in turn, that placement begun late is judged apart, and that who
 # switches huge pages off is taken at his word, 1; that groups share what is free near a limit, 1;
 # that contexts are explored before a trial, and that words of flags are no paths, 2; that ranges
-# are named, spans listed a few at a time, and memory promised before it is taken, 5.
-MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1 + 2 + 5) * 1024
+# are named, spans listed a few at a time, and memory promised before it is taken, 5; that signals
+# wait around a fork, lines nobody reads end no process, and files and exits tell whose they are, 1.
+MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1 + 2 + 5 + 1) * 1024
 
 
 def run(*command: str) -> str:
