@@ -87,8 +87,10 @@ MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries lo
 # switches huge pages off is taken at his word, 1; that groups share what is free near a limit, 1;
 # that contexts are explored before a trial, and that words of flags are no paths, 2; that ranges
 # are named, spans listed a few at a time, and memory promised before it is taken, 5; that the
-# worker does not run below the program, and that a filter of its own is heeded in full, 1.
-MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1 + 2 + 5 + 1) * 1024
+# worker does not run below the program, and that a filter of its own is heeded in full, 1; that
+# signals wait around a fork, lines nobody reads end no process, files and exits tell whose they
+# are, and the state file stays its user's, 2.
+MAX_TEXT = 346_640 + (44 + 14 + 10 + 9 + 2 + 3 + 6 + 2 + 1 + 1 + 1 + 2 + 5 + 1 + 2) * 1024
 
 
 def run(*command: str) -> str:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -9,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/errno_keeper.h"
+#include "base/quiet_write.h"
 
 namespace llamalloc {
 
@@ -25,8 +25,9 @@ void print_line(const char* format, ...) {
   if (n < 0) n = 0;
   if (n >= kRoom) n = kRoom - 1;
   text[kPrefix + n] = '\n';
-  // Not write(2): a thread that is cancelled would end here, with our locks held.
-  syscall(SYS_write, STDERR_FILENO, text, kPrefix + n + 1);
+  // Not write(2): a thread that is cancelled would end here, with our locks held, and a process
+  // whose stderr nobody reads any more would end by a signal.
+  write_quietly(STDERR_FILENO, text, static_cast<size_t>(kPrefix + n + 1));
 }
 
 void check_failed(const char* file, int line, const char* text) {

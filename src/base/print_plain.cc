@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/print_plain.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
 
 #include "base/errno_keeper.h"
+#include "base/quiet_write.h"
 
 namespace llamalloc {
 
@@ -21,7 +21,7 @@ void print_plain(const char* format, ...) {
   if (n <= 0) return;
   const size_t length =
       static_cast<size_t>(n) < sizeof(text) ? static_cast<size_t>(n) : sizeof(text) - 1;
-  syscall(SYS_write, STDERR_FILENO, text, length);  // as print_line: not write(2)
+  write_quietly(STDERR_FILENO, text, length);  // as print_line
 }
 
 }  // namespace llamalloc

@@ -33,7 +33,8 @@ class FileSink final : public ByteSink {
   void give_to_owner();
   bool write(const void* data, size_t bytes) override;
   // Flushes and renames, without fsync. On any failure removes the temporary file and returns
-  // false.
+  // false. EEXIST: another process of this PID (in another container, say) writes the same file and
+  // has replaced our temporary one, which is then left to it.
   bool commit();
   void abandon();
   // In a forked child: the parent continues to write the file.
@@ -44,6 +45,7 @@ class FileSink final : public ByteSink {
  private:
   int open_temporary(unsigned mode);
   bool deliver(const char* data, size_t bytes);
+  bool put_in_place();
   bool fail(int error);
 
   int fd_ = -1;

@@ -106,6 +106,54 @@ TEST_F(FileSinkTest, LeavesNothingWhereTheFileCannotBeReplaced) {
   EXPECT_EQ(files(), 1u);
 }
 
+// Two containers whose processes have the same number, and a common volume.
+TEST_F(FileSinkTest, TwoThatWriteTheSameFileWriteWholeFiles) {
+  const std::string path = in_folder("out"), first(100'000, 'a'), second(90'000, 'b');
+  FileSink other;
+  put(path, "old");
+  ASSERT_TRUE(sink_.open(path.c_str()) && sink_.write(first.data(), first.size()));
+  ASSERT_TRUE(other.open(path.c_str()) && other.write(second.data(), second.size() / 2));
+  EXPECT_FALSE(sink_.commit());
+  EXPECT_EQ(sink_.error(), EEXIST);
+  EXPECT_STREQ(sink_.reason(), "another process writes the same file");
+  EXPECT_EQ(content(path), "old");
+  EXPECT_TRUE(other.write(second.data() + second.size() / 2, second.size() / 2));
+  EXPECT_TRUE(other.commit());
+  EXPECT_EQ(content(path), second);
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(FileSinkTest, OneThatGivesUpLeavesTheFileOfAnother) {
+  const std::string path = in_folder("out");
+  FileSink other;
+  ASSERT_TRUE(sink_.open(path.c_str()));
+  ASSERT_TRUE(other.open(path.c_str()) && other.write("whole", 5));
+  sink_.abandon();
+  EXPECT_TRUE(other.commit());
+  EXPECT_EQ(content(path), "whole");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(FileSinkTest, AfterTheFirstOneTheSecondFindsNothing) {
+  const std::string path = in_folder("out");
+  FileSink other;
+  ASSERT_TRUE(sink_.open(path.c_str()));
+  ASSERT_TRUE(other.open(path.c_str()) && other.write("whole", 5) && other.commit());
+  EXPECT_FALSE(sink_.commit());
+  EXPECT_EQ(sink_.error(), EEXIST);
+  EXPECT_EQ(content(path), "whole");
+}
+
+TEST_F(FileSinkTest, APipeWhoseReaderEndsIsAFault) {
+  const std::string pipe = in_folder("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_TRUE(sink_.open(pipe.c_str()) && sink_.write("x", 1));
+  close(reader);
+  EXPECT_FALSE(sink_.commit());
+  EXPECT_EQ(sink_.error(), EPIPE);
+}
+
 TEST_F(FileSinkTest, TakesNoNumberOfAStandardFile) {
   const int kept = dup(STDIN_FILENO);
   close(STDIN_FILENO);

@@ -27,6 +27,7 @@ namespace {
 constexpr size_t kWorkerStack = 512 * 1024;
 constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it; then doubled
 constexpr Nanos kLongestPause = Nanos::seconds(300);
+constexpr Nanos kPauseForLock = Nanos::millis(1);
 constexpr Nanos kOthersMayStart = Nanos::seconds(10);  // before one of low priority does
 constexpr Nanos kLookAgain = Nanos::millis(100);       // how high the thread's priority is
 
@@ -86,12 +87,6 @@ void worker_main() {
     }
     background.waiter.wait(sleep);
   }
-}
-
-// A child that shares our memory (vfork, clone(CLONE_VM)) starts no worker: it would end with the
-// child.
-bool is_own_process() {
-  return getpid() == background.pid.load(std::memory_order_relaxed);
 }
 
 // A limit on threads or memory may be met for a while only.
@@ -158,6 +153,21 @@ void remember_process() {
   background.pid.store(getpid(), std::memory_order_relaxed);
 }
 
+bool is_own_process() {
+  return getpid() == background.pid.load(std::memory_order_relaxed);
+}
+
+bool wait_for_work_lock(Nanos longest) NO_THREAD_SAFETY_ANALYSIS {
+  const Nanos end = process.system.now() + longest;
+  Waiter pause;
+  while (!background.work_lock.try_lock()) {
+    if (Lock::this_thread_holds_all() || process.system.now() >= end) return false;
+    pause.wait(kPauseForLock);
+  }
+  return true;
+}
+
+// In a child that shares our memory (vfork, clone(CLONE_VM)) it would end with the child.
 bool start_worker() {
   if (!is_own_process()) return false;
   bool expected = false;

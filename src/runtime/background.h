@@ -33,6 +33,8 @@ inline void start_worker_if_wanted(uintptr_t return_address) {
 }
 // Called by the constructor, before anything below.
 void remember_process();
+// False in a child that has our memory and ran no fork handlers: of the bare system call, or vfork.
+bool is_own_process();
 // False: no thread could be created, or this is a child that shares our memory.
 bool start_worker();
 void worker_after_fork_in_child();

@@ -35,4 +35,9 @@ struct Background {
 
 extern Background background;
 
+// For who must not wait without an end: the worker may write to a disk that hangs, or wait for a
+// lock of the loader that the caller holds. False: it was not free for so long, or this thread
+// holds all locks for a fork.
+bool wait_for_work_lock(Nanos longest) TRY_ACQUIRE(true, background.work_lock);
+
 }  // namespace llamalloc

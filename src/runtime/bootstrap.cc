@@ -129,7 +129,15 @@ void start_hardening() {
   process.start_placing(place && working);
 }
 
+// A child that ran no fork handlers (of the bare system call, or _Fork) has nothing of its own: the
+// sockets and files are its parent's. A handler that interrupted our own code, and exits, would
+// wait for itself, or write what is half done.
+bool may_finish() {
+  return is_own_process() && locks_of_this_thread == 0;
+}
+
 [[gnu::destructor(101)]] void finish() {
+  if (!may_finish()) return;
   const NoCancel here;
   remove_control_at_exit();
   write_at_exit();

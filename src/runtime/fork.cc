@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "base/blocked_signals.h"
 #include "os/no_cancel.h"
 #include "os/stdio_lock.h"
 #include "runtime/background.h"
@@ -28,13 +29,17 @@ namespace {
 // that the locks were for.
 constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
 
+// A signal handler that allocates would wait for its own thread where that holds some locks and not
+// yet, or no longer, all of them: signals are blocked there. Between our handlers they are not, so
+// that handlers registered before ours, and the program, find the mask that they know.
 void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   if (forks_inside != 0 || locks_of_this_thread != 0) {
     ++forks_inside;
     return;
   }
   lock_stdio_list();
-  background.work_lock.lock();
+  background.work_lock.lock();  // may take a while; no signal handler waits for it
+  const BlockedSignals here(kSignalsFromOutside);
   control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();
@@ -47,6 +52,7 @@ void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {
     --forks_inside;
     return;
   }
+  const BlockedSignals here(kSignalsFromOutside);
   Lock::this_thread_holds_all(false);
   process.heap.unlock_all();
   process.profiler.unlock_all();
@@ -58,6 +64,7 @@ void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {
 
 void child_after_fork() {
   const NoCancel here;
+  const BlockedSignals signals(kSignalsFromOutside);
   const bool inside = forks_inside != 0;
   if (inside) {
     --forks_inside;
@@ -81,7 +88,7 @@ void child_after_fork() {
   learning_after_fork_in_child();
   model_names.after_fork_in_child();
   worker_after_fork_in_child();
-  // Last: a fork in a handler that interrupts us must not wait for what is not reset yet.
+  // Last: a fork in the handler of a fault must not wait for what is not reset yet.
   if (!inside) Lock::this_thread_holds_none();
 }
 

@@ -79,8 +79,8 @@ bool open_sink(const char* path) REQUIRES(background.work_lock) {
   return state.sink != nullptr && state.sink->open(path);
 }
 
-int sink_error() REQUIRES(background.work_lock) {
-  return state.sink ? state.sink->error() : 0;
+const char* sink_reason() REQUIRES(background.work_lock) {
+  return state.sink && state.sink->error() != 0 ? state.sink->reason() : "out of memory";
 }
 
 bool complain(const char* what, const char* path, const char* reason) {
@@ -88,10 +88,6 @@ bool complain(const char* what, const char* path, const char* reason) {
     print_line("cannot write the %s %s: %s; the program continues without it", what, path, reason);
   state.complained = true;
   return false;
-}
-
-bool complain(const char* what, const char* path, int error) {
-  return complain(what, path, error ? strerrordesc_np(error) : "out of memory");
 }
 
 // Of a file that no command asks for. False: it is not to be written.
@@ -125,8 +121,8 @@ void check_output_paths() {
 bool write_profile(const char* path, bool at_exit, ProfileKind kind, const ProfileWindow* window) {
   background.work_lock.assert_held();
   Symboliser* names = background.ensure_symboliser();
-  if (names == nullptr) return complain("profile", path, 0);
-  if (!open_sink(path)) return complain("profile", path, sink_error());
+  if (names == nullptr) return complain("profile", path, "out of memory");
+  if (!open_sink(path)) return complain("profile", path, sink_reason());
   const Profiler::WriteInfo info{.now = process.system.now(),
                                  .wall_time = wall_time(),
                                  .at_exit = at_exit,
@@ -138,7 +134,7 @@ bool write_profile(const char* path, bool at_exit, ProfileKind kind, const Profi
   const bool written = process.profiler.write(*state.sink, *names, info);
   if (written && state.sink->commit()) return true;
   state.sink->abandon();
-  return complain("profile", path, sink_error());
+  return complain("profile", path, sink_reason());
 }
 
 namespace {
@@ -267,14 +263,14 @@ bool write_stats_json(ByteSink& sink) {
 
 bool write_stats(const char* path) {
   background.work_lock.assert_held();
-  if (!open_sink(path)) return complain("statistics", path, sink_error());
+  if (!open_sink(path)) return complain("statistics", path, sink_reason());
   const PeakFigures* const peak = state.peak.taken ? &state.peak : nullptr;
   if (!write_snapshot(take_process_snapshot({huge_pages_state()}, peak), *state.sink)) {
     state.sink->abandon();
-    return complain("statistics", path, 0);
+    return complain("statistics", path, "out of memory");
   }
   if (state.sink->commit()) return true;
-  return complain("statistics", path, sink_error());
+  return complain("statistics", path, sink_reason());
 }
 
 void print_summary() {
@@ -288,8 +284,12 @@ void write_to_stderr(void*, const char* text) {
   print_plain("%s", text);
 }
 
-void write_at_exit() {
-  LockGuard guard(background.work_lock);
+namespace {
+
+// Longer than a large profile takes, shorter than a service manager waits before it kills.
+constexpr Nanos kLongestWaitAtExit = Nanos::seconds(5);
+
+void write_all_at_exit() REQUIRES(background.work_lock) {
   save_learned_at_exit();
   const Options& options = process.options;
   OwnPath path;
@@ -301,6 +301,18 @@ void write_at_exit() {
     note_peak(process.system.now());
     write_stats(path.text);
   }
+}
+
+}  // namespace
+
+void write_at_exit() {
+  if (!wait_for_work_lock(kLongestWaitAtExit)) {
+    if (is_learning() || process.options.profile.text[0] != 0 || writes_stats())
+      print_line("the background thread is busy (does a disk hang?); nothing is written at exit");
+    return;
+  }
+  write_all_at_exit();
+  background.work_lock.unlock();
 }
 
 // No other thread is there.

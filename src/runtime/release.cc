@@ -8,25 +8,14 @@
 namespace llamalloc {
 namespace {
 
-// Pages are broken by one thread at a time; the worker may be at it, or write a profile. The wait
-// has an end, because the worker may itself wait for a lock of the loader that the caller holds.
-constexpr Nanos kPause = Nanos::millis(1);
-constexpr int kTries = 1000;
+// Pages are broken by one thread at a time; the worker may be at it, or write a profile.
+constexpr Nanos kLongestWait = Nanos::seconds(1);
 constexpr Nanos kStep = Nanos{100'000};  // between two steps: for who waits for the lock
-
-bool wait_for_work_lock() NO_THREAD_SAFETY_ANALYSIS {
-  Waiter pause;
-  for (int tries = kTries; !background.work_lock.try_lock(); --tries) {
-    if (tries == 0 || Lock::this_thread_holds_all()) return false;
-    pause.wait(kPause);
-  }
-  return true;
-}
 
 // The lock is free for a while between two steps, so that the worker, and a fork, never wait for
 // all of them: it is not fair, and who wakes up would find it taken again.
 bool release_some_parts(Nanos before, Released* all) NO_THREAD_SAFETY_ANALYSIS {
-  if (!wait_for_work_lock()) return false;
+  if (!wait_for_work_lock(kLongestWait)) return false;
   const bool more = process.release_free_parts(before, all);
   background.work_lock.unlock();
   return more;

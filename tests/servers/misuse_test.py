@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Misuse is named in one line, and ends the process or not, as the option `on_misuse` says."""
 
+import os
 import re
 import subprocess
 
@@ -94,6 +95,37 @@ def test_a_large_object_freed_twice_is_no_object(how, size, worker):
 @pytest.mark.parametrize("size", [0, 1, 16, 100, 5000, 300_000, 5_000_000])
 def test_right_use_is_silent(size, conf):
     assert misuse("nothing", size, conf) == (0, "lived on\n", [])
+
+
+def unread(how: str, conf: str) -> int:
+    """The exit status of a program whose stderr is a pipe that nobody reads any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [compile_program("misuse"), how],
+            env=environment(conf),
+            stdout=subprocess.DEVNULL,
+            stderr=writer,
+            timeout=60,
+            check=False,
+            restore_signals=True,  # Python ignores SIGPIPE; the program does not
+        ).returncode
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("how", "conf", "status"),
+    [
+        ("twice", "", -6),
+        ("twice", "on_misuse:report", 0),
+        ("nothing", "stats_print:on", 0),
+    ],
+)
+def test_a_line_that_nobody_reads_changes_nothing(how, conf, status):
+    """Not SIGPIPE: stderr goes to a logger that has ended."""
+    assert unread(how, conf) == status
 
 
 def test_allocation_is_named_when_it_was_sampled():

@@ -127,6 +127,25 @@ def test_under_a_filter_of_the_program_no_file_is_written(tmp_path: Path):
         assert "seccomp filter" in line
 
 
+def test_a_child_of_a_bare_clone_leaves_alone_what_is_its_parents(tmp_path: Path):
+    """Its exit takes the control socket from nobody, and writes no file."""
+    socket, stats = tmp_path / "c", tmp_path / "stats.json"
+    conf = {"LLAMALLOC_CONF": f"worker:off,control:{socket},stats:{stats}"}
+    result = spring(Trap("raw", "", f"raw_child {socket} {stats}", 30, conf), library())
+    assert_ends_as(result, "ok")
+    assert not socket.exists()
+    assert json.loads(stats.read_text())["stats"]["allocated"] >= 0
+
+
+def test_a_process_ends_although_its_disk_hangs(tmp_path: Path):
+    """The background thread holds its lock for ever; the exit waits for a while only."""
+    conf = {"LLAMALLOC_CONF": f"stats:{tmp_path}/stats.json,stats_flush:100ms"}
+    result = spring(Trap("disk", "", "slow_disk", 20, conf), library())
+    assert_ends_as(result, "ok")
+    (line,) = result.stderr.splitlines()
+    assert "nothing is written at exit" in line
+
+
 def test_pages_are_broken_where_nobody_says_how_many_were_split():
     """The worker asks, and is refused. The process that refuses has nothing to break."""
     conf = {"LLAMALLOC_CONF": "stats_print:on,release_forecast:none,release_delay:200ms"}

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/errno_keeper.h"
+#include "base/quiet_write.h"
 #include "os/descriptor.h"
 #include "os/path.h"
 
@@ -19,6 +20,20 @@ namespace {
 bool is_special(const char* path) {
   struct stat found;
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+// Whether the path still names the open file.
+bool is_at(int fd, const char* path) {
+  struct stat open, found;
+  return fstat(fd, &open) == 0 && lstat(path, &found) == 0 && open.st_dev == found.st_dev &&
+         open.st_ino == found.st_ino;
+}
+
+// What close finds out (NFS, quotas), while the file stays open: a closed file's inode number could
+// be that of the next file.
+bool flush_by_close(int fd) {
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return copy >= 0 && close(copy) == 0;
 }
 
 }  // namespace
@@ -79,7 +94,7 @@ bool FileSink::deliver(const char* data, size_t bytes) {
   delivered_ += bytes;
   if (!in_place_ && exceeds_file_size_limit(delivered_)) return fail(EFBIG);
   while (bytes > 0) {
-    const ssize_t n = ::write(fd_, data, bytes);
+    const ssize_t n = in_place_ ? write_quietly(fd_, data, bytes) : ::write(fd_, data, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail(n < 0 ? errno : EIO);
     data += n;
@@ -91,21 +106,23 @@ bool FileSink::deliver(const char* data, size_t bytes) {
 bool FileSink::commit() {
   const auto rest = [this](const char* data, size_t bytes) { return deliver(data, bytes); };
   if (error_ != 0 || !buffer_.flush(rest)) return false;
+  if (!in_place_ && !put_in_place()) return false;
   const int fd = fd_;
   fd_ = -1;
-  if (close(fd) != 0 || (!in_place_ && rename(temporary_, path_) != 0)) {
-    const int error = errno;
-    if (!in_place_) unlink(temporary_);
-    return fail(error);
-  }
-  return true;
+  return close(fd) == 0 || !in_place_ || fail(errno);
+}
+
+bool FileSink::put_in_place() {
+  if (!flush_by_close(fd_)) return fail(errno);
+  if (!is_at(fd_, temporary_)) return fail(EEXIST);
+  return rename(temporary_, path_) == 0 || fail(errno);
 }
 
 void FileSink::abandon() {
   if (fd_ < 0) return;
+  if (!in_place_ && is_at(fd_, temporary_)) unlink(temporary_);
   close(fd_);
   fd_ = -1;
-  if (!in_place_) unlink(temporary_);
 }
 
 void FileSink::abandon_in_child() {
@@ -114,6 +131,7 @@ void FileSink::abandon_in_child() {
 }
 
 const char* FileSink::reason() const {
+  if (error_ == EEXIST) return "another process writes the same file";
   const char* text = strerrordesc_np(error_);
   return text != nullptr ? text : "unknown error";
 }
