@@ -23,7 +23,7 @@ constexpr uint64_t kOfCLibrary = bit(32) | bit(33);  // pthread_cancel; setuid i
 const uint64_t kPipeSignal = bit(SIGPIPE);
 const uint64_t kSignalsFromOutside = ~(kFaults | kOfCLibrary);
 
-BlockedSignals::BlockedSignals(uint64_t signals) {
+BlockedSignals::BlockedSignals(uint64_t signals) : signals_(signals) {
   const ErrnoKeeper keep;
   const bool done =
       syscall(SYS_rt_sigprocmask, SIG_BLOCK, &signals, &before_, sizeof(signals)) == 0;
@@ -31,9 +31,19 @@ BlockedSignals::BlockedSignals(uint64_t signals) {
 }
 
 BlockedSignals::~BlockedSignals() {
+  let_in();
+}
+
+void BlockedSignals::let_in() const {
   if (!changed_) return;
   const ErrnoKeeper keep;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
+}
+
+void BlockedSignals::block_again() const {
+  if (!changed_) return;
+  const ErrnoKeeper keep;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &signals_, nullptr, sizeof(signals_));
 }
 
 }  // namespace llamalloc

@@ -23,8 +23,12 @@ class BlockedSignals {
 
   // False: the thread blocked them all before, or the system refuses.
   bool changed() const { return changed_; }
+  // For a while in between: let them in, and block them again.
+  void let_in() const;
+  void block_again() const;
 
  private:
+  const uint64_t signals_;
   uint64_t before_ = 0;
   bool changed_;
 };

@@ -17,6 +17,8 @@
 
 namespace llamalloc {
 
+class BlockedSignals;
+
 // Locks that this thread holds or waits for. A signal handler may read it at any time.
 extern constinit thread_local uint32_t locks_of_this_thread
     __attribute__((tls_model("initial-exec")));
@@ -71,6 +73,10 @@ class CAPABILITY("lock") Lock {
 
   // True from the locking of all locks before a fork until their unlocking or reset after it.
   static void this_thread_holds_all(bool yes);
+  // What the thread has blocked gets through while it waits for a lock: a collector of garbage may
+  // have stopped the lock's holder by a signal, and wait until this thread has had it, too. null:
+  // it has blocked nothing.
+  static void this_thread_lets_in(const BlockedSignals* signals);
   // In a child after its locks were reset.
   static void this_thread_holds_none();
   // In a child of a fork in a signal handler, before it resets locks that the interrupted code

@@ -21,7 +21,8 @@ bool is_of_stranger(const char* path);
 bool may_be_planted(const char* path);
 // Whose a new file at the path is to be, where that is not who makes it: as root, of whom the file
 // that is there belongs to, or else its folder. Else the processes that root starts for that user
-// could neither read nor replace it.
+// could neither read nor replace it. Not in a folder that all may write to: there anybody's file
+// may be in the place.
 bool owner_of_place(const char* path, unsigned* user, unsigned* group);
 // Whether the file is there and was written less than so long ago, by the wall clock.
 bool was_written_within(const char* path, Nanos time);

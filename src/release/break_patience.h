@@ -31,6 +31,7 @@ class BreakPatience {
   static constexpr double kRest = 1.0 / 50;
   static constexpr Nanos kLeast = Nanos::seconds(2);
   static constexpr size_t kLarge = 24;  // pages, as for the first ones (page_pool.h)
+  static constexpr size_t kSmall = 6;   // fewer wait no less: longer than sparse ones
   static constexpr double kFade = 4;    // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
@@ -61,7 +62,7 @@ class BreakPatience {
   // nothing is known uses one processor.
   Nanos rest(Nanos least, size_t pages) const {
     if (owes()) return kForEver;
-    const double part = static_cast<double>(std::min(pages, kLarge)) / double{kLarge};
+    const double part = static_cast<double>(std::clamp(pages, kSmall, kLarge)) / double{kLarge};
     const double from = static_cast<double>(std::max(least, kLeast).n) * part;
     const double longer = from * std::max(1.0, processors_ / kRest);
     return longer < static_cast<double>(kForEver.n) ? Nanos{static_cast<int64_t>(longer)}

@@ -73,8 +73,8 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
 }
 
 void worker_main() {
-  prctl(PR_SET_NAME, "llamalloc");
   if (!process_world.program_filters_calls()) leave_starters_place();
+  prctl(PR_SET_NAME, "llamalloc");
   {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();

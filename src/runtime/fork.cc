@@ -40,11 +40,13 @@ void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
   lock_stdio_list();
   background.work_lock.lock();  // may take a while; no signal handler waits for it
   const BlockedSignals here(kSignalsFromOutside);
+  Lock::this_thread_lets_in(&here);
   control_before_fork();
   process.threads.lock().lock();
   process.profiler.lock_all();
   process.heap.lock_all();
   Lock::this_thread_holds_all(true);
+  Lock::this_thread_lets_in(nullptr);
 }
 
 void parent_after_fork() NO_THREAD_SAFETY_ANALYSIS {

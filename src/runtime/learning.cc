@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "engine/learning_steps.h"
 #include "learning/carry_over.h"
@@ -144,9 +145,9 @@ bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
 // Once until it can be written again.
 void complain(const char* error) {
   say_state("on: %s; not written: %s", learning->path, error);
-  if (learning->complained || learning->complaints == kMostComplaints) return;
+  const bool is_told = std::exchange(learning->complained, true);
+  if (is_told || learning->complaints == kMostComplaints) return;
   print_line("%s; the program goes on, and what it learns is not kept", error);
-  learning->complained = true;
   ++learning->complaints;
 }
 
@@ -208,7 +209,7 @@ bool try_to_write() {
 bool try_to_write_in_round() {
   const bool tried = try_to_write();
   if (!tried && ++learning->busy == kLongBusy)
-    complain_of_lock("has been held by another process for ten minutes");
+    complain_of_lock("has been held for ten minutes");
   return tried;
 }
 

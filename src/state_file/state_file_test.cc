@@ -227,6 +227,11 @@ TEST_F(StateFileTest, WhatRootWritesBelongsToTheOwnerOfThePlace) {
   ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
   EXPECT_TRUE(add_to_file(many(2), many(3)));
   EXPECT_EQ(owner(path_), 0u);
+  ASSERT_EQ(chown(folder_.c_str(), kOther, kOther), 0);
+  fs::permissions(folder_, fs::perms::all);
+  EXPECT_TRUE(add_to_file(many(3), many(4)));
+  EXPECT_EQ(owner(path_), 0u) << "in a folder that all may write to, it would not be believed";
+  EXPECT_EQ(read(), ReadStatus::ok);
 }
 
 // Else each of them would write without the other's knowledge.

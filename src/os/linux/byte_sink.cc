@@ -33,7 +33,7 @@ bool is_at(int fd, const char* path) {
 // be that of the next file.
 bool flush_by_close(int fd) {
   const int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  return copy >= 0 && close(copy) == 0;
+  return copy < 0 || close(copy) == 0;
 }
 
 }  // namespace

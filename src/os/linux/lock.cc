@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/lock.h"
 
+#include "base/blocked_signals.h"
 #include "base/check.h"
 #include "os/linux/futex.h"
 
@@ -8,6 +9,9 @@ namespace llamalloc {
 namespace {
 
 constinit thread_local bool holds_all __attribute__((tls_model("initial-exec"))) = false;
+
+constinit thread_local const BlockedSignals* signals_of_waits
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 // 124 pauses in all: a microsecond to five, by processor.
 constexpr int kMostPauses = 16, kSpinsOfALength = 4;
@@ -89,8 +93,16 @@ bool Lock::lock_slow() {
       if (state_.load(std::memory_order_relaxed) == 0 && take()) return true;
     }
   }
-  while (state_.exchange(2, std::memory_order_acquire) != 0) futex_wait(state_, 2, nullptr);
+  while (state_.exchange(2, std::memory_order_acquire) != 0) {
+    if (signals_of_waits != nullptr) signals_of_waits->let_in();
+    futex_wait(state_, 2, nullptr);
+    if (signals_of_waits != nullptr) signals_of_waits->block_again();
+  }
   return true;
+}
+
+void Lock::this_thread_lets_in(const BlockedSignals* signals) {
+  signals_of_waits = signals;
 }
 
 void Lock::wake() {

@@ -2,8 +2,13 @@
 #include "os/lock.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
+
+#include "base/blocked_signals.h"
 
 namespace llamalloc {
 namespace {
@@ -42,6 +47,33 @@ TEST(LockTest, AThreadThatHoldsAllPassesAndLeavesThemHeld) {
   Lock::this_thread_holds_all(false);
   lock.unlock();
   EXPECT_FALSE(lock.is_held());
+}
+
+std::atomic<bool> had_signal{false};
+
+// A collector that stops all threads by a signal has stopped the one with the lock already.
+TEST(LockTest, WhatAForkBlocksGetsThroughWhileItWaits) {
+  signal(SIGUSR2, [](int) { had_signal = true; });
+  Lock lock{LockRank::pool};
+  lock.lock();
+  std::atomic<bool> is_in{false};
+  std::thread other([&] {
+    const BlockedSignals here(kSignalsFromOutside);
+    Lock::this_thread_lets_in(&here);
+    is_in = true;
+    LockGuard guard(lock);
+    raise(SIGUSR2);
+    EXPECT_FALSE(had_signal) << "blocked again";
+    Lock::this_thread_lets_in(nullptr);
+  });
+  while (!is_in) std::this_thread::yield();
+  pthread_kill(other.native_handle(), SIGUSR2);
+  for (int i = 0; i < 10'000 && !had_signal; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(had_signal.exchange(false));
+  lock.unlock();
+  other.join();
+  EXPECT_TRUE(had_signal);
 }
 
 TEST(LockTest, OthersWaitForAThreadThatHoldsAll) {

@@ -58,8 +58,11 @@ bool owner_of_place(const char* path, unsigned* user, unsigned* group) {
   struct stat found;
   if (geteuid() != 0 || strlen(path) >= sizeof(folder)) return false;
   folder_of(path, folder);
+  struct stat place;
+  if (stat(folder, &place) != 0 || (place.st_mode & S_IWOTH) != 0) return false;
   const bool of_file = lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid != 0;
-  if (!of_file && (stat(folder, &found) != 0 || found.st_uid == 0)) return false;
+  if (!of_file) found = place;
+  if (found.st_uid == 0) return false;
   *user = found.st_uid;
   *group = found.st_gid;
   return true;
