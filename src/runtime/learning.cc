@@ -208,8 +208,7 @@ bool try_to_write() {
 
 bool try_to_write_in_round() {
   const bool tried = try_to_write();
-  if (!tried && ++learning->busy == kLongBusy)
-    complain_of_lock("has been held for ten minutes");
+  if (!tried && ++learning->busy == kLongBusy) complain_of_lock("has been held for ten minutes");
   return tried;
 }
 
