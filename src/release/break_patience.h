@@ -31,7 +31,7 @@ class BreakPatience {
   static constexpr double kRest = 1.0 / 50;
   static constexpr Nanos kLeast = Nanos::seconds(2);
   static constexpr size_t kLarge = 24;  // pages, as for the first ones (page_pool.h)
-  static constexpr size_t kSmall = 6;   // fewer wait no less: longer than sparse ones
+  static constexpr size_t kSmall = 4;   // fewer wait no less: as long as sparse ones
   static constexpr double kFade = 4;    // seconds over which the work is a mean
   static constexpr double kShareOfWork = 1.0 / 40;
   static constexpr double kShareOfTime = 1.0 / 1000;
