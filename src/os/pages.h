@@ -104,10 +104,12 @@ class SystemPages final : public PageSource {
   // and of clocks only the monotonic one is read: the processor time goes on as if the process used
   // one processor.
   void start();
+  // Whether the program added one. It may kill the process for any call that the program itself
+  // does not make.
+  bool is_filtered() const { return system_call_filter().is_newer_than(first_filter_); }
 
  private:
   bool is_space_limited(size_t bytes);
-  bool is_filtered() const { return system_call_filter().is_newer_than(first_filter_); }
 
   SystemCallFilter first_filter_{};
   std::atomic<bool> space_is_limited_{false};

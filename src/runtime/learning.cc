@@ -29,6 +29,21 @@ constexpr int kTries = 250;
 constexpr int kLongBusy = 600;      // rounds that found the file locked
 constexpr int kMostComplaints = 8;  // of a file that can be written now and then
 
+// Written by the worker in turns, so that others read one that is whole.
+template <size_t kRoom>
+struct TextInTurns {
+  char texts[2][kRoom] = {};
+  std::atomic<int> valid{0};
+
+  const char* get() const { return texts[valid.load(std::memory_order_acquire)]; }
+  template <typename F>
+  void write(F&& into) {
+    const int next = 1 - valid.load(std::memory_order_relaxed);
+    into(texts[next], kRoom);
+    valid.store(next, std::memory_order_release);
+  }
+};
+
 struct Learning : LearningSteps {
   Learning() : LearningSteps(process) {}
   ModuleWatch modules;
@@ -42,12 +57,8 @@ struct Learning : LearningSteps {
   bool complained = false;  // since it could
   int busy = 0;             // rounds in a row that found it locked
   bool is_forked = false;
-  // Written by the worker in turns, as the sentences below.
-  char states[2][2 * kOptionText + 1024] = {};
-  std::atomic<int> state{0};
-  // Written by the worker in turns, so that others read one that is whole.
-  char decisions[2][Gate::kSentence] = {};
-  std::atomic<int> decision{0};
+  TextInTurns<2 * kOptionText + 1024> state;
+  TextInTurns<Gate::kSentence> decision;
   bool learns = false;     // option `learn`
   bool has_model = false;  // of which it decides, too
   char measured[32 + GateKept::kText] = {};
@@ -59,18 +70,15 @@ LearnedProgram this_program() {
 }
 
 void describe_decision() {
-  const int next = 1 - learning->decision.load(std::memory_order_relaxed);
-  learning->describe(learning->decisions[next], Gate::kSentence, learning->path[0] != 0);
-  learning->decision.store(next, std::memory_order_release);
+  learning->decision.write(
+      [](char* out, size_t room) { learning->describe(out, room, learning->path[0] != 0); });
 }
 
 [[gnu::format(printf, 1, 2)]] void say_state(const char* format, ...) {
-  const int next = 1 - learning->state.load(std::memory_order_relaxed);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(learning->states[next], sizeof(learning->states[next]), format, arguments);
+  learning->state.write([&](char* out, size_t room) { vsnprintf(out, room, format, arguments); });
   va_end(arguments);
-  learning->state.store(next, std::memory_order_release);
 }
 
 // ----- Start -----
@@ -330,8 +338,7 @@ const char* measured_for_profile() {
 }
 
 const char* learning_state() {
-  if (!is_learning()) return "off";
-  return learning->states[learning->state.load(std::memory_order_acquire)];
+  return is_learning() ? learning->state.get() : "off";
 }
 
 // By what is learned, by a model, or by both.
@@ -341,12 +348,12 @@ static bool can_place() {
 
 GateSentences gate_sentences() {
   if (!can_place()) return {};
-  return {learning->decisions[0], Gate::kSentence, &learning->decision};
+  return {learning->decision.texts[0], Gate::kSentence, &learning->decision.valid};
 }
 
 const char* segregation_state() {
   if (!can_place()) return "";
-  return learning->decisions[learning->decision.load(std::memory_order_acquire)];
+  return learning->decision.get();
 }
 
 }  // namespace llamalloc

@@ -24,7 +24,6 @@ namespace llamalloc {
 constinit ProcessWorld process_world;
 
 void ProcessWorld::start() {
-  filter_at_start_ = system_call_filter();
   system_pages.start();
   if (process.options.release_sleepers) barrier_is_missing_ = !has_thread_barrier();
 }

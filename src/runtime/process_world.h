@@ -9,7 +9,7 @@
 #pragma once
 
 #include "engine/world.h"
-#include "os/system_facts.h"
+#include "os/pages.h"
 
 namespace llamalloc {
 
@@ -17,11 +17,8 @@ class ProcessWorld final : public World {
  public:
   // Called by the library's constructor.
   void start();
-  // Whether a filter of system calls was installed after the start. It may kill the process for any
-  // call that the program itself does not make.
-  bool program_filters_calls() const {
-    return system_call_filter().is_newer_than(filter_at_start_);
-  }
+  // Whether a filter of system calls was installed after the start.
+  bool program_filters_calls() const { return system_pages.is_filtered(); }
   // Whether caches of idle threads are emptied: "on", or "off: REASON".
   const char* idle_caches_state() const;
 
@@ -45,7 +42,6 @@ class ProcessWorld final : public World {
   void note_wrong_size(const void* p, const Span* span, size_t given) override;
 
  private:
-  SystemCallFilter filter_at_start_{};
   std::atomic<bool> barrier_is_missing_{false};
   std::atomic<bool> program_filters_{false};
 };

@@ -42,29 +42,31 @@ bool is_of_stranger(const char* path) {
   return lstat(path, &found) == 0 && found.st_uid != 0 && found.st_uid != geteuid();
 }
 
+// Of the folder that holds the path. False: it cannot be asked.
+static bool stat_folder_of(const char* path, struct stat* out) {
+  char folder[4096];
+  if (strlen(path) >= sizeof(folder)) return false;
+  folder_of(path, folder);
+  return stat(folder, out) == 0;
+}
+
 bool may_be_planted(const char* path) {
   const ErrnoKeeper keep;
-  char folder[4096];
-  struct stat found;
+  struct stat folder;
   if (!is_of_stranger(path)) return false;
-  if (strlen(path) >= sizeof(folder)) return true;
-  folder_of(path, folder);
-  return stat(folder, &found) != 0 || (found.st_mode & S_IWOTH) != 0;
+  return !stat_folder_of(path, &folder) || (folder.st_mode & S_IWOTH) != 0;
 }
 
 bool owner_of_place(const char* path, unsigned* user, unsigned* group) {
   const ErrnoKeeper keep;
-  char folder[4096];
-  struct stat found;
-  if (geteuid() != 0 || strlen(path) >= sizeof(folder)) return false;
-  folder_of(path, folder);
-  struct stat place;
-  if (stat(folder, &place) != 0 || (place.st_mode & S_IWOTH) != 0) return false;
-  const bool of_file = lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid != 0;
-  if (!of_file) found = place;
-  if (found.st_uid == 0) return false;
-  *user = found.st_uid;
-  *group = found.st_gid;
+  struct stat folder, file;
+  if (geteuid() != 0 || !stat_folder_of(path, &folder)) return false;
+  if ((folder.st_mode & S_IWOTH) != 0) return false;
+  const bool of_file = lstat(path, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid != 0;
+  const struct stat& whose = of_file ? file : folder;
+  if (whose.st_uid == 0) return false;
+  *user = whose.st_uid;
+  *group = whose.st_gid;
   return true;
 }
 
@@ -73,10 +75,9 @@ bool was_written_within(const char* path, Nanos time) {
   struct stat found;
   struct timespec now;
   if (stat(path, &found) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return false;
-  const int64_t seconds = now.tv_sec - found.st_mtim.tv_sec;
-  if (seconds < 0 || seconds > time.n / Nanos::seconds(1).n + 1) return false;
-  const int64_t age = seconds * Nanos::seconds(1).n + now.tv_nsec - found.st_mtim.tv_nsec;
-  return age >= 0 && age < time.n;
+  const double age = static_cast<double>(now.tv_sec - found.st_mtim.tv_sec) +
+                     static_cast<double>(now.tv_nsec - found.st_mtim.tv_nsec) * 1e-9;
+  return age >= 0 && age < static_cast<double>(time.n) * 1e-9;
 }
 
 void program_path(char* out, size_t room) {
