@@ -106,6 +106,8 @@ def _timed(
     if (status := figures.pop("status")) != 0:
         raise ProgramError(f"{command[0]} ended with {status}: {said[-1]}")
     kept = {name: value for name, value in memory.items() if name not in _AT_THE_END}
+    # The kernel's mark may miss some pages of each processor.
+    figures["peak_rss"] = max(figures["peak_rss"], kept.get("peak_rss", 0))
     return kept | figures
 
 

@@ -20,7 +20,7 @@ void LookupTime::step(uint64_t lookups, Nanos used) {
 }
 
 double LookupTime::share() const {
-  return used_ < static_cast<double>(kLeast.n) ? 0 : lookups_ / used_;
+  return used_before_ < kLeast || used_ <= 0 ? 0 : lookups_ / used_;
 }
 
 }  // namespace llamalloc

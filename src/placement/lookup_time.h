@@ -34,7 +34,8 @@ inline constexpr Nanos kMostOfClock = Nanos{150};
 class LookupTime {
  public:
   static constexpr double kFade = 32;  // steps; more where the process works less than it did
-  static constexpr Nanos kLeast = Nanos::millis(250);    // of work, before anything is said
+  static constexpr Nanos kLeast = Nanos::seconds(1);     // of work, before anything is said:
+                                                         // a start may fill a heap, and do no more
   static constexpr Nanos kLeastStep = Nanos::millis(5);  // of work, before a step says something
 
   // About once a second. lookups: nanoseconds, and used: processor time of the process, both since

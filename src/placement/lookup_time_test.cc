@@ -57,6 +57,17 @@ TEST_F(LookupTimeTest, SaysNothingOfAProcessThatDidLittle) {
   EXPECT_NEAR(time_.share(), 0.5, 0.001);
 }
 
+TEST_F(LookupTimeTest, SaysNothingOfAStartThatFillsAHeapAtOnce) {
+  run(1, 0.3, 0.4);
+  run(20, 0.001, 0.01);
+  EXPECT_EQ(time_.share(), 0);
+}
+
+TEST_F(LookupTimeTest, WhatWorksLittleForLongIsJudged) {
+  run(400, 0.005, 0.4);
+  EXPECT_NEAR(time_.share(), 0.4, 0.001);
+}
+
 TEST(LookupPriceTest, IsWithinReason) {
   EXPECT_EQ(timed_lookup(Nanos{30}), Nanos{18});
   EXPECT_EQ(timed_lookup(Nanos{-5}), Nanos{0}) << "clocks are not exact";
