@@ -46,7 +46,8 @@ void LearningSteps::step_gate(Nanos now, bool last) {
 
 Placing LearningSteps::placing() const {
   const Gate& gate = run.gate();
-  if (places()) return gate.is_late() ? Placing::late : Placing::all;
+  if (places())
+    return gate.is_late() ? Placing::late : gate.is_proven() ? Placing::proven : Placing::all;
   if (prepares_) return Placing::explored;
   return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }

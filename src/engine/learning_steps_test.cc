@@ -365,6 +365,7 @@ TEST_F(ModelStepsTest, WhatHelpedElsewhereIsOnTrialHere) {
   steps_->run.take_evidence(elsewhere);
   EXPECT_TRUE(steps_->places());
   EXPECT_EQ(steps_->run.gate().kept().verdict, GateVerdict::on_trial);
+  EXPECT_EQ(steps_->placing(), Placing::all);
 }
 
 // The load may be higher again in an hour.
@@ -400,6 +401,35 @@ TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
   fill(PageGroup::brief);
   EXPECT_GE(heap.pages().in_use(), before + 190);
   EXPECT_TRUE(heap.is_consistent());
+}
+
+// What stays then lies among what goes, in as few pages as it may.
+TEST_F(ModelStepsTest, OnlyOnTrialGroupsTakeOverPagesThatAreHalfFree) {
+  Heap& heap = engine_.heap;
+  const auto bin = [](PageGroup group) { return bin_of(group, size_class_of(8192), false); };
+  const auto grows = [&](Placing how) {
+    engine_.place_by_lifetime(Placing::rests);
+    engine_.place_by_lifetime(how);
+    std::vector<void*> slots(200 * kHugePageSize / 8192);
+    for (void*& slot : slots) slot = heap.take_one(bin(PageGroup::brief));
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (i % 256 >= 32) heap.give(bin(PageGroup::brief), &slots[i], 1);
+    heap.pages().note_most_used(1);
+    const size_t before = heap.pages().in_use();
+    for (size_t i = 0; i < slots.size() / 4; ++i) heap.take_one(bin(PageGroup::session));
+    return heap.pages().in_use() - before;
+  };
+  EXPECT_LE(grows(Placing::all), 10u);
+  EXPECT_GE(grows(Placing::proven), 45u);
+}
+
+TEST_F(ModelStepsTest, WhatHelpedInARunBeforeIsProven) {
+  GateKept kept = kProof;
+  kept.placed = {1, 50, 100, 200, 1200};
+  for (const bool helps : {false, true}) {
+    kept.verdict = helps ? GateVerdict::helps : GateVerdict::on_trial;
+    EXPECT_EQ(Gate(kept).is_proven(), helps);
+  }
 }
 
 // What was taken for short-lived is known to stay by now. The load is no higher than it was.

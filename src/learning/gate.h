@@ -147,6 +147,8 @@ class Gate {
   // as in any other run. If it costs, placement ends for some time, longer each time. But that is
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
+  // It saves memory, as measured: in the last round that could tell, maybe of another run.
+  bool is_proven() const { return on_ && !late_ && kept_.verdict == GateVerdict::helps; }
   // The next start is on trial, as a trough of this run proved.
   bool is_armed() const { return armed_ && !on_ && kept_.verdict == GateVerdict::on_trial; }
   // A trough of this run pinned much, and nothing is known against placement: which contexts there

@@ -52,7 +52,8 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
       (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed) : outgrown) ||
       is_small_with_holes();
   if (fills) place = take_in_longer_lived(group, blocks, alignment);
-  if (place.page == nullptr && outgrown && take_over(group, blocks, alignment))
+  const bool takes_over = outgrown && takes_over_.load(std::memory_order_relaxed);
+  if (place.page == nullptr && takes_over && take_over(group, blocks, alignment))
     place = take_in(group, PageKind::promoted, blocks, alignment);
   return place;
 }

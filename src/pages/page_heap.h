@@ -20,7 +20,8 @@
 //      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
 //      while after placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
-//      it is free: it becomes a promoted page of the group
+//      it is free: it becomes a promoted page of the group. Not where placement has proven itself:
+//      a new page of what stays is denser when the load drops
 //   5. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.
@@ -138,6 +139,9 @@ class PageHeap {
   // Whether what is unknown, coarse or fine, fills any hole before it opens a page. The pages that
   // placement by lifetime left are more than fine blocks alone need.
   void fill_left_over(bool yes) { fills_left_over_.store(yes, std::memory_order_relaxed); }
+  // Whether groups take over half-free pages of shorter-lived ones, as they do unless told
+  // otherwise.
+  void take_over_pages(bool yes) { takes_over_.store(yes, std::memory_order_relaxed); }
   // Bytes of blocks that were used at most of late, while objects are placed by lifetime. In a heap
   // larger than that by more than 1/kOutgrown groups fill the holes in pages of longer-lived ones,
   // and what is unknown fills any; 0: in no such heap.
@@ -345,6 +349,7 @@ class PageHeap {
   size_t small_heap_ = kSmallHeap;
   std::atomic<bool> fills_unknown_{true};
   std::atomic<bool> fills_left_over_{false};
+  std::atomic<bool> takes_over_{true};
   std::atomic<size_t> most_used_{0};
   std::atomic<size_t> nearly_full_{SIZE_MAX};  // bytes taken
   std::atomic<size_t> limit_{0};

@@ -127,6 +127,24 @@ TEST_F(PageSharingTest, InAHeapThatHasOutgrownItsUseALongerLivedGroupTakesOverTh
   EXPECT_TRUE(pages_.is_consistent());
 }
 
+TEST_F(PageSharingTest, WherePlacementIsProvenNoPageIsTakenOver) {
+  std::vector<Held> few, most;
+  for (int i = 0; i < 40; ++i) {
+    few.push_back(take(PageGroup::brief, 8));
+    most.push_back(take(PageGroup::brief, kAll - 8));
+  }
+  for (const Held& one : most) give(one);
+  pages_.fill_unknown_pages(false);
+  pages_.share_pages_below(1);
+  pages_.note_most_used(1);
+  pages_.take_over_pages(false);
+  EXPECT_EQ(take(PageGroup::session, kHalf).page->promoted, false);
+  EXPECT_EQ(pages_.in_use(), 41u);
+  pages_.take_over_pages(true);
+  EXPECT_TRUE(take(PageGroup::permanent, kHalf).page->promoted);
+  EXPECT_EQ(pages_.in_use(), 41u);
+}
+
 TEST_F(PageSharingTest, APageThatHasNoRoomForTheRequestIsNotTakenOver) {
   const Held first = take(PageGroup::brief, 90), middle = take(PageGroup::brief, 76);
   give(first), give(take(PageGroup::brief, 90));
