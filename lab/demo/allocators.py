@@ -22,7 +22,7 @@ class Row:
     peer: Entry | None = None
     shipped: bool = False  # the binary's own allocator: nothing is preloaded
     learned: bool = False  # with a model, of recorded runs
-    learns: int = 0  # by itself, in its first run or, with what that one kept, its second
+    learns: int = 0  # by itself, in its first run or, with what those before kept, a later one
 
     @property
     def ours(self) -> bool:
@@ -73,6 +73,7 @@ ROWS = (
     Row("plain", "llamalloc, without learning", "#e58a86"),
     Row("learns-1", "llamalloc, learns by itself, first run", "#7fa650", learns=1),
     Row("learns-2", "llamalloc, learns by itself, second run", "#2f6b1d", learns=2),
+    Row("learns-3", "llamalloc, learns by itself, third run", "#12350b", learns=3),
     Row("learned", "llamalloc, with a model", "#c0272d", learned=True),
 )
 SOAKED = ROWS[-1]

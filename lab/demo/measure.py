@@ -32,11 +32,11 @@ def state_of(out: Path) -> Path:
 
 
 def prepare_state(row: Row, out: Path) -> None:
-    """A first run knows nothing, a second one what the first one kept. Raises ServerError."""
+    """A first run knows nothing, a later one what those before kept. Raises ServerError."""
     if row.learns == 1:
         state_of(out).unlink(missing_ok=True)
-    elif row.learns == 2 and not state_of(out).exists():
-        raise ServerError(f"{state_of(out)}: no such file: take --only learns-1,learns-2")
+    elif row.learns > 1 and not state_of(out).exists():
+        raise ServerError(f"{state_of(out)}: no such file: take --only learns-1,{row.name}")
 
 
 def launcher(row: Row, out: Path, socket: Path) -> tuple[list[str], dict[str, str]]:
