@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // A set of objects ordered by address, lowest first: an intrusive pairing heap (Fredman et al.
-// 1986). min is O(1), insert O(1), remove O(log n) amortised. T has a field `AddressLinks<T> links`
+// 1986). min is O(1), insert and remove O(log n) amortised. T has a field `AddressLinks<T> links`
 // and a function `address()`. The owner's lock guards the whole heap.
+//
+// No single call is to take long, since malloc waits for it. So the children of the root stay few:
+// a new one is melded with those before it as a binary counter carries, and where a member is
+// removed, what was below it takes its place.
 //
 //        root        children form a list through `next`; `previous` is the left sibling, or the
 //       /            parent for the first child; null at the root and outside of a heap.
 //      c1 - c2 - c3
 #pragma once
+
+#include <cstdint>
 
 #include "base/check.h"
 
@@ -27,17 +33,25 @@ class AddressHeap {
 
   void insert(T* node) {
     node->links = {};
+    if (root_ != nullptr && root_->address() < node->address()) {
+      for (uint32_t n = inserts_++; (n & 1) != 0 && root_->links.child != nullptr; n >>= 1) {
+        T* before = root_->links.child;
+        unlink(before);
+        node = meld(node, before);
+      }
+    }
     root_ = root_ ? meld(root_, node) : node;
   }
 
   void remove(T* node) {
     if (node == root_) {
       root_ = merge_children(node);
+      if (root_) root_->links.previous = root_->links.next = nullptr;
+    } else if (T* rest = merge_children(node)) {
+      replace(node, rest);
     } else {
       unlink(node);
-      if (T* rest = merge_children(node)) root_ = meld(root_, rest);
     }
-    if (root_) root_->links.previous = root_->links.next = nullptr;
     node->links = {};
   }
 
@@ -92,6 +106,16 @@ class AddressHeap {
     if (node->links.next) node->links.next->links.previous = previous;
   }
 
+  // `rest` is a root, of what was below the node.
+  static void replace(T* node, T* rest) {
+    rest->links.next = node->links.next;
+    rest->links.previous = node->links.previous;
+    if (rest->links.next) rest->links.next->links.previous = rest;
+    T*& in_front = rest->links.previous->links.child == node ? rest->links.previous->links.child
+                                                             : rest->links.previous->links.next;
+    in_front = rest;
+  }
+
   // Two passes: meld neighbours left to right, then the pairs right to left.
   static T* merge_children(T* node) {
     T* pairs = nullptr;
@@ -114,6 +138,7 @@ class AddressHeap {
   }
 
   T* root_ = nullptr;
+  uint32_t inserts_ = 0;  // below a root
 };
 
 }  // namespace llamalloc
