@@ -59,7 +59,8 @@ bool is_to_break(const HugePage* page, bool huge, const BreakRules& rules) {
 
 }  // namespace
 
-// First a look at all pages, so that the best ones are broken wherever they are.
+// First a look at all pages, so that the best ones are broken wherever they are. A lock is held for
+// one page at a time, however many there are.
 Breaking PageHeap::break_pages(const BreakRules& rules) {
   const bool huge = pool_.gets_huge_pages();
   split_watch_.begin_round();
@@ -70,21 +71,16 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
   if (huge) mend_full_pages(rules, &done);
   BestFew<Candidate, kSmallAtOnce> best;
   size_t in_pieces = 0, unbacked = 0, possible = 0, tried = 0;
-  for (auto& row : sets_)
-    for (PageSet& set : row) {
-      if (!set.has_pages()) continue;
-      LockGuard guard(set.lock());
-      set.for_each([&](HugePage* page) {
-        in_pieces += page->broken;
-        unbacked += (kBlocksPerHugePage - page->backed_blocks()) * kBlockSize;
-        if (!may_break || !is_to_break(page, huge, rules)) return;
-        const Nanos taken{page->blocks_taken.load(std::memory_order_relaxed)};
-        const Nanos cost = break_costs_.of(huge && !page->broken);
-        const size_t gain = gain_of(page);
-        possible += gain;
-        best.add({page, worth_of_breaking(gain, now - taken, cost)});
-      });
-    }
+  for_each_page([&](HugePage& page) {
+    in_pieces += page.broken;
+    unbacked += (kBlocksPerHugePage - page.backed_blocks()) * kBlockSize;
+    if (!may_break || !is_to_break(&page, huge, rules)) return;
+    const Nanos taken{page.blocks_taken.load(std::memory_order_relaxed)};
+    const Nanos cost = break_costs_.of(huge && !page.broken);
+    const size_t gain = gain_of(&page);
+    possible += gain;
+    best.add({&page, worth_of_breaking(gain, now - taken, cost)});
+  });
   size_t more = huge ? kAtOnce : kSmallAtOnce;
   for (const Candidate* one = best.begin(); one != best.end() && more != 0; ++one, --more)
     tried += break_one(one->page, rules, huge, &in_pieces, &done);

@@ -143,6 +143,20 @@ TEST_F(PageHeapTest, ManyPagesArePromotedOneByOne) {
   EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
 }
 
+// Who allocates waits for no walk over all of them.
+TEST_F(PageHeapTest, ManyPagesAreLookedAtOneByOneBeforeSomeAreBroken) {
+  constexpr size_t kPages = 200;
+  for (size_t i = 0; i < kPages; ++i) take(PageGroup::unknown, kAll);
+#ifdef LLAMALLOC_CHECK_BUILD
+  PageSet& set = sets_.of[static_cast<int>(PageGroup::unknown)][0];
+  const uint32_t before = set.lock().times_taken();
+#endif
+  pages_.break_idle(system_.time);
+#ifdef LLAMALLOC_CHECK_BUILD
+  EXPECT_GE(set.lock().times_taken(), before + kPages);
+#endif
+}
+
 TEST_F(PageHeapTest, APageThatIsTouchedIsNotPromoted) {
   const Held stays = take(PageGroup::transient, 2);
   for (int i = 0; i < 10; ++i) {
