@@ -126,7 +126,8 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   const bool was_on = on_;
   fail_ = predictions_fail(figures);
   if (fail_) wrong_ = {figures.older, figures.late};
-  if (fail_ && on_) {
+  wrong_steps_ = fail_ && on_ ? wrong_steps_ + 1 : 0;
+  if (wrong_steps_ >= (is_measured() ? kWrongSteps : 1)) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
   }
@@ -436,7 +437,10 @@ void Gate::judge(Nanos now, uint32_t points) {
   if (points == kNoFigure || (late_ && points == 1)) return;
   const uint32_t enough = is_on_trial() && !late_ ? kTrialPoints : kPoints;
   points_ = points == 0 ? 0 : points_ + points;
-  if (points == 0) kept_.verdict = GateVerdict::helps;
+  if (points == 0) {
+    if (kept_.verdict == GateVerdict::helps && kept_.reversals != 0) --kept_.reversals;
+    kept_.verdict = GateVerdict::helps;
+  }
   if (points == 2 && kept_.verdict == GateVerdict::helps) kept_.verdict = GateVerdict::on_trial;
   if (points_ < enough) return;
   late_ && !failed_before_ ? end_late(now) : give_up(now, GateVerdict::fails);
@@ -456,6 +460,7 @@ void Gate::give_up(Nanos now, GateVerdict why) {
   back_at_ = 0;
   dear_ = 0;
   dear_steps_ = 0;
+  wrong_steps_ = 0;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;

@@ -8,8 +8,9 @@
 //     |   tenth of what is pinned without it; of a first one half of that is enough     |
 //     |   for another; or, before the first trough, high load at which it costs much)   |
 //     |--(later: 4 points, a round in a trough: 2 if it costs more than blind did, -----+
-//     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less)      |
-//     |--(predictions do not hold: learning/trust.h) -------------------------------------+
+//     |   which puts it on trial again, 1 if the same, 0 and all forgiven if less, and  |
+//     |   then one of the times that it was given up)                                   |
+//     |--(predictions do not hold: learning/trust.h; what helps waits for half a minute) -+
 //     '--(half a minute: it takes too much processor time) -----------------------------'
 //
 // Pinned bytes are those of huge pages in use that hold nothing alive, compared by their share of
@@ -117,7 +118,9 @@ class Gate {
   static constexpr double kMostTime = 1.0 / 20;      // of the processor's, or, if that is more,
   static constexpr double kTimeForMemory = 0.3;      // of what troughs pin less, by the peak;
   static constexpr double kTooDear = 1.25;           // more than so much of that
-  static constexpr uint32_t kDearSteps = 30;     // in so many steps is too much to stay on; it ends
+  static constexpr uint32_t kDearSteps = 30;  // in so many steps is too much to stay on; it ends
+  // Where placement helps: requests that wait for another server hold what dies soon else.
+  static constexpr uint32_t kWrongSteps = 30;
   static constexpr double kCheap = 0.5;          // with one that takes less than this part of it
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
@@ -191,6 +194,9 @@ class Gate {
   bool round_is_over() const;
   // Nothing has shown yet that placement helps, or the last round was against it.
   bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
+  bool is_measured() const {
+    return kept_.verdict == GateVerdict::helps && kept_.placed.rounds != 0;
+  }
   bool trial_is_seen() const;
   bool trial_is_dear() const;
   GateWaste waste_of_round() const;
@@ -245,9 +251,10 @@ class Gate {
   double time_ = 0;    // as GateFigures has it, at present,
   double dear_ = 0;    // and when placement was given up for it; 0: it was not
   uint32_t dear_steps_ = 0;
-  bool was_large_ = false;  // the peak was worth it in this run
-  double back_at_ = 0;      // off without a verdict until the peak is so high; 0: it is not
-  uint32_t proofs_ = 0;     // steps of this round's troughs
+  uint32_t wrong_steps_ = 0;  // in a row, in which predictions failed while it was on
+  bool was_large_ = false;    // the peak was worth it in this run
+  double back_at_ = 0;        // off without a verdict until the peak is so high; 0: it is not
+  uint32_t proofs_ = 0;       // steps of this round's troughs
   uint32_t points_ = 0;
   uint32_t other_rounds_ = 0;  // in a row, not alike
   uint32_t other_costs_ = 0;

@@ -15,7 +15,8 @@ Load of_size(size_t mib) {
 
 // Predictions fail at high load: what is placed then dies later than they said.
 void fail_at_high_load(Server& server, size_t mib) {
-  for (int i = 0; i < 3; ++i) server.feed({.held = mib * kMiB, .live = mib * kMiB, .late = 0.9});
+  for (uint32_t i = 0; i < Gate::kWrongSteps; ++i)
+    server.feed({.held = mib * kMiB, .live = mib * kMiB, .late = 0.9});
 }
 
 // Its own load is much smaller than that of the runs before, so it measured nothing of theirs.

@@ -404,7 +404,7 @@ TEST(GateOnTest, ATroughInWhichPredictionsFailIsNotMeasured) {
     };
     feed(1, 0.06, 0, 20);
     feed(0.4, pinned, 0, 10);
-    feed(0.4, pinned, 0.5, 2);
+    feed(0.4, pinned, 0.5, static_cast<int>(Gate::kWrongSteps));
     ASSERT_EQ(server.gate.kept().verdict, GateVerdict::mistaken);
     feed(0.4, pinned, 0, 5);
     feed(1, 0.06, 0, 5);

@@ -356,7 +356,7 @@ GateFigures wrong(const Load& load, double older, double late) {
 
 TEST(GateTest, PlacementByPredictionsThatDoNotHoldIsGivenUpAtOnce) {
   for (const auto& figures : {wrong({}, 0.4, 0), wrong({}, 0, 0.4)}) {
-    Server server(kept(GateVerdict::helps));
+    Server server(kept(GateVerdict::on_trial));
     server.feed(wrong({}, 0.3, 0.3));
     EXPECT_TRUE(server.gate.is_on()) << "a few are normal";
     server.feed(figures);
@@ -367,6 +367,28 @@ TEST(GateTest, PlacementByPredictionsThatDoNotHoldIsGivenUpAtOnce) {
     server.feed(wrong({}, 0, 0));
     EXPECT_NE(server.sentence().find("predictions failed"), std::string::npos) << server.sentence();
   }
+}
+
+// Requests hang as long as the database behind the server does: what dies within 10 ms else is old.
+TEST(GateTest, AStallOfSomeSecondsEndsNoPlacementThatHelps) {
+  Server server(kept(GateVerdict::helps));
+  for (int stall = 0; stall < 10; ++stall) {
+    for (int i = 0; i < 20; ++i) server.feed(wrong({}, 0.8, 0));
+    server.feed(wrong({}, 0, 0));
+  }
+  EXPECT_EQ(server.switches, 0);
+  EXPECT_EQ(server.gate.kept(), kept(GateVerdict::helps));
+  for (uint32_t i = 0; i < Gate::kWrongSteps; ++i) server.feed(wrong({}, 0.8, 0));
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::mistaken) << "that is no stall";
+}
+
+TEST(GateTest, RoundsThatHelpForgiveThatItWasGivenUp) {
+  Server server(kept(GateVerdict::helps, Gate::kMostReversals));
+  server.run({}, 60);
+  EXPECT_LT(server.gate.kept().reversals, Gate::kMostReversals);
+  EXPECT_GT(server.gate.kept().reversals, 0) << "one with each round";
+  server.run({}, 200);
+  EXPECT_EQ(server.gate.kept().reversals, 0);
 }
 
 // With rounds measured before: their figures are not why.
