@@ -286,6 +286,7 @@ class Engine {
   void keep_house(Nanos now);
   void note_load(Nanos now, Nanos since);
   void look_at_outlivers(Nanos now, Nanos since);
+  bool hurries();
   void give_memory_back(Nanos now);
   void break_pages(Nanos now);
   size_t count_breaking(const Breaking& done);
@@ -314,6 +315,7 @@ class Engine {
   Nanos mappings_for_{};
   Pressure pressure_;
   size_t given_back_ = 0;  // bytes of whole pages since the plan was asked last
+  bool more_to_release_ = false;
   Nanos last_house_{};
   Nanos fills_until_{};
   size_t most_live_ = 0;   // Heap::note_most_live

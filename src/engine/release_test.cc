@@ -236,6 +236,52 @@ TEST_F(ReleaseTest, NearALimitNothingIsKept) {
   EXPECT_GT(get(Stat::limit_releases), 0u);
 }
 
+TEST_F(ReleaseTest, NearALimitLittleBesideTheRoomStaysWhereItIsNeededAgain) {
+  const auto refetched = [this] {
+    const size_t before = engine_.heap.pages().counts().refetched;
+    swing(20, 5, 5);
+    return engine_.heap.pages().counts().refetched - before;
+  };
+  world_.near_limit = {Pressure::Level::near, size_t{1} << 30};
+  EXPECT_EQ(refetched(), 0u) << "80 MiB come and go each second";
+  world_.near_limit = {Pressure::Level::near, 100 << 20};
+  EXPECT_GT(refetched(), 500u) << "beside so little room";
+  world_.near_limit = {Pressure::Level::near, SIZE_MAX, SIZE_MAX, true};
+  EXPECT_GT(refetched(), 500u) << "where others wait for it";
+}
+
+TEST_F(ReleaseTest, ManyEmptyPagesGoBackAFewAtATime) {
+  constexpr size_t kPages = 1000;
+  constexpr Blocks kAll{kBlocksPerHugePage};
+  PageHeap& pages = engine_.heap.pages();
+  std::vector<PageHeap::Place> all;
+  for (size_t i = 0; i < kPages; ++i) all.push_back(pages.take(PageGroup::unknown, kAll, 1));
+  for (const PageHeap::Place& one : all) pages.give(one.page, one.start(), kAll);
+  pages_.time = pages_.time + Nanos::seconds(2);
+  Nanos sleep = engine_.step(pages_.time, false);
+  EXPECT_GT(pages.counts().released, 100u);
+  EXPECT_LT(pages.counts().released, kPages / 2) << "who forks waits for it";
+  for (int i = 0; i < 5 && sleep < kShortSleep; ++i) {
+    pages_.time = pages_.time + sleep;
+    sleep = engine_.step(pages_.time, false);
+  }
+  EXPECT_EQ(pages.counts().released, kPages) << "and then at once";
+  EXPECT_GE(sleep, kShortSleep);
+}
+
+TEST_F(ReleaseTest, WhatIsRetainedWakesNobody) {
+  set("retain", "32MiB");
+  fill(), run(20), give(0);
+  Nanos sleep{};
+  for (int i = 0; i < 400; ++i) {
+    pages_.time = pages_.time + Nanos::millis(100);
+    sleep = engine_.step(pages_.time, false);
+  }
+  EXPECT_EQ(backed(), 32u << 20);
+  EXPECT_EQ(sleep, kLongSleep);
+  EXPECT_FALSE(engine_.heap.has_empty_pages());
+}
+
 TEST_F(ReleaseTest, TheHeapKnowsWhenALimitIsNear) {
   fill(), run(11);
   EXPECT_FALSE(engine_.heap.pages().is_nearly_full());

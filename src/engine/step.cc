@@ -17,6 +17,10 @@ constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};
 constexpr Nanos kStayAwake = Nanos::seconds(5);
+constexpr size_t kMuchOfRoom = 4;  // near a limit: so much of what is left below it
+// Pages, until who forks has a turn.
+constexpr size_t kReleasedAtOnce = 256;
+constexpr Nanos kMoreToRelease = Nanos::millis(1);
 constexpr Nanos kLoadWindow = Nanos::seconds(300);  // holds a peak and a trough of the load
 
 }  // namespace
@@ -192,14 +196,25 @@ void Engine::keep_house(Nanos now) {
   if (predicts()) look_at_outlivers(now, since);
 }
 
+// At a limit what is free goes back at once, and near one where it is much beside what is left. A
+// service that lives near its limit would else fetch again what it uses each second.
+bool Engine::hurries() {
+  if (pressure_.level != Pressure::Level::near || pressure_.waits)
+    return pressure_.level != Pressure::Level::none;
+  const size_t empty = heap.pages().counts().empty_backed * kHugePageSize;
+  return empty + heap.direct().kept_bytes() > pressure_.room / kMuchOfRoom;
+}
+
 void Engine::give_memory_back(Nanos now) {
   heap.pages().collapse_first_pages();
-  const bool hurry = pressure_.level != Pressure::Level::none;
+  const bool hurry = hurries();
   const size_t retain = hurry ? 0 : Options::current(options.retain) / kHugePageSize;
   const Nanos hold = hurry ? Nanos{} : empty_for_;
   const bool at_limit = pressure_.level == Pressure::Level::at;
   const Nanos tables = at_limit ? now : now - std::min(release_delay(), kTablesDelay);
-  given_back_ += heap.release(now - hold, retain, tables) * kHugePageSize;
+  const size_t released = heap.release(now - hold, retain, tables, kReleasedAtOnce);
+  given_back_ += released * kHugePageSize;
+  more_to_release_ = released == kReleasedAtOnce;
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
   if (!more_to_break_) return;
   Released more{};  // one round a step: who forks waits for it
@@ -241,6 +256,11 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 Nanos Engine::step(Nanos now, bool busy) {
   keep_house(now);
   give_memory_back(now);
+  if (more_to_release_) {
+    last_busy_ = now;
+    dozing_.store(false, std::memory_order_relaxed);
+    return kMoreToRelease;
+  }
   const bool idle_threads = empty_idle_caches(now);
   const bool may_release = heap.has_empty_pages() || heap.has_backlog();
   if (may_release || last_break_ > last_busy_) last_busy_ = now;

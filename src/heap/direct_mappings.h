@@ -122,9 +122,11 @@ class DirectMappings {
     return kept_bytes_.load(std::memory_order_relaxed) +
            bytes_of(last_.load(std::memory_order_relaxed));
   }
-  // Whether any has memory that nobody asked for.
+  // Whether any has memory that nobody asked for. Not what the system refused to take (it is locked
+  // in memory), until other comes.
   bool has_to_release() const {
-    return (kept_bytes_.load(std::memory_order_relaxed) | spare_bytes() |
+    const size_t spare = trim_refused_.load(std::memory_order_relaxed) ? 0 : spare_bytes();
+    return (kept_bytes_.load(std::memory_order_relaxed) | spare |
             last_.load(std::memory_order_relaxed)) != 0;
   }
   // How long freed mappings waited until one of their size was needed again. What was freed last
@@ -266,6 +268,7 @@ class DirectMappings {
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};
   std::atomic<size_t> spare_{0};  // of bytes_: memory that nobody asked for
+  std::atomic<bool> trim_refused_{false};
   std::atomic<bool> grown_{false};
 };
 

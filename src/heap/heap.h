@@ -254,10 +254,11 @@ class Heap {
 
   // Empties the shelves, which keep pages from being empty, as do spans of which nobody has seen
   // yet that they are free; then calls PageHeap::release.
-  size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max()) {
+  size_t release(Nanos before, size_t retain_pages, Nanos tables = Nanos::max(),
+                 size_t most = SIZE_MAX) {
     list_backlogs();
     drain_shelves();
-    return pages_.release(before, retain_pages, tables);
+    return pages_.release(before, retain_pages, tables, most);
   }
 
   // Whether there is something to release: empty huge pages, or the tables of some; freed mappings

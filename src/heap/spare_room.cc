@@ -47,15 +47,18 @@ Span* DirectMappings::take_larger(size_t bytes, size_t alignment) {
   span->spare = static_cast<uint32_t>((span->bytes - bytes) / kSmallPage);
   span->bytes = bytes;
   if (span->spare != 0) list_spare(span);
+  if (span->spare != 0) trim_refused_.store(false, std::memory_order_relaxed);
   return span;
 }
 
+// Behind the first one, so that what the system refuses keeps no other from its turn.
 void DirectMappings::list_spare(Span* span) {
   add(spare_, span->spare_bytes());
-  span->next_direct = spared_;
-  if (spared_ != nullptr) spared_->back = &span->next_direct;
-  span->back = &spared_;
-  spared_ = span;
+  Span** link = spared_ != nullptr ? &spared_->next_direct : &spared_;
+  span->next_direct = *link;
+  if (*link != nullptr) (*link)->back = &span->next_direct;
+  span->back = link;
+  *link = span;
 }
 
 void DirectMappings::unlist_spare(Span* span) {
@@ -187,6 +190,7 @@ size_t DirectMappings::trim(Span* span) {
       tell_pages();
     } else {
       list_spare(span);
+      trim_refused_.store(true, std::memory_order_relaxed);
     }
   }
   if (freed) deallocate(span);

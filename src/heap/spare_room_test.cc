@@ -172,6 +172,20 @@ TEST_F(SpareRoomTest, MemoryThatIsLockedStaysCounted) {
   EXPECT_TRUE(direct_.is_consistent());
 }
 
+TEST_F(SpareRoomTest, MemoryThatIsLockedIsNotTriedForEver) {
+  let_fetching_be_felt();
+  Span* locked = allocate_within();
+  system_.calls_left = 0;
+  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
+  system_.calls_left = INT64_MAX;
+  EXPECT_FALSE(direct_.has_to_release()) << "the worker would come ten times a second for it";
+  Span* other = allocate_within();
+  EXPECT_TRUE(direct_.has_to_release());
+  deallocate(locked);
+  deallocate(other);
+  EXPECT_TRUE(direct_.is_consistent());
+}
+
 TEST_F(SpareRoomTest, WhereNothingIsOwedNoneIsLarger) {
   deallocate(allocate(kLarge));
   allocate(kAsked);

@@ -183,12 +183,12 @@ class PageHeap {
   size_t break_idle(Nanos before) { return break_pages({.before = before}).given_back; }
   // The same within rules; those that are worth it most first (break_order.h).
   Breaking break_pages(const BreakRules& rules);
-  // Gives back the huge pages that have been empty since `before`, but keeps `retain`; and the
-  // tables of those that were given back up to `tables`. Returns how many pages. No lock is held in
-  // a system call.
-  size_t release(Nanos before, size_t retain, Nanos tables = Nanos::max()) {
+  // Gives back the huge pages that have been empty since `before`, `most` of them, but keeps
+  // `retain`; and the tables of those that were given back up to `tables`. Returns how many pages.
+  // No lock is held in a system call.
+  size_t release(Nanos before, size_t retain, Nanos tables = Nanos::max(), size_t most = SIZE_MAX) {
     retain_.store(retain, std::memory_order_relaxed);
-    const size_t released = pool_.release(before, retain);
+    const size_t released = pool_.release(before, retain, most);
     pool_.release_tables(tables);
     return released;
   }
@@ -235,7 +235,10 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
-  bool may_release() const { return pool_.may_release(); }
+  // More than what the last release() was to keep.
+  bool may_release() const {
+    return pool_.may_release() && pool_.empty() > retain_.load(std::memory_order_relaxed);
+  }
   bool has_tables() const { return pool_.has_tables(); }  // of pages that were given back
   // Those taken from the system, counting every time; a hint.
   size_t acquired() const { return pool_.acquired(); }

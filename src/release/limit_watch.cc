@@ -50,6 +50,7 @@ Pressure LimitWatch::pressure(size_t own, size_t soft, size_t hard) const {
   // The soft limit is met when it is reached, not before.
   if (soft != 0 && own >= soft) nearest.level = Level::at;
   if (soft != 0) nearest.room = std::min(nearest.room, less(soft, own));
+  nearest.waits = short_of_memory_;
   if (short_of_memory_ && nearest.level == Level::none) nearest.level = Level::near;
   return nearest;
 }

@@ -6,8 +6,8 @@
 //            1/2   1/4                   1/8    1/32 of the limit
 //
 // Between two readings the room shrinks by what the process itself took meanwhile. Near a limit
-// nothing that is free is kept for later; at it, partly free pages are broken at once. Pure: the
-// caller reads.
+// what is free is kept for later only while it is little beside the room; at it nothing is, and
+// partly free pages are broken at once. Pure: the caller reads.
 #pragma once
 
 #include "base/units.h"
@@ -21,6 +21,7 @@ struct Pressure {
   size_t room = SIZE_MAX;  // bytes below the limit; SIZE_MAX: there is none
   // Bytes until a 16th of a limit is left that ends what passes it.
   size_t before_full = SIZE_MAX;
+  bool waits = false;  // tasks wait for memory, as the system tells
 };
 
 class LimitWatch {
