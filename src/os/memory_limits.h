@@ -24,6 +24,9 @@ namespace llamalloc {
 struct MemoryLimits {
   size_t limit = SIZE_MAX;  // the one with the least room; SIZE_MAX: none
   size_t room = SIZE_MAX;   // bytes below it
+  // The one with the least room by its size: a large group above a small one may be nearly full.
+  size_t tightest = SIZE_MAX;
+  size_t tightest_room = SIZE_MAX;
   uint32_t pressure = 0;    // share of the last 10 s in which somebody waited for memory, 1/100 %
   uint32_t unreadable = 0;  // files that are there, but cannot be read or hold no number
 };

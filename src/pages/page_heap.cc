@@ -11,15 +11,26 @@ inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
   place.page->note_taken(now);
 }
 
+// take(whether blocks may get memory that they have not). A hard limit bounds this, too.
+template <typename F>
+inline auto PageHeap::take_by_promise(Blocks blocks, F&& take) {
+  if (__builtin_expect(!is_limited(), 1)) return take(true);
+  const bool may_back = promise(blocks.bytes());
+  const auto taken = take(may_back);
+  if (may_back) note_promised(blocks.bytes());
+  return taken;
+}
+
 [[gnu::noinline]] PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
                                                     uint32_t alignment, uint32_t below) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
-  LockGuard guard(set.lock());
-  const Place place = set.take(blocks, alignment, below);
-  if (place.page == nullptr) return place;
-  note_taken(place, blocks);
-  return place;
+  return take_by_promise(blocks, [&](bool may_back) {
+    LockGuard guard(set.lock());
+    const Place place = set.take(blocks, alignment, below, may_back);
+    if (place.page != nullptr) note_taken(place, blocks);
+    return place;
+  });
 }
 
 // Pages of the group itself. Buffers fill holes of fine pages before they take a new one, and any
@@ -87,10 +98,12 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
 
 [[gnu::cold]] PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
   if (!set.has_pages()) return {};
-  LockGuard guard(set.lock());
-  const Place place = set.search(blocks, alignment);
-  if (place.page != nullptr) note_taken(place, blocks);
-  return place;
+  return take_by_promise(blocks, [&](bool may_back) {
+    LockGuard guard(set.lock());
+    const Place place = set.search(blocks, alignment, may_back);
+    if (place.page != nullptr) note_taken(place, blocks);
+    return place;
+  });
 }
 
 // A walk over all pages only where no set finds room at once.
@@ -173,14 +186,17 @@ void PageHeap::give(HugePage* page, const char* start, Blocks blocks) {
 bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks want) {
   uint32_t newly_backed = 0;
   const Nanos now = system_.now_coarse();
-  const bool extended = with_set_of(page, [&](PageSet& set) {
-    set.lock().assert_held();
-    if (!set.extend(page, page->block_at(start), have, want, &newly_backed)) return false;
-    page->blocks_taken.store(now.n, std::memory_order_relaxed);
-    return true;
+  return take_by_promise(Blocks{want.n - have.n}, [&](bool may_back) {
+    const bool extended = with_set_of(page, [&](PageSet& set) {
+      set.lock().assert_held();
+      if (!set.extend(page, page->block_at(start), have, want, &newly_backed, may_back))
+        return false;
+      page->blocks_taken.store(now.n, std::memory_order_relaxed);
+      return true;
+    });
+    if (extended) demand_.change(newly_backed, want.n - have.n, now);
+    return extended;
   });
-  if (extended) demand_.change(newly_backed, want.n - have.n, now);
-  return extended;
 }
 
 [[gnu::cold]] void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {

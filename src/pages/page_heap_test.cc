@@ -143,6 +143,28 @@ TEST_F(PageHeapTest, ManyPagesArePromotedOneByOne) {
   EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
 }
 
+// A broken page has room, of which the memory went back. It may be needed elsewhere since.
+TEST_F(PageHeapTest, AHardLimitHoldsWhereABrokenPageGetsItsMemoryBack) {
+  const Held stays = take(PageGroup::unknown, 2);
+  const Held rest = take(PageGroup::unknown, kAll - 2);
+  ASSERT_EQ(rest.page, stays.page);
+  give(rest);
+  wait(5);
+  ASSERT_GT(pages_.break_idle(system_.time), 0u);
+  const size_t limit = kHugePageSize + 3 * kBlockSize;
+  pages_.limit_growth(limit);
+  const Held whole = take(PageGroup::unknown, kAll);
+  ASSERT_NE(whole.page, nullptr);
+  EXPECT_EQ(take(PageGroup::unknown, 100).page, nullptr);
+  EXPECT_EQ(pages_.take_anywhere({100}, 1).page, nullptr);
+  EXPECT_FALSE(pages_.extend(stays.page, stays.start, {2}, {10}));
+  EXPECT_TRUE(pages_.extend(stays.page, stays.start, {2}, {3})) << "so much is left";
+  EXPECT_LE(pages_.demand().level().backed, limit);
+  give(whole);
+  EXPECT_NE(take(PageGroup::unknown, 100).page, nullptr);
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 // Who allocates waits for no walk over all of them.
 TEST_F(PageHeapTest, ManyPagesAreLookedAtOneByOneBeforeSomeAreBroken) {
   constexpr size_t kPages = 200;

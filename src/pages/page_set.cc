@@ -76,19 +76,19 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
   return best;
 }
 
-[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment) {
+[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment, bool may_back) {
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};
-  return take_from(page, blocks, alignment);
+  return take_from(page, blocks, alignment, may_back);
 }
 
-PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below) {
+PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below, bool may_back) {
   const int end = bucket_of(below);
   HugePage* page = lowest_fit(blocks, alignment, end, false);
   if (page == nullptr) page = lowest_fit(blocks, alignment, end, true);
   if (page == nullptr) return {};
-  return take_from(page, blocks, alignment);
+  return take_from(page, blocks, alignment, may_back);
 }
 
 PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
@@ -96,7 +96,11 @@ PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   page->mended_from = 0;  // it may be in pieces still
   count(1);
   insert(page);
-  return take_from(page, blocks, 1);
+  return take_from(page, blocks, 1, true);
+}
+
+bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
+  return !page->broken || page->dirty.next(first, false) >= first + n;
 }
 
 // Returns how many of the blocks had no memory.
@@ -106,9 +110,11 @@ uint32_t PageSet::soil(HugePage* page, uint32_t first, uint32_t n) {
   return page->broken ? page->dirty.count() - before : 0;
 }
 
-PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment) {
+PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment,
+                                  bool may_back) {
   const uint32_t first = page->used.find_clear(blocks.n, alignment);
   DCHECK(first < kBlocksPerHugePage);
+  if (!may_back && !has_memory(page, first, blocks.n)) return {};
   Place place{page, first, !page->dirty.any(first, blocks.n)};
   place.newly_backed = use(page, first, blocks.n);
   return place;
@@ -162,10 +168,11 @@ bool PageSet::refit(HugePage* page, uint32_t longest_run) {
 }
 
 bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,
-                     uint32_t* newly_backed) {
+                     uint32_t* newly_backed, bool may_back) {
   const uint32_t from = first + old_blocks.n;
   const uint32_t more = new_blocks.n - old_blocks.n;
   if (from + more > kBlocksPerHugePage || page->used.any(from, more)) return false;
+  if (!may_back && !has_memory(page, from, more)) return false;
   *newly_backed = use(page, from, more);
   return true;
 }

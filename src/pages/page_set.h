@@ -31,11 +31,13 @@ class PageSet {
   };
 
   // below: only in pages whose longest free run is shorter than so many blocks, a power of two.
+  // may_back: otherwise not where blocks of a broken page have no memory; here and below.
   static constexpr uint32_t kAnyRun = 2 * kBlocksPerHugePage;
-  Place take(Blocks blocks, uint32_t alignment, uint32_t below = kAnyRun) REQUIRES(lock_);
+  Place take(Blocks blocks, uint32_t alignment, uint32_t below = kAnyRun, bool may_back = true)
+      REQUIRES(lock_);
   // Blocks of the lowest page that has room at all; null page: none has. It may look at every page,
   // so it is for where the system has no more memory.
-  Place search(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  Place search(Blocks blocks, uint32_t alignment, bool may_back = true) REQUIRES(lock_);
   // Takes blocks of a page that is not in a set yet, and adds it.
   Place take_first(HugePage* page, Blocks blocks) REQUIRES(lock_);
   // True if the page is now empty and no longer in the set.
@@ -43,7 +45,7 @@ class PageSet {
   // Extends a used run in place; false if the blocks behind it are not free.
   // *newly_backed: as in Place.
   bool extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks new_blocks,
-              uint32_t* newly_backed) REQUIRES(lock_);
+              uint32_t* newly_backed, bool may_back = true) REQUIRES(lock_);
   // take_rest takes all free blocks of the page, so that nobody else gets them; give_rest returns
   // them. clean: they read as zero now. Same result as give_back.
   BlockBits take_rest(HugePage* page) REQUIRES(lock_);
@@ -104,7 +106,8 @@ class PageSet {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);
   }
-  Place take_from(HugePage* page, Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  Place take_from(HugePage* page, Blocks blocks, uint32_t alignment, bool may_back) REQUIRES(lock_);
+  static bool has_memory(const HugePage* page, uint32_t first, uint32_t n);
   static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
   void move(HugePage* page, uint32_t longest_run) REQUIRES(lock_);
   uint32_t use(HugePage* page, uint32_t first, uint32_t n) REQUIRES(lock_);

@@ -35,17 +35,24 @@ void LimitWatch::take(Nanos now, size_t limit, size_t room, uint32_t pressure, s
   read_ = now;
   limit_ = limit;
   room_ = room;
+  tightest_ = tightest_room_ = SIZE_MAX;
   own_then_ = own;
   short_of_memory_ = pressure >= kShortOfMemory;
   const Nanos rest = short_of_memory_ ? kOften : rest_for(limit, room);
   next_ = now + rest;
 }
 
+void LimitWatch::take_tightest(size_t limit, size_t room) {
+  tightest_ = limit;
+  tightest_room_ = room;
+  next_ = std::min(next_, read_ + rest_for(limit, room));
+}
+
 Pressure LimitWatch::pressure(size_t own, size_t soft, size_t hard) const {
   Pressure nearest;
-  if (limit_ != SIZE_MAX) {
-    meet(&nearest, limit_, less(limit_, room_) + less(own, own_then_));
-  }
+  const size_t more = less(own, own_then_);
+  if (limit_ != SIZE_MAX) meet(&nearest, limit_, less(limit_, room_) + more);
+  if (tightest_ != SIZE_MAX) meet(&nearest, tightest_, less(tightest_, tightest_room_) + more);
   if (hard != 0) meet(&nearest, hard, own);
   // The soft limit is met when it is reached, not before.
   if (soft != 0 && own >= soft) nearest.level = Level::at;

@@ -34,6 +34,8 @@ class LimitWatch {
   bool is_due(Nanos now) const { return now >= next_ || now < read_; }
   // What was read: `limit` and `room` as in os/memory_limits.h; own: bytes that this process backs.
   void take(Nanos now, size_t limit, size_t room, uint32_t pressure, size_t own);
+  // Then: of the limit that has the least room by its size, where that is another one.
+  void take_tightest(size_t limit, size_t room);
   // Nothing can be read any more.
   void forget(Nanos now) { take(now, SIZE_MAX, SIZE_MAX, 0, 0); }
   // soft, hard: the process's own limits; 0: none.
@@ -44,6 +46,7 @@ class LimitWatch {
 
   Nanos read_{}, next_{};
   size_t limit_ = SIZE_MAX, room_ = SIZE_MAX;
+  size_t tightest_ = SIZE_MAX, tightest_room_ = SIZE_MAX;
   size_t own_then_ = 0;
   bool short_of_memory_ = false;
 };

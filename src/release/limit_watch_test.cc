@@ -42,6 +42,18 @@ TEST(LimitWatch, LevelsFollowTheRoom) {
   EXPECT_EQ(watch.pressure(0, 0, 0).level, Level::at) << "a limit of 0";
 }
 
+// A pod that is half full, in a node of which a fiftieth is left.
+TEST(LimitWatch, TheLimitWithTheLeastRoomMayNotBeTheNearest) {
+  LimitWatch watch;
+  watch.take(kNow, 4096 * kMiB, 2048 * kMiB, 0, 0);
+  watch.take_tightest(size_t{120} << 30, 2200 * kMiB);
+  EXPECT_EQ(watch.pressure(0, 0, 0).level, Level::at);
+  EXPECT_EQ(watch.pressure(0, 0, 0).room, 2048 * kMiB);
+  EXPECT_TRUE(watch.is_due(kNow + Nanos::seconds(1)));
+  watch.take(kNow, 4096 * kMiB, 2048 * kMiB, 0, 0);
+  EXPECT_EQ(watch.pressure(0, 0, 0).level, Level::none) << "it is another group's no more";
+}
+
 // Nobody reads a file for it.
 TEST(LimitWatch, WhatTheProcessTookMeanwhileCounts) {
   LimitWatch watch;

@@ -20,6 +20,7 @@ void read_if_due(Nanos now, size_t own) {
   const MemoryLimits limits = read_memory_limits();
   if (limits.unreadable != 0) process.counters.add(Stat::limits_unreadable, limits.unreadable);
   watch.take(now, limits.limit, limits.room, limits.pressure, own);
+  watch.take_tightest(limits.tightest, limits.tightest_room);
 }
 
 }  // namespace

@@ -233,6 +233,12 @@ void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
   }
   const size_t room = limit > used ? limit - used : 0;
   if (room < out->room) out->room = room, out->limit = limit;
+  const auto share = [](size_t part, size_t of) {
+    return static_cast<double>(part) / static_cast<double>(of ? of : 1);
+  };
+  const bool first = out->tightest == SIZE_MAX;
+  if (first || share(room, limit) < share(out->tightest_room, out->tightest))
+    out->tightest_room = room, out->tightest = limit;
 }
 
 // The part of the group's path below what is mounted; null: it is not below.

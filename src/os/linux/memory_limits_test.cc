@@ -75,6 +75,17 @@ TEST_F(MemoryLimitsTest, TheGroupAndAllAboveItCount) {
   EXPECT_EQ(read().room, 1 * kMiB) << "also the mount itself, in a container";
 }
 
+TEST_F(MemoryLimitsTest, TheTightestMayHaveMoreRoom) {
+  second();
+  group("/a/b", mib(400), mib(200));
+  group("/a", mib(12000), mib(11790));
+  const MemoryLimits limits = read();
+  EXPECT_EQ(limits.room, 200 * kMiB);
+  EXPECT_EQ(limits.limit, 400 * kMiB);
+  EXPECT_EQ(limits.tightest_room, 210 * kMiB);
+  EXPECT_EQ(limits.tightest, 12000 * kMiB);
+}
+
 TEST_F(MemoryLimitsTest, VersionOne) {
   first();
   write("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
