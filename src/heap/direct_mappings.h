@@ -125,9 +125,8 @@ class DirectMappings {
   // Whether any has memory that nobody asked for. Not what the system refused to take (it is locked
   // in memory), until other comes.
   bool has_to_release() const {
-    const size_t spare = trim_refused_.load(std::memory_order_relaxed) ? 0 : spare_bytes();
-    return (kept_bytes_.load(std::memory_order_relaxed) | spare |
-            last_.load(std::memory_order_relaxed)) != 0;
+    return (kept_bytes_.load(std::memory_order_relaxed) | last_.load(std::memory_order_relaxed) |
+            to_trim_.load(std::memory_order_relaxed)) != 0;
   }
   // How long freed mappings waited until one of their size was needed again. What was freed last
   // and taken right away does not count.
@@ -267,8 +266,8 @@ class DirectMappings {
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
   std::atomic<size_t> kept_bytes_{0};
-  std::atomic<size_t> spare_{0};  // of bytes_: memory that nobody asked for
-  std::atomic<bool> trim_refused_{false};
+  std::atomic<size_t> spare_{0};      // of bytes_: memory that nobody asked for
+  std::atomic<uint32_t> to_trim_{0};  // not 0: there is spare memory that nobody refused to take
   std::atomic<bool> grown_{false};
 };
 

@@ -47,7 +47,7 @@ Span* DirectMappings::take_larger(size_t bytes, size_t alignment) {
   span->spare = static_cast<uint32_t>((span->bytes - bytes) / kSmallPage);
   span->bytes = bytes;
   if (span->spare != 0) list_spare(span);
-  if (span->spare != 0) trim_refused_.store(false, std::memory_order_relaxed);
+  if (span->spare != 0) to_trim_.store(1, std::memory_order_relaxed);
   return span;
 }
 
@@ -66,6 +66,7 @@ void DirectMappings::unlist_spare(Span* span) {
   *span->back = span->next_direct;
   if (span->next_direct != nullptr) span->next_direct->back = span->back;
   span->back = nullptr;
+  if (spared_ == nullptr) to_trim_.store(0, std::memory_order_relaxed);
 }
 
 // It has no spare pages afterwards. False: who gives them back has it, and frees it, if it is
@@ -190,7 +191,7 @@ size_t DirectMappings::trim(Span* span) {
       tell_pages();
     } else {
       list_spare(span);
-      trim_refused_.store(true, std::memory_order_relaxed);
+      to_trim_.store(0, std::memory_order_relaxed);
     }
   }
   if (freed) deallocate(span);

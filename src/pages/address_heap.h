@@ -33,14 +33,18 @@ class AddressHeap {
 
   void insert(T* node) {
     node->links = {};
-    if (root_ != nullptr && root_->address() < node->address()) {
-      for (uint32_t n = inserts_++; (n & 1) != 0 && root_->links.child != nullptr; n >>= 1) {
-        T* before = root_->links.child;
-        unlink(before);
-        node = meld(node, before);
-      }
+    if (root_ == nullptr || node->address() < root_->address()) {
+      if (root_ != nullptr) add_child(node, root_);
+      root_ = node;
+      return;
     }
-    root_ = root_ ? meld(root_, node) : node;
+    T*& first = root_->links.child;
+    for (uint32_t n = inserts_++; (n & 1) != 0 && first != nullptr; n >>= 1) {
+      T* before = first;
+      first = before->links.next;
+      node = meld(node, before);
+    }
+    add_child(root_, node);
   }
 
   void remove(T* node) {
@@ -89,12 +93,17 @@ class AddressHeap {
       a = b;
       b = t;
     }
-    b->links.next = a->links.child;
-    if (b->links.next) b->links.next->links.previous = b;
-    b->links.previous = a;
-    a->links.child = b;
+    add_child(a, b);
     a->links.next = a->links.previous = nullptr;
     return a;
+  }
+
+  static void add_child(T* parent, T* child) {
+    T* next = parent->links.child;
+    child->links.next = next;
+    if (next) next->links.previous = child;
+    child->links.previous = parent;
+    parent->links.child = child;
   }
 
   static void unlink(T* node) {

@@ -235,10 +235,7 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
-  // More than what the last release() was to keep.
-  bool may_release() const {
-    return pool_.may_release() && pool_.empty() > retain_.load(std::memory_order_relaxed);
-  }
+  bool may_release() const { return pool_.may_release(); }
   bool has_tables() const { return pool_.has_tables(); }  // of pages that were given back
   // Those taken from the system, counting every time; a hint.
   size_t acquired() const { return pool_.acquired(); }

@@ -115,6 +115,8 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
     ++released;
   }
   if (released + refused != 0) refused_.store(released == 0, std::memory_order_relaxed);
+  LockGuard guard(lock_);
+  if (counts_.empty_backed <= retain) refused_.store(true, std::memory_order_relaxed);
   return released;
 }
 
@@ -145,6 +147,7 @@ bool PagePool::fetch_one(Nanos before, Nanos* price) {
   ++counts_.refetched;
   page->emptied = system_.now_coarse();
   stop_leaving(page);
+  refused_.store(false, std::memory_order_relaxed);
   return true;
 }
 

@@ -122,10 +122,9 @@ class PagePool {
   // How long empty pages waited until they were taken again, given back or not.
   const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
-  size_t empty() const { return empty_hint_.load(std::memory_order_relaxed); }
-  bool has_empty() const { return empty() > 0; }
-  // False: the system refused to take what is empty (it is locked in memory), and nothing came
-  // since.
+  bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
+  // False: the system refused to take what is empty (it is locked in memory), or that is what
+  // release() was to keep; and nothing came since.
   bool may_release() const { return has_empty() && !refused_.load(std::memory_order_relaxed); }
   bool has_tables() const { return tables_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }

@@ -76,6 +76,20 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
   return best;
 }
 
+bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
+  return !page->broken || page->dirty.next(first, false) >= first + n;
+}
+
+[[gnu::always_inline]] inline PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks,
+                                                                uint32_t alignment, bool may_back) {
+  const uint32_t first = page->used.find_clear(blocks.n, alignment);
+  DCHECK(first < kBlocksPerHugePage);
+  if (!may_back && !has_memory(page, first, blocks.n)) return {};
+  Place place{page, first, !page->dirty.any(first, blocks.n)};
+  place.newly_backed = use(page, first, blocks.n);
+  return place;
+}
+
 [[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment, bool may_back) {
   HugePage* page = find_fit(blocks, alignment, false);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
@@ -99,25 +113,11 @@ PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   return take_from(page, blocks, 1, true);
 }
 
-bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
-  return !page->broken || page->dirty.next(first, false) >= first + n;
-}
-
 // Returns how many of the blocks had no memory.
 uint32_t PageSet::soil(HugePage* page, uint32_t first, uint32_t n) {
   const uint32_t before = page->broken ? page->dirty.count() : 0;
   page->dirty.set(first, n);
   return page->broken ? page->dirty.count() - before : 0;
-}
-
-PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks, uint32_t alignment,
-                                  bool may_back) {
-  const uint32_t first = page->used.find_clear(blocks.n, alignment);
-  DCHECK(first < kBlocksPerHugePage);
-  if (!may_back && !has_memory(page, first, blocks.n)) return {};
-  Place place{page, first, !page->dirty.any(first, blocks.n)};
-  place.newly_backed = use(page, first, blocks.n);
-  return place;
 }
 
 // Free blocks become used. Returns how many had no memory. What is left of the run that they were
