@@ -221,6 +221,37 @@ TEST_F(LearningNewsTest, WhatIsOpenIsAskedForInTheNextRun) {
   file.give_back();
 }
 
+// Else each later run would ask for the callers of a site whose objects all die soon.
+TEST_F(LearningNewsTest, WhatIsNotOpenAnyMoreIsNotAskedForInLaterRuns) {
+  for (uintptr_t caller = 20; caller < 30; ++caller)
+    for (int i = 0; i < 40; ++i) profiler_.on_free(born(caller), now_, 1, 0);
+  void* const open = born(11);
+  now_ = Nanos::seconds(4);
+  round();
+  const uint64_t site = run_.learner().node(0).key;
+  LearnedState file;
+  const auto answer_in_the_next_run = [&] {
+    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_));
+    run_.note_saved();
+    MetadataArena arena(pages_);
+    LearningRun next;
+    ContextTree tree;
+    EXPECT_TRUE(next.open(arena) && tree.open(arena));
+    next.take_in(file, GateFrom::none, tree, pages_);
+    return tree.find(site);
+  };
+  EXPECT_TRUE(answer_in_the_next_run().deeper);
+  profiler_.on_free(open, now_, 1, 0);
+  for (int i = 0; i < 40; ++i) profiler_.on_free(born(11), now_, 1, 0);
+  for (int i = 0; i < 3; ++i) now_ = now_ + Nanos::seconds(10), round();  // it goes on
+  ASSERT_FALSE(run_.learner().node(0).deeper);
+  const ContextTree::Node answer = answer_in_the_next_run();
+  EXPECT_TRUE(answer.found);
+  EXPECT_FALSE(answer.deeper);
+  EXPECT_TRUE(dies_soon(answer.lifetime));
+  file.give_back();
+}
+
 // Else nothing could be carried over to another build.
 TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
   for (int i = 0; i < 40; ++i) profiler_.on_free(born(10), now_, 1, 0);

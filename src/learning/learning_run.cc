@@ -177,6 +177,7 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
   before.give_back();
   now.give_back();
   if (!whole) return false;
+  settle_differs(merged.rows(), scratch);
   file->nodes.give_back();
   file->nodes = merged;
   return true;
