@@ -16,6 +16,8 @@ namespace {
 
 using GateFrom = LearningRun::GateFrom;
 
+constexpr LearningRun::Build kBuild{1, 10};
+
 long faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -50,10 +52,17 @@ class LearningNewsTest : public testing::Test {
     return p;
   }
   void round() { run_.round({profiler_, tree_, cache_, pages_}, now_); }
+  // High load, a trough, and high load again, as the gate sees them.
+  static void one_round_of(LearningRun* run, Nanos* now, size_t peak) {
+    for (const size_t live : {peak, peak / 6, peak})
+      for (int i = 0; i < 10; ++i)
+        run->step_gate(*now = *now + Nanos::seconds(1), {peak + peak / 5, live}, {});
+  }
+  void one_round(size_t peak) { one_round_of(&run_, &now_, peak); }
   void save() { save_into(LearnedState()); }
   // The runs that the file then counts.
   uint32_t save_into(LearnedState file) {
-    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_));
+    EXPECT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
     file.give_back();
     run_.note_saved();
     return file.header.runs;
@@ -214,7 +223,7 @@ TEST_F(LearningNewsTest, WhatIsOpenIsAskedForInTheNextRun) {
   round();
   ASSERT_TRUE(run_.learner().node(0).deeper);
   LearnedState file;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   int differ = 0;
   for (const LearnedNode& node : file.nodes.view()) differ += node.differs;
   EXPECT_EQ(differ, 2) << "the site and its size";
@@ -231,7 +240,7 @@ TEST_F(LearningNewsTest, WhatIsNotOpenAnyMoreIsNotAskedForInLaterRuns) {
   const uint64_t site = run_.learner().node(0).key;
   LearnedState file;
   const auto answer_in_the_next_run = [&] {
-    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_));
+    EXPECT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
     run_.note_saved();
     MetadataArena arena(pages_);
     LearningRun next;
@@ -259,7 +268,7 @@ TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
   now_ = Nanos::seconds(4);
   round();
   LearnedState file;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   int levels[4] = {};
   for (const LearnedNode& node : file.nodes.view()) {
     ASSERT_LE(node.level, 3);
@@ -293,6 +302,39 @@ TEST_F(LearningNewsTest, AnotherBuildsVerdictIsOnTrialWhereMostIsKnown) {
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::helps);
 }
 
+// Builds side by side, or a roll-back: neither undoes what the other one measured.
+TEST_F(LearningNewsTest, AnotherBuildsRecordStaysUntilThisOneHasMeasuredSomething) {
+  LearnedState file = file_of(7, GateVerdict::helps);
+  file.header.program = 7;
+  file.header.modules = 70;
+  const GateKept before = file.header.gate;
+  run_.take_in(file, GateFrom::none, tree_, pages_);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+  run_.note_saved();
+  EXPECT_EQ(file.header.gate, before);
+  EXPECT_EQ(file.header.program, 7u) << "so the next start of this build does not believe it";
+  EXPECT_EQ(file.header.modules, 70u);
+  one_round(300 << 20);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+  EXPECT_EQ(file.header.gate, run_.gate().kept());
+  EXPECT_EQ(file.header.program, 1u);
+  EXPECT_EQ(file.header.modules, 10u);
+  file.give_back();
+}
+
+TEST_F(LearningNewsTest, WhatABuildThatIsAlikeDecidedMeanwhileStays) {
+  run_.take_in(file_of(7, GateVerdict::helps), GateFrom::like_build, tree_, pages_);
+  for (const GateVerdict now : {GateVerdict::fails, GateVerdict::helps}) {
+    LearnedState file = file_of(7, now);
+    file.header.program = 7;
+    ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+    const bool fails = now == GateVerdict::fails;
+    EXPECT_EQ(file.header.gate.verdict, fails ? now : GateVerdict::on_trial);
+    EXPECT_EQ(file.header.program, 1u);
+    file.give_back();
+  }
+}
+
 // Where objects live shorter now, what the file says counts half with each window that agrees.
 TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
   profiler_.on_free(born(), now_, 1, 0);
@@ -311,7 +353,7 @@ TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
     now_ = now_ + Nanos::seconds(1);
     round();
   }
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   ASSERT_EQ(file.nodes.size(), 1u);
   EXPECT_EQ(file.nodes.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
   EXPECT_GT(file.nodes.data()[0].evidence.deaths[0], 5000);
@@ -334,7 +376,7 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
   options.sample_interval = 4096;
   asked.note_size(options, 0);
   LearnedState file = file_of(7);
-  ASSERT_TRUE(asked.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(asked.add_to(&file, ReadStatus::absent, kBuild, pages_));
   file.give_back();
   EXPECT_EQ(file.header.runs, 8u);
 }
@@ -349,7 +391,7 @@ TEST_F(LearningNewsTest, ProcessesThatBeginTogetherOrForkAreOneRun) {
   child.fork_at(now_);
   LearnedState file = file_of(7);
   for (LearningRun* run : {&child, &run_, &other, &child}) {
-    ASSERT_TRUE(run->add_to(&file, false, 1, pages_));
+    ASSERT_TRUE(run->add_to(&file, ReadStatus::ok, kBuild, pages_));
     file.give_back();
     run->note_saved();
     EXPECT_EQ(file.header.runs, 8u);
@@ -371,7 +413,7 @@ TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
     EXPECT_NE(aged.verdict, old);
     run_.fork_at(now_);
     LearnedState file = file_of(runs, old);
-    ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+    ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
     file.give_back();
     EXPECT_EQ(file.header.gate.verdict, aged.verdict);
   }
@@ -462,14 +504,14 @@ TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
   EXPECT_FALSE(run_.has_news());
   LearnedState file = before;
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
   file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate, before.header.gate);
   EXPECT_FALSE(run_.has_news());
   run_.note_size({}, LearningRun::kLeastHeap);  // the users come
   EXPECT_TRUE(run_.has_news());
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
   file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);

@@ -27,6 +27,7 @@ void LearningRun::take_in(const LearnedState& state, GateFrom gate, ContextTree&
     gate_ = Gate(gate == GateFrom::this_build ? kept : on_trial(kept));
     gate_in_file_ = state.header.gate;
   }
+  gate_from_ = gate;
   has_file_ = true;
   runs_before_ = state.header.runs;
   NodeArray best;
@@ -157,17 +158,35 @@ bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
   return counts_ && !wrote_ && header.runs <= runs_before_;
 }
 
-bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch) {
+// The file says whose record of the gate it has. Another build's record stays, and stays that
+// build's, until this process has one of its own: of a build that is not alike, once it measured
+// something. Of a build that is alike both are joined, but what helped it is on trial here.
+void LearningRun::add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const {
+  const bool is_others = status == ReadStatus::other_build;
+  const bool is_unlike = is_others && gate_from_ == GateFrom::none;
+  const bool is_alike = (is_others && !is_unlike) ||
+                        (status == ReadStatus::ok && gate_from_ == GateFrom::like_build);
+  const bool theirs_to_keep = is_unlike && header->gate != GateKept{};
+  if (theirs_to_keep && gate_.kept() == GateKept{}) return;
+  if (is_alike && !keeps_gate()) return;
+  header->program = build.program;
+  header->modules = build.modules;
+  if (!is_usable(status) || is_unlike)
+    header->gate = gate_.kept();
+  else if (is_alike)
+    header->gate = merge_gates(on_trial(gate_in_file_), gate_.kept(), on_trial(header->gate));
+  else if (keeps_gate())
+    header->gate = merge_gates(gate_in_file_, gate_.kept(), header->gate);
+  if (!header->gate.is_valid()) header->gate = {};  // a reader would refuse all of it
+}
+
+bool LearningRun::add_to(LearnedState* file, ReadStatus status, const Build& build,
+                         PageSource& scratch) {
   if (is_to_be_counted(file->header)) {
     age_nodes(file->nodes.rows());
     ++file->header.runs;
   }
-  file->header.program = build;
-  if (new_file)
-    file->header.gate = gate_.kept();
-  else if (keeps_gate())
-    file->header.gate = merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
-  if (!file->header.gate.is_valid()) file->header.gate = {};  // a reader would refuse all of it
+  add_gate_to(&file->header, status, build);
   NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade(file->nodes.rows());
@@ -226,6 +245,7 @@ void LearningRun::note_saved() {
   }
   if (!keeps_gate()) return;
   is_aged_ = false;
+  if (gate_from_ == GateFrom::like_build) gate_from_ = GateFrom::this_build;
   gate_in_file_ = gate_.kept();
 }
 

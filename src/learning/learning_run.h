@@ -102,9 +102,13 @@ class LearningRun {
   // measured itself comes first.
   void take_evidence(const GateKept& of_model);
 
-  // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
-  // else's record of the gate is in it. False: no memory.
-  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch);
+  // As LearnedHeader has them.
+  struct Build {
+    uint64_t program = 0, modules = 0;
+  };
+  // Adds to *file what this run saw since note_saved, and counts the run there. status: as the file
+  // was read just now; if it was not usable, *file has a new header. False: no memory.
+  bool add_to(LearnedState* file, ReadStatus status, const Build& build, PageSource& scratch);
   // Then: the frames of its nodes, of which those of this run have been looked at. False: no
   // memory.
   bool keep_frames_of(LearnedState* file, PageSource& scratch) const;
@@ -128,6 +132,7 @@ class LearningRun {
  private:
   enum class Part { saved, steady };
   bool keeps_gate() const;
+  void add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const;
   bool is_to_be_counted(const LearnedHeader& header) const;
   bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;
@@ -137,6 +142,7 @@ class LearningRun {
   SeenFrames seen_;
   Gate gate_;
   GateKept gate_in_file_;  // when it was last read or written
+  GateFrom gate_from_ = GateFrom::none;
   Nanos began_{};
   Nanos next_round_{};
   bool changed_before_ = false;
