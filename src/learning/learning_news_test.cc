@@ -288,7 +288,8 @@ TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
 // be shown.
 TEST_F(LearningNewsTest, AnotherBuildsVerdictIsOnTrialWhereMostIsKnown) {
   using Run = LearningRun;
-  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 0), GateFrom::this_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 1), GateFrom::this_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 0.1), GateFrom::like_build) << "of its libraries";
   EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.51), GateFrom::like_build);
   EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.49), GateFrom::none);
   run_.take_in(file_of(7, GateVerdict::helps), GateFrom::none, tree_, pages_);
@@ -333,6 +334,17 @@ TEST_F(LearningNewsTest, WhatABuildThatIsAlikeDecidedMeanwhileStays) {
     EXPECT_EQ(file.header.program, 1u);
     file.give_back();
   }
+}
+
+// The same program with another build of its libraries: what it did not measure is not its own.
+TEST_F(LearningNewsTest, WhatHelpedWithOtherLibrariesIsWrittenAsOnTrial) {
+  LearnedState file = file_of(7, GateVerdict::helps);
+  file.header.modules = 70;
+  run_.take_in(file, GateFrom::like_build, tree_, pages_);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
+  file.give_back();
+  EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);
+  EXPECT_EQ(file.header.modules, 10u);
 }
 
 // Where objects live shorter now, what the file says counts half with each window that agrees.

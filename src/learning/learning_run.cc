@@ -164,8 +164,8 @@ bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
 void LearningRun::add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const {
   const bool is_others = status == ReadStatus::other_build;
   const bool is_unlike = is_others && gate_from_ == GateFrom::none;
-  const bool is_alike = (is_others && !is_unlike) ||
-                        (status == ReadStatus::ok && gate_from_ == GateFrom::like_build);
+  const bool is_alike =
+      (is_others && !is_unlike) || (status == ReadStatus::ok && gate_from_ == GateFrom::like_build);
   const bool theirs_to_keep = is_unlike && header->gate != GateKept{};
   if (theirs_to_keep && gate_.kept() == GateKept{}) return;
   if (is_alike && !keeps_gate()) return;

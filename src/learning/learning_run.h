@@ -36,7 +36,7 @@ class LearningRun {
   static_assert(kMostKept <= Learner::kMostNodes / 2);
   static_assert(learned_bytes(kMostKept, kMostKept) <= kMaxLearnedBytes);
   static constexpr uint32_t kEarlyRuns = 3;
-  static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw, in another build
+  static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw
   static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 
   // What a round reads and writes. system: its clock, and memory for the time of the round.
@@ -52,11 +52,14 @@ class LearningRun {
   void begin(Nanos now) { began_ = now; }
 
   // What the gate in a file is worth: it is of this build, so that its figures are true here; of
-  // another one, of which most is known here, so that what helped is on trial; or of neither.
+  // another one, of which most is known here, so that what helped is on trial; or of neither. A
+  // small program may load another build of the library that does all the work: of that little is
+  // known, though the program is the same.
   enum class GateFrom { this_build, like_build, none };
   static GateFrom gate_from(ReadStatus status, double known_share) {
-    if (status == ReadStatus::ok) return GateFrom::this_build;
-    return known_share >= kEnoughKnown ? GateFrom::like_build : GateFrom::none;
+    const bool is_known = known_share >= kEnoughKnown;
+    if (status == ReadStatus::ok && is_known) return GateFrom::this_build;
+    return status == ReadStatus::ok || is_known ? GateFrom::like_build : GateFrom::none;
   }
   // What earlier runs left. The best known contexts are taken: what this run meets needs room, too.
   void take_in(const LearnedState& state, GateFrom gate, ContextTree& tree, PageSource& scratch);

@@ -22,8 +22,8 @@ bool SimLearning::open(const std::string& state, std::string* error) {
     *error = error->substr(0, error->find("; it is "));  // what a process does with the file then
     return false;
   }
-  run_.take_in(file_, LearningRun::gate_from(status, 0), engine_.known_contexts.tree(),
-               system_pages);
+  run_.take_in(file_, LearningRun::gate_from(status, status == ReadStatus::ok),
+               engine_.known_contexts.tree(), system_pages);
   return true;
 }
 
