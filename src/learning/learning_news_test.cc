@@ -347,6 +347,33 @@ TEST_F(LearningNewsTest, WhatHelpedWithOtherLibrariesIsWrittenAsOnTrial) {
   EXPECT_EQ(file.header.modules, 10u);
 }
 
+// Else it would stay in the file for as long as the process runs.
+TEST_F(LearningNewsTest, ALoadThatIsGoneIsForgottenThoughAnotherProcessMeasuredItToo) {
+  LearningRun other;
+  LearnedState file;
+  Nanos others_time{};
+  const auto write = [&](LearningRun* run) {
+    const ReadStatus status = file.header.runs == 0 ? ReadStatus::absent : ReadStatus::ok;
+    ASSERT_TRUE(run->add_to(&file, status, kBuild, pages_));
+    run->note_saved();
+    file.header.runs = 1;
+  };
+  one_round(600 << 20);
+  write(&run_);
+  other.take_in(file, GateFrom::this_build, tree_, pages_);
+  for (int i = 0; i < 3; ++i) one_round_of(&other, &others_time, 620 << 20);
+  write(&other);
+  one_round(600 << 20);
+  write(&run_);
+  const auto usual = file.header.gate.peak;
+  ASSERT_GE(usual, 590);
+  for (int i = 0; i < 60; ++i) one_round(300 << 20);
+  write(&run_);
+  EXPECT_LT(run_.gate().kept().peak, 400);
+  EXPECT_LT(file.header.gate.peak, 400);
+  file.give_back();
+}
+
 // Where objects live shorter now, what the file says counts half with each window that agrees.
 TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
   profiler_.on_free(born(), now_, 1, 0);

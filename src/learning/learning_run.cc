@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/sort.h"
-#include "learning/gate_merge.h"
 
 namespace llamalloc {
 
@@ -25,7 +24,7 @@ void LearningRun::take_in(const LearnedState& state, GateFrom gate, ContextTree&
     is_aged_ = state.header.runs != 0 && state.header.runs % kRunsUntilRetrial == 0;
     if (is_aged_) kept.age(state.header.runs % (2 * kRunsUntilRetrial) == 0);
     gate_ = Gate(gate == GateFrom::this_build ? kept : on_trial(kept));
-    gate_in_file_ = state.header.gate;
+    gate_then_ = state.header.gate;
   }
   gate_from_ = gate;
   has_file_ = true;
@@ -87,7 +86,7 @@ void LearningRun::fork_at(Nanos now) {
   next_round_ = {};
   counted_ = 0;  // it begins with none of its parent's samples
   counted_at_ = now;
-  if (!is_aged_) gate_in_file_ = gate_.kept();
+  if (!is_aged_) gate_then_.own = gate_.kept();
   forked_ = true;
 }
 
@@ -174,9 +173,10 @@ void LearningRun::add_gate_to(LearnedHeader* header, ReadStatus status, const Bu
   if (!is_usable(status) || is_unlike)
     header->gate = gate_.kept();
   else if (is_alike)
-    header->gate = merge_gates(on_trial(gate_in_file_), gate_.kept(), on_trial(header->gate));
+    header->gate = merge_gates({on_trial(gate_then_.own), on_trial(gate_then_.written)},
+                               gate_.kept(), on_trial(header->gate));
   else if (keeps_gate())
-    header->gate = merge_gates(gate_in_file_, gate_.kept(), header->gate);
+    header->gate = merge_gates(gate_then_, gate_.kept(), header->gate);
   if (!header->gate.is_valid()) header->gate = {};  // a reader would refuse all of it
 }
 
@@ -187,6 +187,7 @@ bool LearningRun::add_to(LearnedState* file, ReadStatus status, const Build& bui
     ++file->header.runs;
   }
   add_gate_to(&file->header, status, build);
+  gate_written_ = file->header.gate;
   NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade(file->nodes.rows());
@@ -246,12 +247,12 @@ void LearningRun::note_saved() {
   if (!keeps_gate()) return;
   is_aged_ = false;
   if (gate_from_ == GateFrom::like_build) gate_from_ = GateFrom::this_build;
-  gate_in_file_ = gate_.kept();
+  gate_then_ = {gate_.kept(), gate_written_};
 }
 
 bool LearningRun::has_news() const {
   if (forked_) return false;
-  bool news = keeps_gate() && gate_.kept() != gate_in_file_;
+  bool news = keeps_gate() && gate_.kept() != gate_then_.own;
   for (uint32_t i = 0; i < learner_.size() && !news; ++i) {
     const Learner::Node& node = learner_.node(i);
     news = node.steady != node.saved || node.fades != 0;

@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "learning/gate.h"
+#include "learning/gate_merge.h"
 #include "learning/learned_state.h"
 #include "learning/learner.h"
 #include "learning/trust.h"
@@ -144,7 +145,8 @@ class LearningRun {
   Learner learner_;
   SeenFrames seen_;
   Gate gate_;
-  GateKept gate_in_file_;  // when it was last read or written
+  GateBase gate_then_;     // when the file was last read or written
+  GateKept gate_written_;  // by add_to
   GateFrom gate_from_ = GateFrom::none;
   Nanos began_{};
   Nanos next_round_{};
