@@ -22,6 +22,13 @@ struct Survival {
   double after[kTimedClasses];
   int last = 0;  // the longest class in which a sample was seen
   double plateau() const { return after[kTimedClasses - 1]; }
+  // Nearly all outlive the last bound in time, and enough have. How long the others lived is no
+  // matter then: no class lies above.
+  bool outlives_all_bounds(const Evidence& evidence) const {
+    constexpr int kLast = kTimedClasses - 1;
+    return after[kLast - 1] >= kNearlyAll &&
+           uint32_t{evidence.deaths[kLast]} + evidence.young[kLast] >= kEnoughLong;
+  }
   // The first class that at most this share outlives; kTimedClasses: none.
   int quantile(double outliving) const {
     int c = 0;
@@ -118,7 +125,7 @@ Verdict verdict_of(const Evidence& evidence) {
   int c = curve.quantile(kTail);
   if (c == kTimedClasses) {
     const bool in_flight = gap(evidence) < kStays;
-    if (in_flight && curve.plateau() >= kMost) return {};
+    if (in_flight && curve.plateau() >= kMost && !curve.outlives_all_bounds(evidence)) return {};
     c = in_flight ? curve.last : static_cast<int>(LifetimeClass::never);
   }
   const auto chosen = static_cast<LifetimeClass>(c);

@@ -97,6 +97,22 @@ TEST(EvidenceTest, MostStayLongAfterTheOthersDied) {
   EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
 }
 
+// Else what a server stores would be in flight for ever once a few of it died after minutes.
+TEST(EvidenceTest, WhatNearlyAllOutlivesTheLastBoundIsNotInFlight) {
+  const auto old = alive(LifetimeClass::gt_1000s, 999, 999);
+  for (const LifetimeClass longest : {LifetimeClass::le_1000s, LifetimeClass::gt_1000s}) {
+    const Verdict verdict = verdict_of(both(deaths(longest, 1), old));
+    EXPECT_TRUE(verdict.decided);
+    EXPECT_EQ(verdict.lifetime, LifetimeClass::gt_1000s);
+  }
+  const Verdict many = verdict_of(both(deaths(LifetimeClass::gt_1000s, 300), old));
+  EXPECT_EQ(many.lifetime, LifetimeClass::gt_1000s);
+  EXPECT_FALSE(verdict_of(both(deaths(LifetimeClass::le_1000s, 100), old)).decided)
+      << "a tenth may be of the kind that dies after minutes";
+  const auto one = alive(LifetimeClass::gt_1000s, kEnoughLong - 1, kEnoughLong - 1);
+  EXPECT_FALSE(verdict_of(both(deaths(LifetimeClass::le_1000s, 1), one)).decided);
+}
+
 TEST(EvidenceTest, WhatNearlyAllOutlivedLivesLongHoweverFew) {
   const auto long_dead = deaths(LifetimeClass::le_100s, 1), soon = deaths(LifetimeClass::le_10s, 1);
   const auto alive_long = alive(LifetimeClass::le_100s, 1, 0);

@@ -18,11 +18,14 @@ uint32_t mean(uint32_t a, uint32_t weight_a, uint32_t b, uint32_t weight_b) {
   return static_cast<uint32_t>(sum / (uint64_t{weight_a} + weight_b));
 }
 
-GateWaste merge(const GateWaste& base, const GateWaste& mine, const GateWaste& theirs) {
+// then, written: as GateBase has them.
+GateWaste merge(const GateWaste& then, const GateWaste& mine, const GateWaste& written,
+                const GateWaste& theirs) {
   // An estimate (GateKept::placed) is not measured, so it yields to what is.
-  if (mine == base || mine == theirs || (mine.rounds == 0 && theirs.rounds != 0)) return theirs;
-  if (theirs == base || theirs.rounds == 0) return mine;
-  const uint32_t a = since(base, mine), b = since(base, theirs);
+  if (mine == then || mine == theirs || (mine.rounds == 0 && theirs.rounds != 0)) return theirs;
+  const bool is_all_mine = theirs == written && written == then;
+  if (is_all_mine || theirs.rounds == 0) return mine;
+  const uint32_t a = since(then, mine), b = since(written, theirs);
   return {.rounds = std::min(theirs.rounds + a, kManyRounds),
           .high = mean(mine.high, a, theirs.high, b),
           .low = mean(mine.low, a, theirs.low, b),
@@ -57,17 +60,21 @@ bool decided(const GateKept& base, const GateKept& one, const GateKept& other) {
 
 }  // namespace
 
-GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs) {
-  if (forgot(base, mine) && !forgot(base, theirs)) return theirs == base ? mine : theirs;
-  if (forgot(base, theirs) && !forgot(base, mine)) return mine == base ? theirs : mine;
+GateKept merge_gates(const GateBase& base, const GateKept& mine, const GateKept& theirs) {
+  const GateKept &then = base.own, &written = base.written;
+  const bool i_forgot = forgot(then, mine), they_forgot = forgot(written, theirs);
+  if (i_forgot && !they_forgot) return theirs == written ? mine : theirs;
+  if (they_forgot && !i_forgot) return mine == then ? theirs : mine;
   if (is_much_lower(mine, theirs)) return theirs;
   if (is_much_lower(theirs, mine)) return mine;
   GateKept merged = theirs;
-  merged.blind = merge(base.blind, mine.blind, theirs.blind);
-  merged.placed = merge(base.placed, mine.placed, theirs.placed);
-  if (mine.peak != base.peak)
-    merged.peak = theirs.peak != base.peak ? std::max(mine.peak, theirs.peak) : mine.peak;
-  const bool i_decided = decided(base, mine, theirs), they_decided = decided(base, theirs, mine);
+  merged.blind = merge(then.blind, mine.blind, written.blind, theirs.blind);
+  merged.placed = merge(then.placed, mine.placed, written.placed, theirs.placed);
+  const bool peak_is_mine = theirs.peak == written.peak && written.peak == then.peak;
+  if (mine.peak != then.peak)
+    merged.peak = peak_is_mine ? mine.peak : std::max(mine.peak, theirs.peak);
+  const bool i_decided = decided(then, mine, theirs);
+  const bool they_decided = decided(written, theirs, mine);
   if (i_decided && they_decided) merged.verdict = stronger(mine.verdict, theirs.verdict);
   if (i_decided && !they_decided) merged.verdict = mine.verdict;
   if (i_decided)

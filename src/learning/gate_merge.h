@@ -2,11 +2,12 @@
 // The gate's record when several processes of one program share a state file: each adds what it
 // measured itself, and none undoes what another one decided meanwhile.
 //
-//   base    in the file when this process read or wrote it last
-//   mine    of this process now
-//   theirs  in the file now
+//   own      of this process when it read or wrote the file last
+//   written  in the file then, with what others measured
+//   mine     of this process now
+//   theirs   in the file now
 //
-// Who measured nothing since base says nothing. Where both measured, means are weighted by rounds,
+// Who measured nothing since then says nothing. Where both measured, means are weighted by rounds,
 // and of two verdicts that differ the more careful one holds: a wrong "fails" costs nothing. That
 // predictions failed is no measurement: it yields to one that the other made.
 #pragma once
@@ -15,6 +16,11 @@
 
 namespace llamalloc {
 
-GateKept merge_gates(const GateKept& base, const GateKept& mine, const GateKept& theirs);
+struct GateBase {
+  GateKept own, written;
+  GateBase(const GateKept& mine, const GateKept& all) : own(mine), written(all) {}
+  GateBase(const GateKept& both = {}) : GateBase(both, both) {}
+};
+GateKept merge_gates(const GateBase& base, const GateKept& mine, const GateKept& theirs);
 
 }  // namespace llamalloc

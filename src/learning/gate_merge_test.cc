@@ -116,6 +116,30 @@ TEST(GateMergeTest, WhatOneForgotIsForgottenUnlessAnotherStillMeasuresIt) {
   }
 }
 
+// What both measured was written; then the other one ended, and the load did not come back.
+TEST(GateMergeTest, WhatWasWrittenWithOthersIsForgottenToo) {
+  GateKept own = kept(GateVerdict::on_trial), written = own, anew = own;
+  own.peak = 10240;
+  written.peak = 10300;
+  written.blind.rounds += 3;
+  anew.peak = 5120;
+  EXPECT_EQ(merge_gates({own, written}, anew, written), anew);
+  GateKept others = written;
+  ++others.blind.rounds;
+  EXPECT_EQ(merge_gates({own, written}, anew, others), others) << "one still measures it";
+}
+
+TEST(GateMergeTest, WhatOthersMeasuredBeforeStaysInTheMeans) {
+  GateKept own = kept(GateVerdict::on_trial), written = own, mine = own;
+  written.blind = {.rounds = 4, .high = 60, .low = 300, .depth = 400, .ratio = 1500};
+  mine.blind.rounds += 1;
+  mine.blind.low = 100;
+  const GateKept merged = merge_gates({own, written}, mine, written);
+  EXPECT_EQ(merged.blind.rounds, 5u);
+  EXPECT_EQ(merged.blind.low, 200u);
+  EXPECT_EQ(merge_gates({own, written}, own, written), written);
+}
+
 TEST(GateMergeTest, WhatIsMergedIsValid) {
   const GateVerdict all[] = {GateVerdict::untried, GateVerdict::on_trial, GateVerdict::helps,
                              GateVerdict::fails, GateVerdict::mistaken};

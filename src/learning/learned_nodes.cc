@@ -47,6 +47,40 @@ void keep_best(size_t bound, NodeArray* nodes) {
   nodes->cut(bound);
 }
 
+// The verdicts on a node and on its parts, as far as they were heard.
+struct Parts {
+  bool any = false;
+  bool differ = false;  // or may: one is open
+  bool decided = false;
+  LifetimeClass longest = LifetimeClass::le_10ms;
+
+  void hear(const Verdict& verdict) {
+    const LifetimeClass longer = std::max(longest, verdict.lifetime);
+    const bool agree = dies_soon(longer) || group_of(longest) == group_of(verdict.lifetime);
+    if (!verdict.decided || (decided && !agree)) differ = true;
+    decided = true;
+    longest = longer;
+  }
+  bool agree_with(const Evidence& whole) {
+    hear(verdict_of(whole));
+    return !differ && (any || dies_soon(longest));
+  }
+};
+
+void tell_parent(const LearnedNode& part, std::span<const LearnedNode> nodes, Parts* parts) {
+  if (part.level == 1 || !part.path_is_known() || part.evidence.samples() == 0) return;
+  size_t at = static_cast<size_t>(
+      std::lower_bound(nodes.begin(), nodes.end(), part.parent,
+                       [](const LearnedNode& node, uint64_t key) { return node.key < key; }) -
+      nodes.begin());
+  if (at == nodes.size() || nodes[at].key != part.parent) return;
+  parts[at].any = true;
+  if (part.differs)
+    parts[at].differ = true;
+  else
+    parts[at].hear(verdict_of(part.evidence));
+}
+
 }  // namespace
 
 bool is_sorted(LearnedNodes nodes) {
@@ -74,6 +108,23 @@ bool merge_nodes(LearnedNodes base, LearnedNodes take_away, LearnedNodes add, si
   }
   keep_best(bound, out);
   return true;
+}
+
+void settle_differs(std::span<LearnedNode> nodes, PageSource& scratch) {
+  MappedRows<Parts> parts;
+  if (!parts.make_room(nodes.size(), scratch)) return;
+  for (size_t i = 0; i < nodes.size(); ++i) parts.append({});
+  int level = 0;
+  for (const LearnedNode& node : nodes) level = std::max<int>(level, node.level);
+  for (; level > 0; --level) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].level != level) continue;
+      if (nodes[i].differs && parts.data()[i].agree_with(nodes[i].evidence))
+        nodes[i].differs = false;
+      tell_parent(nodes[i], nodes, parts.data());
+    }
+  }
+  parts.give_back();
 }
 
 void age_nodes(std::span<LearnedNode> nodes) {

@@ -56,6 +56,22 @@ class LearnedNodesTest : public testing::Test {
     for (const auto& entry : sum) nodes.push_back(entry.second);
     return nodes;
   }
+  // A site, its size, and callers of it.
+  Nodes settle(const Evidence& whole, const Nodes& callers) {
+    Nodes nodes{{1, 1, true, 0, whole, 100, 7}, {2, 2, true, 0, whole, 1, 64}};
+    for (LearnedNode caller : callers) {
+      caller.level = 3;
+      caller.parent = 2;
+      nodes.push_back(caller);
+    }
+    settle_differs(nodes, pages_);
+    EXPECT_EQ(pages_.mapped, 0u);
+    return nodes;
+  }
+  static Evidence sum(Evidence a, const Evidence& b) {
+    a.add(b);
+    return a;
+  }
   static uint64_t worst(const std::map<uint64_t, LearnedNode>& nodes) {
     const LearnedNode* found = &nodes.begin()->second;
     for (const auto& [key, n] : nodes) {
@@ -164,6 +180,30 @@ TEST_F(LearnedNodesTest, WithoutMemoryThereIsNoResult) {
   const Nodes nodes{node(1, 1)};
   EXPECT_FALSE(merge_nodes(nodes, {}, {}, 10, pages_, &out));
   EXPECT_EQ(out.size(), 0u);
+}
+
+constexpr Evidence kDies{{100}, {}, 0}, kStays{{}, {0, 0, 0, 0, 100}, 100};
+constexpr Evidence kSeconds{{0, 0, 0, 100}, {}, 0}, kOpen{{1}, {}, 0};
+
+TEST_F(LearnedNodesTest, WhatDiffersGoesOnDoingSo) {
+  const LearnedNode dies{3, 3, false, 0, kDies, 2, 8}, stays{4, 3, false, 0, kStays, 2, 9};
+  const LearnedNode open{4, 3, false, 0, kOpen, 2, 9};
+  for (const Nodes& callers : {Nodes{dies, stays}, Nodes{dies, open}}) {
+    const Nodes nodes = settle(sum(kDies, callers[1].evidence), callers);
+    EXPECT_TRUE(nodes[0].differs);
+    EXPECT_TRUE(nodes[1].differs);
+  }
+  EXPECT_TRUE(settle(sum(kDies, kStays), {dies})[0].differs) << "a caller has left the file";
+  EXPECT_TRUE(settle(sum(kDies, kStays), {})[1].differs);
+}
+
+TEST_F(LearnedNodesTest, WhatDoesNotDifferAnyMoreIsSettledFromTheDeepestLevelOn) {
+  const LearnedNode dies{3, 3, false, 0, kDies, 2, 8}, other{4, 3, false, 0, kSeconds, 2, 9};
+  for (const Nodes& callers : {Nodes{dies, other}, Nodes{dies}, Nodes{}}) {
+    const Nodes nodes = settle(sum(kDies, kSeconds), callers);
+    EXPECT_FALSE(nodes[0].differs);
+    EXPECT_FALSE(nodes[1].differs);
+  }
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ struct LearnedProgram {
 };
 
 struct LearnedHeader {
-  uint64_t program = 0;  // LearnedProgram::build of who wrote last
+  uint64_t program = 0;  // LearnedProgram::build of whose record of the gate this is
   char name[kLearnedNameBytes] = {};
   uint32_t runs = 0;  // that the nodes come from
   GateKept gate;
-  uint64_t modules = 0;  // loaded_builds() (os/code_shape.h) of who wrote last; 0: not known
+  uint64_t modules = 0;  // loaded_builds() (os/code_shape.h) of the same; 0: not known
 };
 // As a program's first file has it.
 LearnedHeader header_for(const LearnedProgram& program);

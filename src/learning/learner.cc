@@ -395,6 +395,7 @@ void Learner::begin_anew() {
     node.now = node.steady = node.saved = {};
     node.fades = 0;  // those are the parent's to write
     node.halved = node.agreed = 0;
+    node.known_to_differ |= node.differed;
     begin_window(node);
   }
   std::fill_n(at_peak_, contexts_, 0.0F);

@@ -68,7 +68,8 @@ class Learner {
     bool split : 1;            // its parts are told apart
     bool deeper : 1;           // and differ
     bool differed : 1;         // as this run sees it
-    bool known_to_differ : 1;  // by earlier runs: kept, as not all parts are met in each run
+    bool known_to_differ : 1;  // by earlier runs, or the parent process: kept, as not all parts are
+                               // met in each run
     bool parts_decided : 1, parts_open : 1;
     bool parts_seem_short : 1, parts_seem_long : 1;  // of those that are open
     bool window_begins : 1;  // with the next round, as deaths of this run were halved
@@ -99,7 +100,8 @@ class Learner {
   static constexpr Nanos kWindow = Nanos::seconds(20);
   static constexpr uint8_t kWindowsToFade = 3;
 
-  // A forked child: what its parent learned is known, and nothing of it is the child's own.
+  // A forked child: what its parent learned is known, and nothing of it is the child's own. What
+  // differed goes on to, at call sites that the child has not sampled yet, too.
   void begin_anew();
 
   // scratch: for the time of the call. True: the tree says something new of a context.

@@ -282,6 +282,21 @@ TEST_F(LearnerTest, AForkedChildKnowsWhatDiffers) {
   EXPECT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10ms);
 }
 
+// The child has met none of the site's callers yet, and its first look at them is the tree's.
+TEST_F(LearnerTest, AForkedChildKnowsWhatDiffersAtSitesThatItHasNotSampled) {
+  die_at_once({1, 3}, 100);
+  stay({1, 2}, 10);
+  pass(Nanos::seconds(10));
+  round();
+  ASSERT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10ms);
+  learner_.begin_anew();
+  profiler_.forget_all(now_);
+  die_at_once({9}, 100);
+  rounds(3);
+  EXPECT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::never);
+}
+
 // A load drops and the program ends at once: what is known to stay is there yet, so it is a drop.
 TEST_F(LearnerTest, ADropThatLeavesWhatStaysIsKeptAtOnce) {
   stay({2}, 10);

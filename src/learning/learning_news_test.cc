@@ -16,6 +16,8 @@ namespace {
 
 using GateFrom = LearningRun::GateFrom;
 
+constexpr LearningRun::Build kBuild{1, 10};
+
 long faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -50,10 +52,17 @@ class LearningNewsTest : public testing::Test {
     return p;
   }
   void round() { run_.round({profiler_, tree_, cache_, pages_}, now_); }
+  // High load, a trough, and high load again, as the gate sees them.
+  static void one_round_of(LearningRun* run, Nanos* now, size_t peak) {
+    for (const size_t live : {peak, peak / 6, peak})
+      for (int i = 0; i < 10; ++i)
+        run->step_gate(*now = *now + Nanos::seconds(1), {peak + peak / 5, live}, {});
+  }
+  void one_round(size_t peak) { one_round_of(&run_, &now_, peak); }
   void save() { save_into(LearnedState()); }
   // The runs that the file then counts.
   uint32_t save_into(LearnedState file) {
-    EXPECT_TRUE(run_.add_to(&file, true, 1, pages_));
+    EXPECT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
     file.give_back();
     run_.note_saved();
     return file.header.runs;
@@ -214,10 +223,41 @@ TEST_F(LearningNewsTest, WhatIsOpenIsAskedForInTheNextRun) {
   round();
   ASSERT_TRUE(run_.learner().node(0).deeper);
   LearnedState file;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   int differ = 0;
   for (const LearnedNode& node : file.nodes.view()) differ += node.differs;
   EXPECT_EQ(differ, 2) << "the site and its size";
+  file.give_back();
+}
+
+// Else each later run would ask for the callers of a site whose objects all die soon.
+TEST_F(LearningNewsTest, WhatIsNotOpenAnyMoreIsNotAskedForInLaterRuns) {
+  for (uintptr_t caller = 20; caller < 30; ++caller)
+    for (int i = 0; i < 40; ++i) profiler_.on_free(born(caller), now_, 1, 0);
+  void* const open = born(11);
+  now_ = Nanos::seconds(4);
+  round();
+  const uint64_t site = run_.learner().node(0).key;
+  LearnedState file;
+  const auto answer_in_the_next_run = [&] {
+    EXPECT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
+    run_.note_saved();
+    MetadataArena arena(pages_);
+    LearningRun next;
+    ContextTree tree;
+    EXPECT_TRUE(next.open(arena) && tree.open(arena));
+    next.take_in(file, GateFrom::none, tree, pages_);
+    return tree.find(site);
+  };
+  EXPECT_TRUE(answer_in_the_next_run().deeper);
+  profiler_.on_free(open, now_, 1, 0);
+  for (int i = 0; i < 40; ++i) profiler_.on_free(born(11), now_, 1, 0);
+  for (int i = 0; i < 3; ++i) now_ = now_ + Nanos::seconds(10), round();  // it goes on
+  ASSERT_FALSE(run_.learner().node(0).deeper);
+  const ContextTree::Node answer = answer_in_the_next_run();
+  EXPECT_TRUE(answer.found);
+  EXPECT_FALSE(answer.deeper);
+  EXPECT_TRUE(dies_soon(answer.lifetime));
   file.give_back();
 }
 
@@ -228,7 +268,7 @@ TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
   now_ = Nanos::seconds(4);
   round();
   LearnedState file;
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   int levels[4] = {};
   for (const LearnedNode& node : file.nodes.view()) {
     ASSERT_LE(node.level, 3);
@@ -248,7 +288,8 @@ TEST_F(LearningNewsTest, NodesSayWhatTheirKeysAreMadeOf) {
 // be shown.
 TEST_F(LearningNewsTest, AnotherBuildsVerdictIsOnTrialWhereMostIsKnown) {
   using Run = LearningRun;
-  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 0), GateFrom::this_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 1), GateFrom::this_build);
+  EXPECT_EQ(Run::gate_from(ReadStatus::ok, 0.1), GateFrom::like_build) << "of its libraries";
   EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.51), GateFrom::like_build);
   EXPECT_EQ(Run::gate_from(ReadStatus::other_build, 0.49), GateFrom::none);
   run_.take_in(file_of(7, GateVerdict::helps), GateFrom::none, tree_, pages_);
@@ -260,6 +301,77 @@ TEST_F(LearningNewsTest, AnotherBuildsVerdictIsOnTrialWhereMostIsKnown) {
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::fails);
   run_.take_in(file_of(7, GateVerdict::helps), GateFrom::this_build, tree_, pages_);
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::helps);
+}
+
+// Builds side by side, or a roll-back: neither undoes what the other one measured.
+TEST_F(LearningNewsTest, AnotherBuildsRecordStaysUntilThisOneHasMeasuredSomething) {
+  LearnedState file = file_of(7, GateVerdict::helps);
+  file.header.program = 7;
+  file.header.modules = 70;
+  const GateKept before = file.header.gate;
+  run_.take_in(file, GateFrom::none, tree_, pages_);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+  run_.note_saved();
+  EXPECT_EQ(file.header.gate, before);
+  EXPECT_EQ(file.header.program, 7u) << "so the next start of this build does not believe it";
+  EXPECT_EQ(file.header.modules, 70u);
+  one_round(300 << 20);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+  EXPECT_EQ(file.header.gate, run_.gate().kept());
+  EXPECT_EQ(file.header.program, 1u);
+  EXPECT_EQ(file.header.modules, 10u);
+  file.give_back();
+}
+
+TEST_F(LearningNewsTest, WhatABuildThatIsAlikeDecidedMeanwhileStays) {
+  run_.take_in(file_of(7, GateVerdict::helps), GateFrom::like_build, tree_, pages_);
+  for (const GateVerdict now : {GateVerdict::fails, GateVerdict::helps}) {
+    LearnedState file = file_of(7, now);
+    file.header.program = 7;
+    ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+    const bool fails = now == GateVerdict::fails;
+    EXPECT_EQ(file.header.gate.verdict, fails ? now : GateVerdict::on_trial);
+    EXPECT_EQ(file.header.program, 1u);
+    file.give_back();
+  }
+}
+
+// The same program with another build of its libraries: what it did not measure is not its own.
+TEST_F(LearningNewsTest, WhatHelpedWithOtherLibrariesIsWrittenAsOnTrial) {
+  LearnedState file = file_of(7, GateVerdict::helps);
+  file.header.modules = 70;
+  run_.take_in(file, GateFrom::like_build, tree_, pages_);
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
+  file.give_back();
+  EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);
+  EXPECT_EQ(file.header.modules, 10u);
+}
+
+// Else it would stay in the file for as long as the process runs.
+TEST_F(LearningNewsTest, ALoadThatIsGoneIsForgottenThoughAnotherProcessMeasuredItToo) {
+  LearningRun other;
+  LearnedState file;
+  Nanos others_time{};
+  const auto write = [&](LearningRun* run) {
+    const ReadStatus status = file.header.runs == 0 ? ReadStatus::absent : ReadStatus::ok;
+    ASSERT_TRUE(run->add_to(&file, status, kBuild, pages_));
+    run->note_saved();
+    file.header.runs = 1;
+  };
+  one_round(600 << 20);
+  write(&run_);
+  other.take_in(file, GateFrom::this_build, tree_, pages_);
+  for (int i = 0; i < 3; ++i) one_round_of(&other, &others_time, 620 << 20);
+  write(&other);
+  one_round(600 << 20);
+  write(&run_);
+  const auto usual = file.header.gate.peak;
+  ASSERT_GE(usual, 590);
+  for (int i = 0; i < 60; ++i) one_round(300 << 20);
+  write(&run_);
+  EXPECT_LT(run_.gate().kept().peak, 400);
+  EXPECT_LT(file.header.gate.peak, 400);
+  file.give_back();
 }
 
 // Where objects live shorter now, what the file says counts half with each window that agrees.
@@ -280,7 +392,7 @@ TEST_F(LearningNewsTest, WhatIsOutOfDateFadesInTheFile) {
     now_ = now_ + Nanos::seconds(1);
     round();
   }
-  ASSERT_TRUE(run_.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::absent, kBuild, pages_));
   ASSERT_EQ(file.nodes.size(), 1u);
   EXPECT_EQ(file.nodes.data()[0].evidence.deaths[static_cast<int>(LifetimeClass::le_10s)], 0);
   EXPECT_GT(file.nodes.data()[0].evidence.deaths[0], 5000);
@@ -303,7 +415,7 @@ TEST_F(LearningNewsTest, ARunCountsOnceIfItCouldDecideSomething) {
   options.sample_interval = 4096;
   asked.note_size(options, 0);
   LearnedState file = file_of(7);
-  ASSERT_TRUE(asked.add_to(&file, true, 1, pages_));
+  ASSERT_TRUE(asked.add_to(&file, ReadStatus::absent, kBuild, pages_));
   file.give_back();
   EXPECT_EQ(file.header.runs, 8u);
 }
@@ -318,7 +430,7 @@ TEST_F(LearningNewsTest, ProcessesThatBeginTogetherOrForkAreOneRun) {
   child.fork_at(now_);
   LearnedState file = file_of(7);
   for (LearningRun* run : {&child, &run_, &other, &child}) {
-    ASSERT_TRUE(run->add_to(&file, false, 1, pages_));
+    ASSERT_TRUE(run->add_to(&file, ReadStatus::ok, kBuild, pages_));
     file.give_back();
     run->note_saved();
     EXPECT_EQ(file.header.runs, 8u);
@@ -340,7 +452,7 @@ TEST_F(LearningNewsTest, WhatAgedBeforeAForkIsAgedInTheFile) {
     EXPECT_NE(aged.verdict, old);
     run_.fork_at(now_);
     LearnedState file = file_of(runs, old);
-    ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+    ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
     file.give_back();
     EXPECT_EQ(file.header.gate.verdict, aged.verdict);
   }
@@ -431,14 +543,14 @@ TEST_F(LearningNewsTest, ARunThatDoesNotCountAgesNothing) {
   EXPECT_EQ(run_.gate().kept().verdict, GateVerdict::on_trial);
   EXPECT_FALSE(run_.has_news());
   LearnedState file = before;
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
   file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate, before.header.gate);
   EXPECT_FALSE(run_.has_news());
   run_.note_size({}, LearningRun::kLeastHeap);  // the users come
   EXPECT_TRUE(run_.has_news());
-  ASSERT_TRUE(run_.add_to(&file, false, 1, pages_));
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::ok, kBuild, pages_));
   file.give_back();
   run_.note_saved();
   EXPECT_EQ(file.header.gate.verdict, GateVerdict::on_trial);

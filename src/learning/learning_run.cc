@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/sort.h"
-#include "learning/gate_merge.h"
 
 namespace llamalloc {
 
@@ -25,8 +24,9 @@ void LearningRun::take_in(const LearnedState& state, GateFrom gate, ContextTree&
     is_aged_ = state.header.runs != 0 && state.header.runs % kRunsUntilRetrial == 0;
     if (is_aged_) kept.age(state.header.runs % (2 * kRunsUntilRetrial) == 0);
     gate_ = Gate(gate == GateFrom::this_build ? kept : on_trial(kept));
-    gate_in_file_ = state.header.gate;
+    gate_then_ = state.header.gate;
   }
+  gate_from_ = gate;
   has_file_ = true;
   runs_before_ = state.header.runs;
   NodeArray best;
@@ -86,7 +86,7 @@ void LearningRun::fork_at(Nanos now) {
   next_round_ = {};
   counted_ = 0;  // it begins with none of its parent's samples
   counted_at_ = now;
-  if (!is_aged_) gate_in_file_ = gate_.kept();
+  if (!is_aged_) gate_then_.own = gate_.kept();
   forked_ = true;
 }
 
@@ -157,17 +157,37 @@ bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
   return counts_ && !wrote_ && header.runs <= runs_before_;
 }
 
-bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch) {
+// The file says whose record of the gate it has. Another build's record stays, and stays that
+// build's, until this process has one of its own: of a build that is not alike, once it measured
+// something. Of a build that is alike both are joined, but what helped it is on trial here.
+void LearningRun::add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const {
+  const bool is_others = status == ReadStatus::other_build;
+  const bool is_unlike = is_others && gate_from_ == GateFrom::none;
+  const bool is_alike =
+      (is_others && !is_unlike) || (status == ReadStatus::ok && gate_from_ == GateFrom::like_build);
+  const bool theirs_to_keep = is_unlike && header->gate != GateKept{};
+  if (theirs_to_keep && gate_.kept() == GateKept{}) return;
+  if (is_alike && !keeps_gate()) return;
+  header->program = build.program;
+  header->modules = build.modules;
+  if (!is_usable(status) || is_unlike)
+    header->gate = gate_.kept();
+  else if (is_alike)
+    header->gate = merge_gates({on_trial(gate_then_.own), on_trial(gate_then_.written)},
+                               gate_.kept(), on_trial(header->gate));
+  else if (keeps_gate())
+    header->gate = merge_gates(gate_then_, gate_.kept(), header->gate);
+  if (!header->gate.is_valid()) header->gate = {};  // a reader would refuse all of it
+}
+
+bool LearningRun::add_to(LearnedState* file, ReadStatus status, const Build& build,
+                         PageSource& scratch) {
   if (is_to_be_counted(file->header)) {
     age_nodes(file->nodes.rows());
     ++file->header.runs;
   }
-  file->header.program = build;
-  if (new_file)
-    file->header.gate = gate_.kept();
-  else if (keeps_gate())
-    file->header.gate = merge_gates(gate_in_file_, gate_.kept(), file->header.gate);
-  if (!file->header.gate.is_valid()) file->header.gate = {};  // a reader would refuse all of it
+  add_gate_to(&file->header, status, build);
+  gate_written_ = file->header.gate;
   NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade(file->nodes.rows());
@@ -177,6 +197,7 @@ bool LearningRun::add_to(LearnedState* file, bool new_file, uint64_t build, Page
   before.give_back();
   now.give_back();
   if (!whole) return false;
+  settle_differs(merged.rows(), scratch);
   file->nodes.give_back();
   file->nodes = merged;
   return true;
@@ -225,12 +246,13 @@ void LearningRun::note_saved() {
   }
   if (!keeps_gate()) return;
   is_aged_ = false;
-  gate_in_file_ = gate_.kept();
+  if (gate_from_ == GateFrom::like_build) gate_from_ = GateFrom::this_build;
+  gate_then_ = {gate_.kept(), gate_written_};
 }
 
 bool LearningRun::has_news() const {
   if (forked_) return false;
-  bool news = keeps_gate() && gate_.kept() != gate_in_file_;
+  bool news = keeps_gate() && gate_.kept() != gate_then_.own;
   for (uint32_t i = 0; i < learner_.size() && !news; ++i) {
     const Learner::Node& node = learner_.node(i);
     news = node.steady != node.saved || node.fades != 0;

@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "learning/gate.h"
+#include "learning/gate_merge.h"
 #include "learning/learned_state.h"
 #include "learning/learner.h"
 #include "learning/trust.h"
@@ -36,7 +37,7 @@ class LearningRun {
   static_assert(kMostKept <= Learner::kMostNodes / 2);
   static_assert(learned_bytes(kMostKept, kMostKept) <= kMaxLearnedBytes);
   static constexpr uint32_t kEarlyRuns = 3;
-  static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw, in another build
+  static constexpr double kEnoughKnown = 0.5;        // of what the last runs saw
   static constexpr uint32_t kRunsUntilRetrial = 32;  // what the gate decided is then tried again
 
   // What a round reads and writes. system: its clock, and memory for the time of the round.
@@ -52,11 +53,14 @@ class LearningRun {
   void begin(Nanos now) { began_ = now; }
 
   // What the gate in a file is worth: it is of this build, so that its figures are true here; of
-  // another one, of which most is known here, so that what helped is on trial; or of neither.
+  // another one, of which most is known here, so that what helped is on trial; or of neither. A
+  // small program may load another build of the library that does all the work: of that little is
+  // known, though the program is the same.
   enum class GateFrom { this_build, like_build, none };
   static GateFrom gate_from(ReadStatus status, double known_share) {
-    if (status == ReadStatus::ok) return GateFrom::this_build;
-    return known_share >= kEnoughKnown ? GateFrom::like_build : GateFrom::none;
+    const bool is_known = known_share >= kEnoughKnown;
+    if (status == ReadStatus::ok && is_known) return GateFrom::this_build;
+    return status == ReadStatus::ok || is_known ? GateFrom::like_build : GateFrom::none;
   }
   // What earlier runs left. The best known contexts are taken: what this run meets needs room, too.
   void take_in(const LearnedState& state, GateFrom gate, ContextTree& tree, PageSource& scratch);
@@ -102,9 +106,13 @@ class LearningRun {
   // measured itself comes first.
   void take_evidence(const GateKept& of_model);
 
-  // Adds to *file what this run saw since note_saved, and counts the run there. new_file: nobody
-  // else's record of the gate is in it. False: no memory.
-  bool add_to(LearnedState* file, bool new_file, uint64_t build, PageSource& scratch);
+  // As LearnedHeader has them.
+  struct Build {
+    uint64_t program = 0, modules = 0;
+  };
+  // Adds to *file what this run saw since note_saved, and counts the run there. status: as the file
+  // was read just now; if it was not usable, *file has a new header. False: no memory.
+  bool add_to(LearnedState* file, ReadStatus status, const Build& build, PageSource& scratch);
   // Then: the frames of its nodes, of which those of this run have been looked at. False: no
   // memory.
   bool keep_frames_of(LearnedState* file, PageSource& scratch) const;
@@ -128,6 +136,7 @@ class LearningRun {
  private:
   enum class Part { saved, steady };
   bool keeps_gate() const;
+  void add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const;
   bool is_to_be_counted(const LearnedHeader& header) const;
   bool wants_firsts(const Profiler& profiler, Nanos now);
   void fade(std::span<LearnedNode> nodes) const;
@@ -136,7 +145,9 @@ class LearningRun {
   Learner learner_;
   SeenFrames seen_;
   Gate gate_;
-  GateKept gate_in_file_;  // when it was last read or written
+  GateBase gate_then_;     // when the file was last read or written
+  GateKept gate_written_;  // by add_to
+  GateFrom gate_from_ = GateFrom::none;
   Nanos began_{};
   Nanos next_round_{};
   bool changed_before_ = false;

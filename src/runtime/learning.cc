@@ -107,7 +107,9 @@ void read_state() {
                                                &state, error, sizeof(error));
   double known = 0;
   if (is_usable(status)) {
+    const bool names_no_modules = state.header.modules == 0;  // as files of version 1
     known = carry_over_to_this(&state);
+    if (status == ReadStatus::ok && names_no_modules) known = 1;
     learning->run.take_in(state, LearningRun::gate_from(status, known),
                           process.known_contexts.tree(), process.system);
   }
@@ -140,11 +142,11 @@ void find_state() {
 
 // ----- Keeping -----
 
-bool write_merged(LearnedState& file, bool new_file, char* error, size_t room) {
+bool write_merged(LearnedState& file, ReadStatus status, char* error, size_t room) {
   LearningRun& run = learning->run;
-  file.header.modules = learning->builds;
-  const bool whole = run.add_to(&file, new_file, learning->build, process.system) &&
-                     run.keep_frames_of(&file, process.system);
+  const LearningRun::Build build{learning->build, learning->builds};
+  const bool whole =
+      run.add_to(&file, status, build, process.system) && run.keep_frames_of(&file, process.system);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
   return whole && write_learned_state(learning->path, file.header, file.nodes.view(),
                                       file.frames.view(), process.system, error, room);
@@ -183,8 +185,7 @@ void merge_into_file() {
   else
     file.header = header_for(this_program());
   if (may_replace(status)) error[0] = 0;
-  const bool new_file = status != ReadStatus::ok;
-  if (may_replace(status) && write_merged(file, new_file, error, sizeof(error))) note_written();
+  if (may_replace(status) && write_merged(file, status, error, sizeof(error))) note_written();
   file.give_back();
   if (error[0] != 0) complain(error);
 }

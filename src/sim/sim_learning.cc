@@ -22,8 +22,8 @@ bool SimLearning::open(const std::string& state, std::string* error) {
     *error = error->substr(0, error->find("; it is "));  // what a process does with the file then
     return false;
   }
-  run_.take_in(file_, LearningRun::gate_from(status, 0), engine_.known_contexts.tree(),
-               system_pages);
+  run_.take_in(file_, LearningRun::gate_from(status, status == ReadStatus::ok),
+               engine_.known_contexts.tree(), system_pages);
   return true;
 }
 
@@ -65,9 +65,10 @@ void SimGate::note(Nanos now) {
 
 bool SimLearning::write(const std::string& path, Nanos now, std::string* error) {
   steps_.finish(now, [this](Nanos at) { steps_.round(at); });
-  file_.header.modules = 0;  // a process looks for what holds for its modules
+  // A process looks for what holds for its modules.
+  const LearningRun::Build build{input_.program().build, 0};
   char text[512] = "no memory for the state";
-  const bool written = run_.add_to(&file_, true, input_.program().build, system_pages) &&
+  const bool written = run_.add_to(&file_, ReadStatus::absent, build, system_pages) &&
                        write_learned_state(path.c_str(), file_.header, file_.nodes.view(),
                                            file_.frames.view(), system_pages, text, sizeof(text));
   if (written)

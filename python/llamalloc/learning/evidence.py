@@ -23,7 +23,7 @@ def verdict(node: Node, tail: float = TAIL) -> str | None:
     chosen = _quantile(after, tail)
     if chosen == CLASSES:
         in_flight = _gap(node) < STAYS
-        if in_flight and after[-1] >= MOST:
+        if in_flight and after[-1] >= MOST and not _outlives_all_bounds(node, after):
             return None
         seen = [c for c in range(CLASSES) if node.deaths[c] or node.young[c]]
         chosen = seen[-1] if in_flight else _index("never")
@@ -51,6 +51,11 @@ def _gap(node: Node) -> int:
     if node.elders == 0 or oldest <= longest:
         return 0
     return CLASSES if longest < 0 else oldest - longest
+
+
+def _outlives_all_bounds(node: Node, after: list[float]) -> bool:
+    """Nearly all outlive the last bound in time, and enough have: no class lies above."""
+    return after[-2] >= NEARLY_ALL and node.deaths[-1] + node.young[-1] >= ENOUGH_LONG
 
 
 def survival(node: Node) -> list[float]:

@@ -65,6 +65,18 @@ def _evidence() -> list[Node]:
         for young in (0, 4, 1000)
         for e in (0, young)
     ]
+    nodes += [  # a server that ran for hours
+        Node(1, 1, deaths=(soon, 0, 0, 0, 0, late, last), young=(0, 0, 0, 0, 0, 0, old), elders=old)
+        for soon, late, last, old in (
+            (0, 0, 300, 700),
+            (0, 1, 0, 999),
+            (0, 1, 0, 2),
+            (0, 1, 0, 1),
+            (40, 1, 0, 999),
+            (60, 1, 0, 999),
+            (0, 0, 2, 0),
+        )
+    ]
     chance = random.Random(3)
     for _ in range(200):
         counts = [int(chance.random() < 0.4) * int(2 ** chance.uniform(0, 15)) for _ in range(14)]
