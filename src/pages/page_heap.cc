@@ -11,26 +11,41 @@ inline void PageHeap::note_taken(const Place& place, Blocks blocks) {
   place.page->note_taken(now);
 }
 
-// take(whether blocks may get memory that they have not). A hard limit bounds this, too.
-template <typename F>
-inline auto PageHeap::take_by_promise(Blocks blocks, F&& take) {
-  if (__builtin_expect(!is_limited(), 1)) return take(true);
-  const bool may_back = promise(blocks.bytes());
-  const auto taken = take(may_back);
-  if (may_back) note_promised(blocks.bytes());
-  return taken;
-}
+// Whether blocks may get memory that they have not: a hard limit bounds this, too.
+class PageHeap::Backing {
+ public:
+  Backing(PageHeap& heap, uint32_t blocks) : heap_(heap) {
+    if (__builtin_expect(heap.is_limited(), 0)) ask(blocks);
+  }
+  ~Backing() {
+    if (__builtin_expect(promised_ != 0, 0)) heap_.note_promised(promised_);
+  }
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+  bool may() const { return may_; }
+
+ private:
+  [[gnu::cold]] void ask(uint32_t blocks) {
+    const size_t bytes = Blocks{blocks}.bytes();
+    may_ = heap_.promise(bytes);
+    if (may_) promised_ = bytes;
+  }
+
+  PageHeap& heap_;
+  size_t promised_ = 0;
+  bool may_ = true;
+};
 
 [[gnu::noinline]] PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
                                                     uint32_t alignment, uint32_t below) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
-  return take_by_promise(blocks, [&](bool may_back) {
-    LockGuard guard(set.lock());
-    const Place place = set.take(blocks, alignment, below, may_back);
-    if (place.page != nullptr) note_taken(place, blocks);
-    return place;
-  });
+  const Backing backing(*this, blocks.n);
+  LockGuard guard(set.lock());
+  const Place place = set.take(blocks, alignment, below, backing.may());
+  if (place.page == nullptr) return place;
+  note_taken(place, blocks);
+  return place;
 }
 
 // Pages of the group itself. Buffers fill holes of fine pages before they take a new one, and any
@@ -98,12 +113,11 @@ PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, u
 
 [[gnu::cold]] PageHeap::Place PageHeap::search_in(PageSet& set, Blocks blocks, uint32_t alignment) {
   if (!set.has_pages()) return {};
-  return take_by_promise(blocks, [&](bool may_back) {
-    LockGuard guard(set.lock());
-    const Place place = set.search(blocks, alignment, may_back);
-    if (place.page != nullptr) note_taken(place, blocks);
-    return place;
-  });
+  const Backing backing(*this, blocks.n);
+  LockGuard guard(set.lock());
+  const Place place = set.search(blocks, alignment, backing.may());
+  if (place.page != nullptr) note_taken(place, blocks);
+  return place;
 }
 
 // A walk over all pages only where no set finds room at once.
@@ -186,17 +200,16 @@ void PageHeap::give(HugePage* page, const char* start, Blocks blocks) {
 bool PageHeap::extend(HugePage* page, const char* start, Blocks have, Blocks want) {
   uint32_t newly_backed = 0;
   const Nanos now = system_.now_coarse();
-  return take_by_promise(Blocks{want.n - have.n}, [&](bool may_back) {
-    const bool extended = with_set_of(page, [&](PageSet& set) {
-      set.lock().assert_held();
-      if (!set.extend(page, page->block_at(start), have, want, &newly_backed, may_back))
-        return false;
-      page->blocks_taken.store(now.n, std::memory_order_relaxed);
-      return true;
-    });
-    if (extended) demand_.change(newly_backed, want.n - have.n, now);
-    return extended;
+  const Backing backing(*this, want.n - have.n);
+  const bool may_back = backing.may();
+  const bool extended = with_set_of(page, [&](PageSet& set) {
+    set.lock().assert_held();
+    if (!set.extend(page, page->block_at(start), have, want, &newly_backed, may_back)) return false;
+    page->blocks_taken.store(now.n, std::memory_order_relaxed);
+    return true;
   });
+  if (extended) demand_.change(newly_backed, want.n - have.n, now);
+  return extended;
 }
 
 [[gnu::cold]] void PageHeap::promote(HugePage* page, PageSet& from, Nanos now) {

@@ -308,8 +308,7 @@ class PageHeap {
                 uint32_t below = PageSet::kAnyRun);
   void note_taken(const Place& place, Blocks blocks);
   bool is_limited() const { return limit_.load(std::memory_order_relaxed) != 0; }
-  template <typename F>
-  auto take_by_promise(Blocks blocks, F&& take);
+  class Backing;
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
   bool is_small_with_holes() const;
