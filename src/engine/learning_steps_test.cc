@@ -473,6 +473,17 @@ TEST_F(ModelStepsTest, WhereTheOptionDecidesTheGateJudgesNothing) {
   }
 }
 
+TEST_F(TroughTest, WhereTheOptionDecidesNothingIsProven) {
+  LearnedState state;
+  state.header.gate = kProof;
+  state.header.gate.verdict = GateVerdict::helps;
+  steps_->run.take_in(state, LearningRun::GateFrom::this_build, engine_.known_contexts.tree(),
+                      pages_);
+  EXPECT_EQ(steps_->placing(), Placing::proven);
+  engine_.options.segregate.value = Segregate::always;
+  EXPECT_EQ(steps_->placing(), Placing::all);
+}
+
 // The holes in the pages that it filled.
 TEST_F(ModelStepsTest, WhatItLeavesIsUsedAgain) {
   engine_.place_by_lifetime(Placing::all);

@@ -215,6 +215,7 @@ void Engine::give_memory_back(Nanos now) {
   const size_t released = heap.release(now - hold, retain, tables, kReleasedAtOnce);
   given_back_ += released * kHugePageSize;
   more_to_release_ = released == kReleasedAtOnce;
+  if (retain != 0) heap.pages().note_retained(retain);
   heap.direct().release(hurry ? Nanos::max() : now - mappings_for_);
   if (!more_to_break_) return;
   Released more{};  // one round a step: who forks waits for it

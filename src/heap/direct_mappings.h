@@ -255,7 +255,10 @@ class DirectMappings {
   Span* kept_ GUARDED_BY(lock_) = nullptr;     // newest first
   Span* refused_ GUARDED_BY(lock_) = nullptr;  // freed, but the system would not unmap them
   Span* free_records_ GUARDED_BY(lock_) = nullptr;
-  Span* spared_ GUARDED_BY(lock_) = nullptr;    // in use, with spare memory
+  Span* spared_ GUARDED_BY(lock_) = nullptr;  // in use, with spare memory
+  Span** spared_end_ GUARDED_BY(lock_) = nullptr;
+  size_t spared_count_ GUARDED_BY(lock_) = 0;
+  size_t refused_trims_ GUARDED_BY(lock_) = 0;  // in a row
   Span* trimming_ GUARDED_BY(lock_) = nullptr;  // whose spare memory goes back right now
   bool trimmed_is_freed_ GUARDED_BY(lock_) = false;
   int kept_count_ GUARDED_BY(lock_) = 0;

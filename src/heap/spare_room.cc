@@ -46,27 +46,28 @@ Span* DirectMappings::take_larger(size_t bytes, size_t alignment) {
   count_in(span->bytes);
   span->spare = static_cast<uint32_t>((span->bytes - bytes) / kSmallPage);
   span->bytes = bytes;
-  if (span->spare != 0) list_spare(span);
-  if (span->spare != 0) to_trim_.store(1, std::memory_order_relaxed);
+  if (span->spare != 0) list_spare(span), refused_trims_ = 0;
   return span;
 }
 
-// Behind the first one, so that what the system refuses keeps no other from its turn.
+// The first one goes back first, so that what the system refuses keeps no other from its turn.
 void DirectMappings::list_spare(Span* span) {
   add(spare_, span->spare_bytes());
-  Span** link = spared_ != nullptr ? &spared_->next_direct : &spared_;
-  span->next_direct = *link;
-  if (*link != nullptr) (*link)->back = &span->next_direct;
-  span->back = link;
-  *link = span;
+  if (spared_ == nullptr) spared_end_ = &spared_;
+  span->next_direct = nullptr;
+  span->back = spared_end_;
+  *spared_end_ = span;
+  spared_end_ = &span->next_direct;
+  ++spared_count_;
+  to_trim_.store(1, std::memory_order_relaxed);
 }
 
 void DirectMappings::unlist_spare(Span* span) {
   add(spare_, size_t{0} - span->spare_bytes());
   *span->back = span->next_direct;
-  if (span->next_direct != nullptr) span->next_direct->back = span->back;
+  (span->next_direct != nullptr ? span->next_direct->back : spared_end_) = span->back;
   span->back = nullptr;
-  if (spared_ == nullptr) to_trim_.store(0, std::memory_order_relaxed);
+  if (--spared_count_ == 0) to_trim_.store(0, std::memory_order_relaxed);
 }
 
 // It has no spare pages afterwards. False: who gives them back has it, and frees it, if it is
@@ -186,12 +187,13 @@ size_t DirectMappings::trim(Span* span) {
     trimming_ = nullptr;
     freed = std::exchange(trimmed_is_freed_, false);
     if (gone) {
+      refused_trims_ = 0;
       add(bytes_, size_t{0} - spare);
       debt_.gave_back(spare, system_.now_coarse());
       tell_pages();
     } else {
       list_spare(span);
-      to_trim_.store(0, std::memory_order_relaxed);
+      if (++refused_trims_ >= spared_count_) to_trim_.store(0, std::memory_order_relaxed);
     }
   }
   if (freed) deallocate(span);

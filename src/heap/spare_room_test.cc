@@ -181,6 +181,14 @@ TEST_F(SpareRoomTest, MemoryThatIsLockedIsNotTriedForEver) {
   EXPECT_FALSE(direct_.has_to_release()) << "the worker would come ten times a second for it";
   Span* other = allocate_within();
   EXPECT_TRUE(direct_.has_to_release());
+  system_.calls_left = 0;
+  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
+  EXPECT_TRUE(direct_.has_to_release()) << "one of two was refused";
+  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
+  EXPECT_FALSE(direct_.has_to_release());
+  ASSERT_NE(direct_.resize(other, kAsked + kSmallPage), nullptr);
+  system_.calls_left = INT64_MAX;
+  EXPECT_EQ(direct_.release(Nanos::max()), 2 * (kLarge - kAsked) - kSmallPage);
   deallocate(locked);
   deallocate(other);
   EXPECT_TRUE(direct_.is_consistent());

@@ -323,6 +323,29 @@ TEST_F(LearningNewsTest, AnotherBuildsRecordStaysUntilThisOneHasMeasuredSomethin
   file.give_back();
 }
 
+// A canary that is hardly the same program wrote the file of the build that runs.
+TEST_F(LearningNewsTest, AnotherBuildIsOneByWhatIsKnownOfItNow) {
+  run_.take_in(file_of(1, GateVerdict::helps), GateFrom::this_build, tree_, pages_);
+  LearnedState file = file_of(7, GateVerdict::fails);
+  file.header.program = 7;
+  const LearningRun::Build little{kBuild.program, kBuild.modules, 0.1};
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, little, pages_));
+  EXPECT_EQ(file.header.gate.verdict, GateVerdict::helps) << "none of the canary's figures is ours";
+  file.give_back();
+}
+
+TEST_F(LearningNewsTest, WhatAModelSaysReplacesNoRecordOfAnotherBuild) {
+  LearnedState file = file_of(7, GateVerdict::helps);
+  file.header.program = 7;
+  const GateKept before = file.header.gate;
+  run_.take_in(file, GateFrom::none, tree_, pages_);
+  run_.take_evidence({GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500});
+  ASSERT_TRUE(run_.add_to(&file, ReadStatus::other_build, kBuild, pages_));
+  EXPECT_EQ(file.header.gate, before);
+  EXPECT_EQ(file.header.program, 7u);
+  file.give_back();
+}
+
 TEST_F(LearningNewsTest, WhatABuildThatIsAlikeDecidedMeanwhileStays) {
   run_.take_in(file_of(7, GateVerdict::helps), GateFrom::like_build, tree_, pages_);
   for (const GateVerdict now : {GateVerdict::fails, GateVerdict::helps}) {

@@ -78,6 +78,7 @@ bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Fig
 void LearningRun::take_evidence(const GateKept& of_model) {
   if (gate_.kept() != GateKept{}) return;
   gate_ = Gate(on_trial(of_model));
+  given_ = gate_.kept();
 }
 
 // A round is due at once: until it, the nodes hold what is the parent's to save.
@@ -162,11 +163,11 @@ bool LearningRun::is_to_be_counted(const LearnedHeader& header) const {
 // something. Of a build that is alike both are joined, but what helped it is on trial here.
 void LearningRun::add_gate_to(LearnedHeader* header, ReadStatus status, const Build& build) const {
   const bool is_others = status == ReadStatus::other_build;
-  const bool is_unlike = is_others && gate_from_ == GateFrom::none;
+  const bool is_unlike = is_others && (gate_from_ == GateFrom::none || build.known < kEnoughKnown);
   const bool is_alike =
       (is_others && !is_unlike) || (status == ReadStatus::ok && gate_from_ == GateFrom::like_build);
   const bool theirs_to_keep = is_unlike && header->gate != GateKept{};
-  if (theirs_to_keep && gate_.kept() == GateKept{}) return;
+  if (theirs_to_keep && gate_.kept() == given_) return;
   if (is_alike && !keeps_gate()) return;
   header->program = build.program;
   header->modules = build.modules;
@@ -187,7 +188,8 @@ bool LearningRun::add_to(LearnedState* file, ReadStatus status, const Build& bui
     ++file->header.runs;
   }
   add_gate_to(&file->header, status, build);
-  gate_written_ = file->header.gate;
+  const bool is_ours = file->header.program == build.program;
+  gate_written_ = is_ours ? file->header.gate : GateKept{};
   NodeArray before, now, merged;
   bool whole = collect(Part::saved, scratch, &before) && collect(Part::steady, scratch, &now);
   fade(file->nodes.rows());

@@ -109,6 +109,7 @@ class LearningRun {
   // As LearnedHeader has them.
   struct Build {
     uint64_t program = 0, modules = 0;
+    double known = 1;  // share of the file's last runs that is known here
   };
   // Adds to *file what this run saw since note_saved, and counts the run there. status: as the file
   // was read just now; if it was not usable, *file has a new header. False: no memory.
@@ -147,6 +148,7 @@ class LearningRun {
   Gate gate_;
   GateBase gate_then_;     // when the file was last read or written
   GateKept gate_written_;  // by add_to
+  GateKept given_;         // by a model: nothing was measured yet
   GateFrom gate_from_ = GateFrom::none;
   Nanos began_{};
   Nanos next_round_{};

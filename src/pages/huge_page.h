@@ -46,6 +46,9 @@ struct BlockBits {
   void clear(const BlockBits& those) {
     for (int w = 0; w < kWords; ++w) words[w] &= ~those.words[w];
   }
+  void set_where_clear(const BlockBits& those) {
+    for (int w = 0; w < kWords; ++w) words[w] |= ~those.words[w];
+  }
   bool any(uint32_t first, uint32_t n) const;
   uint32_t count() const;
   // First index >= from whose bit equals value; 256 if there is none.
@@ -103,6 +106,12 @@ struct HugePage {
     blocks_taken.store(now.n, std::memory_order_relaxed);
   }
   // Blocks that have, or may have, memory behind them.
+  // Of a broken page: clear bits are free blocks that have memory.
+  BlockBits backed_and_free() const {
+    BlockBits rest = used;
+    rest.set_where_clear(dirty);
+    return rest;
+  }
   uint32_t backed_blocks() const {
     return !backed ? 0 : broken ? dirty.count() : static_cast<uint32_t>(kBlocksPerHugePage);
   }

@@ -193,6 +193,7 @@ class PageHeap {
     return released;
   }
   // As PagePool.
+  void note_retained(size_t retain) { pool_.note_retained(retain); }
   bool fetch_one(Nanos before, Nanos* price) { return pool_.fetch_one(before, price); }
   // Gives back that many bytes of huge pages that are empty, however short a time, but keeps what
   // the last release() was to keep; release() sees to their tables. Returns the bytes.

@@ -146,12 +146,13 @@ TEST_F(PageHeapTest, ManyPagesArePromotedOneByOne) {
 // A broken page has room, of which the memory went back. It may be needed elsewhere since.
 TEST_F(PageHeapTest, AHardLimitHoldsWhereABrokenPageGetsItsMemoryBack) {
   const Held stays = take(PageGroup::unknown, 2);
-  const Held rest = take(PageGroup::unknown, kAll - 2);
-  ASSERT_EQ(rest.page, stays.page);
+  const Held rest = take(PageGroup::unknown, kAll - 4);
+  const Held last = take(PageGroup::unknown, 2);
+  ASSERT_EQ(last.page, stays.page);
   give(rest);
   wait(5);
   ASSERT_GT(pages_.break_idle(system_.time), 0u);
-  const size_t limit = kHugePageSize + 3 * kBlockSize;
+  const size_t limit = kHugePageSize + 5 * kBlockSize;
   pages_.limit_growth(limit);
   const Held whole = take(PageGroup::unknown, kAll);
   ASSERT_NE(whole.page, nullptr);
@@ -160,6 +161,11 @@ TEST_F(PageHeapTest, AHardLimitHoldsWhereABrokenPageGetsItsMemoryBack) {
   EXPECT_FALSE(pages_.extend(stays.page, stays.start, {2}, {10}));
   EXPECT_TRUE(pages_.extend(stays.page, stays.start, {2}, {3})) << "so much is left";
   EXPECT_LE(pages_.demand().level().backed, limit);
+  give(last);
+  EXPECT_EQ(pages_.take_anywhere({3}, 1).page, nullptr);
+  const PageHeap::Place again = pages_.take_anywhere({2}, 1);
+  ASSERT_NE(again.page, nullptr);
+  EXPECT_EQ(again.start(), last.start) << "behind holes that have none, what was freed has memory";
   give(whole);
   EXPECT_NE(take(PageGroup::unknown, 100).page, nullptr);
   EXPECT_TRUE(pages_.is_consistent());

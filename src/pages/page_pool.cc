@@ -115,9 +115,12 @@ size_t PagePool::release(Nanos before, size_t retain, size_t most) {
     ++released;
   }
   if (released + refused != 0) refused_.store(released == 0, std::memory_order_relaxed);
+  return released;
+}
+
+void PagePool::note_retained(size_t retain) {
   LockGuard guard(lock_);
   if (counts_.empty_backed <= retain) refused_.store(true, std::memory_order_relaxed);
-  return released;
 }
 
 void PagePool::become_given_back(HugePage* page) {

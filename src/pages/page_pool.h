@@ -86,6 +86,8 @@ class PagePool {
   // Gives back empty pages that were emptied up to `before`, oldest first, but keeps `retain`. No
   // system call happens under the lock. Returns the pages given back, at most `most`.
   size_t release(Nanos before, size_t retain, size_t most = SIZE_MAX);
+  // So many empty pages are kept for good.
+  void note_retained(size_t retain);
   // Gives back the records and tables of the pages that were given back up to `before`. No system
   // call happens under the lock.
   void release_tables(Nanos before);
@@ -123,8 +125,8 @@ class PagePool {
   const ReuseGaps& gaps() const { return gaps_; }
   // Hints, read without the lock.
   bool has_empty() const { return empty_hint_.load(std::memory_order_relaxed) > 0; }
-  // False: the system refused to take what is empty (it is locked in memory), or that is what
-  // release() was to keep; and nothing came since.
+  // False: the system refused to take what is empty (it is locked in memory), or all of it is to be
+  // kept; and nothing came since.
   bool may_release() const { return has_empty() && !refused_.load(std::memory_order_relaxed); }
   bool has_tables() const { return tables_hint_.load(std::memory_order_relaxed) > 0; }
   size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }

@@ -92,9 +92,24 @@ bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
 
 [[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment, bool may_back) {
   HugePage* page = find_fit(blocks, alignment, false);
+  if (page == nullptr && !may_back) return search_backed(blocks, alignment);
   if (page == nullptr) page = find_fit(blocks, alignment, true);
   if (page == nullptr) return {};
-  return take_from(page, blocks, alignment, may_back);
+  return take_from(page, blocks, alignment, true);
+}
+
+// Of broken pages what has memory.
+[[gnu::cold]] PageSet::Place PageSet::search_backed(Blocks blocks, uint32_t alignment) {
+  HugePage* best = nullptr;
+  uint32_t first = 0;
+  for_each_broken([&](HugePage* page) {
+    if (page->longest_run < blocks.n || (best && best->base < page->base)) return;
+    const uint32_t found = page->backed_and_free().find_clear(blocks.n, alignment);
+    if (found != kBlocksPerHugePage) best = page, first = found;
+  });
+  if (best == nullptr) return {};
+  use(best, first, blocks.n);
+  return {best, first, false};
 }
 
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below, bool may_back) {

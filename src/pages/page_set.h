@@ -107,6 +107,7 @@ class PageSet {
                  std::memory_order_relaxed);
   }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment, bool may_back) REQUIRES(lock_);
+  Place search_backed(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
   static bool has_memory(const HugePage* page, uint32_t first, uint32_t n);
   static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
   void move(HugePage* page, uint32_t longest_run) REQUIRES(lock_);

@@ -142,9 +142,10 @@ void find_state() {
 
 // ----- Keeping -----
 
-bool write_merged(LearnedState& file, ReadStatus status, char* error, size_t room) {
+// known: as carry_over_to_this, of the file.
+bool write_merged(LearnedState& file, ReadStatus status, double known, char* error, size_t room) {
   LearningRun& run = learning->run;
-  const LearningRun::Build build{learning->build, learning->builds};
+  const LearningRun::Build build{learning->build, learning->builds, known};
   const bool whole =
       run.add_to(&file, status, build, process.system) && run.keep_frames_of(&file, process.system);
   if (!whole) snprintf(error, room, "state %.300s: no memory to write it", learning->path);
@@ -180,12 +181,14 @@ void merge_into_file() {
   LearnedState file;
   const ReadStatus status = read_learned_state(learning->path, this_program(), process.system,
                                                &file, error, sizeof(error));
+  double known = 1;
   if (is_usable(status))
-    carry_over_to_this(&file);
+    known = carry_over_to_this(&file);
   else
     file.header = header_for(this_program());
   if (may_replace(status)) error[0] = 0;
-  if (may_replace(status) && write_merged(file, status, error, sizeof(error))) note_written();
+  if (may_replace(status) && write_merged(file, status, known, error, sizeof(error)))
+    note_written();
   file.give_back();
   if (error[0] != 0) complain(error);
 }
