@@ -257,7 +257,7 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 Nanos Engine::step(Nanos now, bool busy) {
   keep_house(now);
   give_memory_back(now);
-  if (more_to_release_) {
+  if (more_to_release_) {  // after so short a sleep nobody knows which threads are idle
     last_busy_ = now;
     dozing_.store(false, std::memory_order_relaxed);
     return kMoreToRelease;

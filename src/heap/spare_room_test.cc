@@ -48,6 +48,14 @@ class SpareRoomTest : public OnFakeMappings {
     EXPECT_EQ(span->spare_bytes(), kLarge - kAsked);
     return span;
   }
+  // One whose spare memory the system has just refused to take (mlock).
+  Span* allocate_locked() {
+    Span* span = allocate_within();
+    system_.calls_left = 0;
+    EXPECT_EQ(direct_.release(Nanos::max()), 0u);
+    system_.calls_left = INT64_MAX;
+    return span;
+  }
   bool has_memory(const char* at) { return system_.resident(at, kSmallPage) != 0; }
   // In the middle of the next release().
   void meanwhile(std::function<void()> what) {
@@ -159,10 +167,7 @@ TEST_F(SpareRoomTest, AChildFinishesWhatAnotherThreadTrimmed) {
 
 TEST_F(SpareRoomTest, MemoryThatIsLockedStaysCounted) {
   let_fetching_be_felt();
-  Span* span = allocate_within();
-  system_.calls_left = 0;
-  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
-  system_.calls_left = INT64_MAX;
+  Span* span = allocate_locked();
   EXPECT_EQ(direct_.bytes(), kLarge);
   EXPECT_EQ(direct_.spare_bytes(), kLarge - kAsked);
   EXPECT_EQ(direct_.release(Nanos::max()), kLarge - kAsked) << "when it can";
@@ -174,10 +179,7 @@ TEST_F(SpareRoomTest, MemoryThatIsLockedStaysCounted) {
 
 TEST_F(SpareRoomTest, MemoryThatIsLockedIsNotTriedForEver) {
   let_fetching_be_felt();
-  Span* locked = allocate_within();
-  system_.calls_left = 0;
-  EXPECT_EQ(direct_.release(Nanos::max()), 0u);
-  system_.calls_left = INT64_MAX;
+  Span* locked = allocate_locked();
   EXPECT_FALSE(direct_.has_to_release()) << "the worker would come ten times a second for it";
   Span* other = allocate_within();
   EXPECT_TRUE(direct_.has_to_release());

@@ -460,7 +460,6 @@ void Gate::give_up(Nanos now, GateVerdict why) {
   back_at_ = 0;
   dear_ = 0;
   dear_steps_ = 0;
-  wrong_steps_ = 0;
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;

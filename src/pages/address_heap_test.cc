@@ -56,7 +56,6 @@ class CountedHeapTest : public testing::Test {
   void expect_few(const char* what, F&& f) {
     Counted::looks = 0;
     f();
-    most_ = std::max(most_, Counted::looks);
     ASSERT_LT(Counted::looks, 1000u) << what;
   }
   void insert(size_t i) {
@@ -68,7 +67,6 @@ class CountedHeapTest : public testing::Test {
 
   std::vector<Counted> nodes_{kMany};
   AddressHeap<Counted> heap_;
-  size_t most_ = 0;
 };
 
 TEST_F(CountedHeapTest, TheLowestOfManyIsRemovedAtOnce) {

@@ -105,13 +105,13 @@ struct HugePage {
     last_taken.store(now.n, std::memory_order_relaxed);
     blocks_taken.store(now.n, std::memory_order_relaxed);
   }
-  // Blocks that have, or may have, memory behind them.
-  // Of a broken page: clear bits are free blocks that have memory.
-  BlockBits backed_and_free() const {
+  // Clear bits are free blocks; of a broken page, if not may_back, those that have memory.
+  BlockBits taken(bool may_back) const {
     BlockBits rest = used;
-    rest.set_where_clear(dirty);
+    if (broken && !may_back) rest.set_where_clear(dirty);
     return rest;
   }
+  // Blocks that have, or may have, memory behind them.
   uint32_t backed_blocks() const {
     return !backed ? 0 : broken ? dirty.count() : static_cast<uint32_t>(kBlocksPerHugePage);
   }

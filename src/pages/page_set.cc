@@ -66,12 +66,13 @@ HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool b
 
 // A walk over every page that may fit. Those of the bucket of n may be too short; where alignment
 // is asked for, even a long run may not do.
-[[gnu::cold]] HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken) const {
+[[gnu::cold]] HugePage* PageSet::find_fit(Blocks blocks, uint32_t alignment, bool broken,
+                                          bool may_back) const {
   HugePage* best = nullptr;
   for (int b = bucket_of(blocks.n); b < kBuckets; ++b)
     buckets_[broken][b].for_each([&](HugePage* page) {
       if (page->longest_run < blocks.n || (best && best->base < page->base)) return;
-      if (page->used.find_clear(blocks.n, alignment) != kBlocksPerHugePage) best = page;
+      if (page->taken(may_back).find_clear(blocks.n, alignment) != kBlocksPerHugePage) best = page;
     });
   return best;
 }
@@ -80,36 +81,26 @@ bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
   return !page->broken || page->dirty.next(first, false) >= first + n;
 }
 
-[[gnu::always_inline]] inline PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks,
-                                                                uint32_t alignment, bool may_back) {
-  const uint32_t first = page->used.find_clear(blocks.n, alignment);
-  DCHECK(first < kBlocksPerHugePage);
-  if (!may_back && !has_memory(page, first, blocks.n)) return {};
+[[gnu::always_inline]] inline PageSet::Place PageSet::take_at(HugePage* page, uint32_t first,
+                                                              Blocks blocks) {
   Place place{page, first, !page->dirty.any(first, blocks.n)};
   place.newly_backed = use(page, first, blocks.n);
   return place;
 }
 
-[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment, bool may_back) {
-  HugePage* page = find_fit(blocks, alignment, false);
-  if (page == nullptr && !may_back) return search_backed(blocks, alignment);
-  if (page == nullptr) page = find_fit(blocks, alignment, true);
-  if (page == nullptr) return {};
-  return take_from(page, blocks, alignment, true);
+[[gnu::always_inline]] inline PageSet::Place PageSet::take_from(HugePage* page, Blocks blocks,
+                                                                uint32_t alignment, bool may_back) {
+  const uint32_t first = page->used.find_clear(blocks.n, alignment);
+  DCHECK(first < kBlocksPerHugePage);
+  if (!may_back && !has_memory(page, first, blocks.n)) return {};
+  return take_at(page, first, blocks);
 }
 
-// Of broken pages what has memory.
-[[gnu::cold]] PageSet::Place PageSet::search_backed(Blocks blocks, uint32_t alignment) {
-  HugePage* best = nullptr;
-  uint32_t first = 0;
-  for_each_broken([&](HugePage* page) {
-    if (page->longest_run < blocks.n || (best && best->base < page->base)) return;
-    const uint32_t found = page->backed_and_free().find_clear(blocks.n, alignment);
-    if (found != kBlocksPerHugePage) best = page, first = found;
-  });
-  if (best == nullptr) return {};
-  use(best, first, blocks.n);
-  return {best, first, false};
+[[gnu::cold]] PageSet::Place PageSet::search(Blocks blocks, uint32_t alignment, bool may_back) {
+  HugePage* page = find_fit(blocks, alignment, false, may_back);
+  if (page == nullptr) page = find_fit(blocks, alignment, true, may_back);
+  if (page == nullptr) return {};
+  return take_at(page, page->taken(may_back).find_clear(blocks.n, alignment), blocks);
 }
 
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below, bool may_back) {

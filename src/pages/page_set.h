@@ -101,13 +101,14 @@ class PageSet {
   void erase(HugePage* page) REQUIRES(lock_);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const
       REQUIRES(lock_);
-  HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken) const REQUIRES(lock_);
+  HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken, bool may_back) const
+      REQUIRES(lock_);
   void count(int32_t change) REQUIRES(lock_) {
     pages_.store(pages_.load(std::memory_order_relaxed) + static_cast<uint32_t>(change),
                  std::memory_order_relaxed);
   }
   Place take_from(HugePage* page, Blocks blocks, uint32_t alignment, bool may_back) REQUIRES(lock_);
-  Place search_backed(Blocks blocks, uint32_t alignment) REQUIRES(lock_);
+  Place take_at(HugePage* page, uint32_t first, Blocks blocks) REQUIRES(lock_);
   static bool has_memory(const HugePage* page, uint32_t first, uint32_t n);
   static uint32_t soil(HugePage* page, uint32_t first, uint32_t n);
   void move(HugePage* page, uint32_t longest_run) REQUIRES(lock_);

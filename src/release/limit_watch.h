@@ -34,7 +34,7 @@ class LimitWatch {
   bool is_due(Nanos now) const { return now >= next_ || now < read_; }
   // What was read: `limit` and `room` as in os/memory_limits.h; own: bytes that this process backs.
   void take(Nanos now, size_t limit, size_t room, uint32_t pressure, size_t own);
-  // Then: of the limit that has the least room by its size, where that is another one.
+  // Then: the limit that has the least room by its size, which may be the same; SIZE_MAX: none.
   void take_tightest(size_t limit, size_t room);
   // Nothing can be read any more.
   void forget(Nanos now) { take(now, SIZE_MAX, SIZE_MAX, 0, 0); }
