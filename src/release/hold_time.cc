@@ -70,16 +70,16 @@ double HoldTime::kept_at(Nanos hold) const {
 }
 
 Nanos HoldTime::chosen(Nanos least, size_t most_extra) const {
-  const bool owes = in_debt_ && !(at_rest_ && debt_ <= kCreditAtRest);
+  const bool pays = at_rest_ && debt_ <= kCreditAtRest;
   Nanos best = least;
   double best_share = share_at(least);
-  const double enough = owes ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
-  const int most = owes ? kMostInDebt : kMostDoublings;
+  const double enough = in_debt_ ? kShare * kFetchSeconds / seconds_of(price_) : kShare;
+  const int most = in_debt_ && !pays ? kMostInDebt : kMostDoublings;
   for (int i = 1; i <= most && best_share > enough; ++i) {
     const Nanos hold{least.n << i};
     const double share = share_at(hold);
     const double extra = kept_at(hold) - kept_at(least);
-    if (!owes && extra > static_cast<double>(most_extra)) break;
+    if (!in_debt_ && extra > static_cast<double>(most_extra)) break;
     if (share < best_share) best = hold, best_share = share;
   }
   return best;

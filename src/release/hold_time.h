@@ -23,9 +23,10 @@
 // its memory, as it would if some of its objects pinned it. One that swings now and then stays
 // within the credit.
 //
-// For a process at rest, which uses less than kRest of a processor, that does not hold unless more
-// than kCreditAtRest is owed. So after the last wave its memory goes back soon, and waves with
-// rests between them still cost no more than that and one wave.
+// For a process at rest, which uses less than kRest of a processor, it is 4 times the least one at
+// most, unless more than kCreditAtRest is owed. So after the last wave its memory goes back soon;
+// what is needed again after a short rest is held; and waves with longer rests between them still
+// cost no more than that and one wave.
 #pragma once
 
 #include "pages/reuse_gaps.h"

@@ -126,6 +126,14 @@ TEST_F(HoldTimeTest, AtRestTheFirstRuleHolds) {
   EXPECT_EQ(rest(SIZE_MAX), Nanos::seconds(2));
 }
 
+TEST_F(HoldTimeTest, AtRestADebtHoldsWhatIsNeededAgainSoon) {
+  fetch_ = Nanos::millis(5);
+  EXPECT_EQ(run(4, 40, Nanos::millis(2500), 0), Nanos::seconds(4));
+  EXPECT_EQ(rest(), Nanos::seconds(4)) << "whatever it keeps";
+  for (int s = 0; s < 600; ++s) run(1, 0, Nanos{0}, 0);
+  EXPECT_EQ(rest(), kLeast) << "all is paid";
+}
+
 TEST_F(HoldTimeTest, WavesWithRestsCostNoMoreThanTheCreditAndOneWave) {
   fetch_ = Nanos::millis(5);
   constexpr int kPages = 100;
