@@ -20,7 +20,7 @@ void Engine::apply_options() {
 
 [[gnu::cold, gnu::noinline]] void Engine::want_worker() {
   const ErrnoKeeper keep;
-  world.want_worker();
+  want_worker_after_free();
 }
 
 void Engine::flush_cache(ThreadCache* cache) {
@@ -143,7 +143,7 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
   Span* span = nullptr;
   if (request.grows)
     span = heap.allocate_growing(size, group);
-  else if (size <= kRunMax && request.alignment <= kRunMax && cache != nullptr)
+  else if (fits_run(size, request.alignment) && cache != nullptr)
     span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group,
                                           Blocks::covering(request.alignment).n, threads.in_use());
   if (span == nullptr && !request.grows)
@@ -201,6 +201,7 @@ void Engine::count_prediction(const ThreadCache& cache, const Request& request,
     const bool models_site = choice.known && choice.key != 0 && !choice.is_of_context();
     price = price_of_lookup(models_site ? 0 : known_contexts.callers_asked(trace, request.size));
   }
+  if (cache.predicting && choice.slow) price = price + kPriceOfMiss;
   counters.add(Stat::predict_lookup_nanos, allocations * static_cast<uint64_t>(price.n));
 }
 
@@ -268,6 +269,14 @@ void Engine::give(ThreadCache* cache, void* p, Span* span) {
   if (__builtin_expect(twice != nullptr, 0)) report_double_free(twice);
 }
 
+// Somebody has to come for what is empty, and for what the thread keeps.
+void Engine::want_worker_after_free() {
+  if (heap.has_empty_pages())
+    world.want_worker();
+  else if (was_large())
+    world.want_idle_caches_emptied();
+}
+
 void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   bool to_heap = true;
   if (__builtin_expect(hardening.is_hardened(span), 0))
@@ -277,10 +286,7 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   if (__builtin_expect(span != nullptr && span->sampled && !hardening.is_on(), 0))
     note_sampled_free(cache, p);
   if (to_heap) give(cache, p, span);
-  if (heap.has_empty_pages())
-    world.want_worker();
-  else if (was_large())
-    world.want_idle_caches_emptied();
+  want_worker_after_free();
 }
 
 // A sample dies with its age where the system moved it to. An object that was not recorded was not

@@ -152,6 +152,7 @@ class Engine {
     if (!answer.known) return choice;
     counters.add(Stat::predict_misses);
     settle(cache, request.site, size_class, answer, &choice);
+    choice.slow = true;
     return choice;
   }
 
@@ -168,7 +169,9 @@ class Engine {
     const bool worked = has_worker.load(std::memory_order_relaxed);
     if (span->kind == SpanKind::direct) return worked && !is_dozing() && heap.keep_direct(span);
     if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use())) return false;
-    if (__builtin_expect((!worked || is_dozing()) && heap.has_empty_pages(), 0)) want_worker();
+    const bool asks = !worked || is_dozing();
+    if (__builtin_expect(asks && (heap.has_empty_pages() || (!worked && was_large())), 0))
+      want_worker();
     return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
@@ -241,6 +244,7 @@ class Engine {
     bool recheck = false;
   };
   void want_worker();  // errno stays
+  void want_worker_after_free();
   ThreadCache* take_back(CacheSlot& slot, ThreadCache* adopted);
   ThreadCache* adopt(CacheSlot& slot, ThreadCache*& adopted);
   Due count(ThreadCache* cache, const Request& request);

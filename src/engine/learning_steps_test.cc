@@ -303,6 +303,16 @@ TEST_F(LookupsTest, WhileObjectsArePlacedThoseOfSamplesAreTimed) {
   EXPECT_NEAR(price(0x1000), of_unknown, of_unknown / 10) << "so slow a clock tells nothing";
 }
 
+TEST_F(LookupsTest, WhatIsNotCachedCostsMore) {
+  made_.world.choice.slow = true;
+  const auto of_unknown = static_cast<double>(price_of_lookup(kCallersOfUnknown).n);
+  EXPECT_NEAR(price(0x1000), of_unknown, of_unknown / 10) << "only samples are looked up";
+  engine_.place_by_lifetime(Placing::all);
+  cache_.predicting = true;
+  const auto of_miss = static_cast<double>(kPriceOfMiss.n);
+  EXPECT_NEAR(price(0x1000), of_miss, of_miss / 10);
+}
+
 // ----- With a model and without learning -----
 
 constexpr GateKept kProof{GateVerdict::on_trial, 0, {1, 50, 400, 200, 2000}, {}, 500};

@@ -13,6 +13,7 @@
 namespace llamalloc {
 
 inline constexpr size_t kLargestSize = PTRDIFF_MAX;
+inline constexpr size_t kAddresses = size_t{1} << 47;  // that a process has
 // Hotness of an allocation without a hint (placement/hint.h).
 inline constexpr uint8_t kNoHint = 255;
 
@@ -58,10 +59,10 @@ constexpr int key_class_of(size_t size) {
 
 // The usable size of such an allocation, unhardened; 0: it would fail.
 constexpr size_t usable_size_of(size_t size, size_t alignment) {
-  if (is_absurd(size, alignment)) return 0;
+  if (is_absurd(size, alignment) || size > kAddresses) return 0;
   const int c = class_serving(size, alignment);
   if (c < kSizeClasses) return kSizeClassRows[c].size;
-  if (size > kRunMax || alignment > kRunMax) return direct_size(size);
+  if (!fits_run(size, alignment)) return direct_size(size);
   return align_up(size < kLeastRun ? kLeastRun : size, kBlockSize);
 }
 

@@ -44,6 +44,15 @@ TEST_F(SettleTest, WhatIsLearnedIsKeptForTheSite) {
   }
 }
 
+// A program that has more of them than there is room for.
+TEST_F(SettleTest, WhatIsNotCachedIsSlow) {
+  learn(LifetimeClass::le_10ms);
+  EXPECT_TRUE(choose().slow);
+  EXPECT_FALSE(choose().slow);
+  engine_->placement.cache().clear();
+  EXPECT_TRUE(choose().slow);
+}
+
 // Who calls may matter all the same: the rare caller whose objects stay was not sampled yet.
 TEST_F(SettleTest, WhileContextsAreExploredTheSiteDoesNotDecideAlone) {
   learn(LifetimeClass::le_10s);

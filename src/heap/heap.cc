@@ -487,7 +487,7 @@ constexpr size_t kMostForGrowth = size_t{128} << 20;
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const bool in_page = fills_page(bytes) && alignment <= kHugePageSize && pages_.has_empty();
-  Span* span = (bytes <= kRunMax && alignment <= kRunMax) || in_page
+  Span* span = fits_run(bytes, alignment) || in_page
                    ? allocate_run(bytes, alignment, group, sampled)
                    : allocate_direct(bytes, alignment, sampled);
   settle();

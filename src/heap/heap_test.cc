@@ -36,6 +36,24 @@ class HeapTest : public OnFakeMemory {
   }
 };
 
+// A huge page has two places for what is aligned to 1 MiB.
+TEST_F(HeapTest, AFarAlignmentTakesNoHugePageForASmallObject) {
+  const size_t before = heap_.backed_bytes();
+  std::vector<Span*> spans;
+  for (const size_t alignment : {size_t{64} << 10, size_t{256} << 10, kRunMax})
+    for (int i = 0; i < 20; ++i) {
+      Span* span = heap_.allocate(100, alignment, PageGroup::unknown, false);
+      ASSERT_NE(span, nullptr);
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(span->base) % alignment, 0u);
+      spans.push_back(span);
+    }
+  EXPECT_LE(heap_.backed_bytes() - before, 60 * direct_size(100));
+  Span* half = heap_.allocate(kRunMax / 2, kRunMax, PageGroup::unknown, false);
+  EXPECT_EQ(half->kind, SpanKind::run) << "it needs the place";
+  heap_.deallocate(half);
+  for (Span* span : spans) heap_.deallocate(span);
+}
+
 // The tag answers for a free as the record would.
 TEST_F(HeapTest, ATagKnowsTheStartsOfSlotsThatAThreadMayCache) {
   const SpanMap& map = tables_->map;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kNumbers = 13;  // of GateKept as text
 constexpr uint32_t kManyRounds = 1 << 20;
-constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
+constexpr uint32_t kLikeDepth = 200;  // troughs differ by less
+constexpr uint32_t kMostOfPeak = 1000;
 constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
 constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
@@ -43,6 +44,15 @@ void take_in(GateWaste* mean, const GateWaste& round) {
   take_in(&mean->depth, round.depth, first);
   take_in(&mean->ratio, round.ratio, first);
   if (mean->rounds < kManyRounds) ++mean->rounds;
+}
+
+// What is not alive may be pinned, so less of it is in troughs that are not as deep.
+GateWaste at_depth(uint32_t depth, GateWaste waste) {
+  if (depth >= kMostOfPeak || waste.depth >= kMostOfPeak) return waste;
+  const uint32_t low = waste.low * (kMostOfPeak - depth) / (kMostOfPeak - waste.depth);
+  waste.low = std::min(low, kMostMille);
+  waste.depth = depth;
+  return waste;
 }
 
 bool is_valid(const GateWaste& waste) {
@@ -369,6 +379,7 @@ void Gate::verify(Nanos now) {
   GateWaste placed = waste_of_round();
   const bool has_trough = round_.low.count >= kProofs;
   if (!has_trough) placed.depth = kNoFigure;
+  if (has_trough && has_like_depth(placed)) placed = at_depth(kept_.blind.depth, placed);
   if (!has_trough && !has_high) placed.high = kNoFigure;
   if (has_trough) note_load();
   const uint32_t points = points_of(placed);

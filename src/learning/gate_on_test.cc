@@ -75,6 +75,24 @@ TEST(GateOnTest, ATrialThatSavesIsJudgedInItsFirstTrough) {
   EXPECT_EQ(server.gate.kept().verdict, GateVerdict::helps);
 }
 
+// What pins a tenth more in each trough seems to save where a shallow one is beside a deep one.
+TEST(GateOnTest, TroughsOfTwoDepthsAreComparedAtOne) {
+  const auto troughs_of = [](double depth) {
+    const double pins = 0.95 * (1 - depth);
+    return Load{.depth = depth, .blind = {0.05, 0.8 * pins}, .placed = {0.05, 0.88 * pins}};
+  };
+  Server first;
+  first.run(troughs_of(0.25), 40);
+  ASSERT_EQ(first.gate.kept().verdict, GateVerdict::on_trial);
+  Server server(first.gate.kept());
+  for (int i = 0; i < 20; ++i) {
+    server.run(troughs_of(0.43), 20);
+    EXPECT_NE(server.gate.kept().verdict, GateVerdict::helps) << server.sentence();
+    server.run(troughs_of(0.25), 20);
+  }
+  EXPECT_EQ(server.gate.kept().verdict, GateVerdict::fails) << server.sentence();
+}
+
 // Its contexts are known from the third wave on. The first seconds of a fall pin less than the
 // whole troughs that were measured without placement.
 TEST(GateOnTest, ATrialOfALoadThatDrainsIsJudgedByWholeTroughs) {

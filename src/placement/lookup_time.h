@@ -28,6 +28,9 @@ inline constexpr int kCallersOfUnknown = 0;
 constexpr Nanos timed_lookup(Nanos taken) {
   return Nanos{std::clamp<int64_t>(taken.n, 0, 300) * 3 / 5};
 }
+// On top of that, where the context was not cached: a program may have more of them than there is
+// room for.
+inline constexpr Nanos kPriceOfMiss{150};
 // Where reading the clock takes longer, lookups cannot be timed.
 inline constexpr Nanos kMostOfClock = Nanos{150};
 

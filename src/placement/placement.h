@@ -64,6 +64,7 @@ class Placement {
     PageGroup group = PageGroup::unknown;
     bool known = false;  // the context has a prediction
     bool miss = false;   // the caller hands the context to the worker
+    bool slow = false;   // it was not cached, but is known
     bool first = false;  // its object may be sampled as the context's first: it is a miss, or
                          // was answered by what contexts have in common
 

@@ -277,6 +277,7 @@ void PprofWriter::write_locations(uint32_t stack) {
   const auto ids = proto_.open(kLocationId);
   for (uint32_t i = 0; i < stacks_.depth(stack); ++i) {
     const uint32_t frame = stacks_.frame(stack, i);
+    if (stacks_.address(frame) == 0) continue;  // not known
     frames_[frame].used = true;
     proto_.varint(frame + 1);
   }

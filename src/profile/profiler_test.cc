@@ -145,6 +145,32 @@ TEST(Profiler, DropsStacksThatAreMetOnceBeyondAFreeNumber) {
   EXPECT_TRUE(w.profiler.is_consistent());
 }
 
+// A recursion that never takes the same way twice. Its innermost frames decide.
+TEST(Profiler, OfDeepStacksThatNeverComeAgainTheInnermostFramesCount) {
+  World w;
+  w.profiler.start(kInterval, {0});
+  w.profiler.bound_contexts(1000, 10);
+  const auto allocate = [&](uintptr_t i, int depth) {
+    StackTrace trace;
+    for (int f = 0; f < depth; ++f) trace.frames[f] = f < 8 ? 1 + static_cast<uintptr_t>(f) : 100;
+    trace.frames[depth - 1] = 1000 + i;
+    trace.depth = static_cast<uint16_t>(depth);
+    return w.profiler.on_alloc(at(16 + 16 * i), 100, trace, 0, LifetimeClass::mixed, {1}, 1, 1);
+  };
+  for (uintptr_t i = 0; i < 500; ++i)
+    EXPECT_EQ(allocate(i, 20), i != 10) << "seen once is not seen";
+  EXPECT_EQ(w.profiler.dropped(), 1u);
+  const StackTable& stacks = w.profiler.stacks();
+  EXPECT_EQ(stacks.stacks(), 11u);
+  ASSERT_EQ(stacks.depth(10), StackTable::kInnermost + 1);
+  for (uint32_t f = 0; f < StackTable::kInnermost; ++f)
+    EXPECT_EQ(stacks.address(stacks.frame(10, f)), f + 1);
+  EXPECT_EQ(stacks.address(stacks.frame(10, StackTable::kInnermost)), 0u) << "not known";
+  EXPECT_EQ(stacks.code(stacks.frame(10, StackTable::kInnermost)), 0u);
+  for (uintptr_t i = 500; i < 600; ++i) EXPECT_FALSE(allocate(i, 8)) << "nothing is left out";
+  EXPECT_TRUE(w.profiler.is_consistent());
+}
+
 TEST(Profiler, RecordsNothingUntilStartedAndFreesAfterStop) {
   World w;
   EXPECT_FALSE(w.allocate(16, 100, 1, {0}));

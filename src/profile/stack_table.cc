@@ -14,9 +14,9 @@ uint64_t hash_of(const uint32_t* frames, uint32_t depth) {
   return hash;
 }
 
-uint64_t hash_of(const StackTrace& trace) {
-  uint64_t hash = trace.depth;
-  for (uint32_t i = 0; i < trace.depth; ++i)
+uint64_t hash_of(const StackTrace& trace, uint32_t depth) {
+  uint64_t hash = depth;
+  for (uint32_t i = 0; i < depth; ++i)
     hash = (hash ^ trace.frames[i]) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
   return hash;
 }
@@ -39,11 +39,11 @@ void StackTable::bound(uint32_t most, uint32_t freely) {
   freely_ = freely;
 }
 
-bool StackTable::is_to_wait(const StackTrace& trace) {
+bool StackTable::is_to_wait(const StackTrace& trace, uint32_t depth) {
   if (stacks_.size() < freely_) return false;
   if (seen_ == nullptr) seen_ = arena_.make_array<uint32_t>(kSeenPlaces);
   if (seen_ == nullptr) return true;
-  const uint64_t hash = hash_of(trace);
+  const uint64_t hash = hash_of(trace, depth);
   const uint32_t tag = static_cast<uint32_t>(hash >> 32) | 1;
   uint32_t& place = seen_[hash % kSeenPlaces];
   const bool again = place == tag;
@@ -52,29 +52,35 @@ bool StackTable::is_to_wait(const StackTrace& trace) {
 }
 
 // By the ids of the frames: images without a number of their own give the same stack.
-uint32_t StackTable::find(const StackTrace& trace) const {
+uint32_t StackTable::find(const StackTrace& trace, uint32_t depth) const {
   uint32_t frames[kMaxFrames];
-  for (uint32_t i = 0; i < trace.depth; ++i) {
+  for (uint32_t i = 0; i < depth; ++i) {
     frames[i] = find_frame(trace.frames[i], find_module(trace.images[i]));
     if (frames[i] == kNone) return kNone;
   }
-  return stack_index_.find(hash_of(frames, trace.depth), [&](uint32_t stack) {
-    return is_it(*stacks_[stack], frames, trace.depth);
-  });
+  if (depth < trace.depth && (frames[depth++] = find_frame(0, 0)) == kNone) return kNone;
+  return stack_index_.find(hash_of(frames, depth),
+                           [&](uint32_t stack) { return is_it(*stacks_[stack], frames, depth); });
 }
 
 uint32_t StackTable::intern(const StackTrace& trace) {
   LockGuard guard(lock_);
-  const uint32_t known = find(trace);
-  if (known != kNone || is_full() || is_to_wait(trace)) return known;
+  const uint32_t stack = intern(trace, trace.depth);
+  return stack == kNone && trace.depth > kInnermost ? intern(trace, kInnermost) : stack;
+}
+
+uint32_t StackTable::intern(const StackTrace& trace, uint32_t depth) {
+  const uint32_t known = find(trace, depth);
+  if (known != kNone || is_full() || is_to_wait(trace, depth)) return known;
   uint32_t frames[kMaxFrames];
-  for (uint32_t i = 0; i < trace.depth; ++i) {
+  for (uint32_t i = 0; i < depth; ++i) {
     frames[i] = intern_frame(trace.frames[i], trace.images[i], trace.codes[i]);
     if (frames[i] == kNone) return kNone;
   }
+  if (depth < trace.depth && (frames[depth++] = intern_frame(0, 0, 0)) == kNone) return kNone;
   if (!stack_index_.reserve_one(arena_)) return kNone;
-  const uint32_t stack = add(frames, trace.depth);
-  if (stack != kNone) stack_index_.insert(hash_of(frames, trace.depth), stack);
+  const uint32_t stack = add(frames, depth);
+  if (stack != kNone) stack_index_.insert(hash_of(frames, depth), stack);
   return stack;
 }
 

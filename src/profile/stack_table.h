@@ -27,10 +27,13 @@ class StackTable {
   static constexpr uint32_t kNone = IdIndex::kNone;
   static constexpr uint32_t kMostModules = 1024;  // with module 0
   static constexpr uint32_t kSeenPlaces = 8192;
+  static constexpr uint32_t kInnermost = 8;  // frames
 
   constexpr explicit StackTable(MetadataArena& arena) : arena_(arena) {}
 
-  // The id of the stack, a new one if it was not seen before; kNone: full, or no memory.
+  // The id of the stack, a new one if it was not seen before; kNone: full, or no memory. Where a
+  // deep stack gets none, it is that of its innermost frames, and one more of address 0: what lies
+  // further out is not known. So a recursion that never takes the same way twice is seen, too.
   uint32_t intern(const StackTrace& trace);
   // No new stacks or frames once there are `most` stacks. From `freely` on, a stack gets an id when
   // it is seen for the second time: stacks without end that are met once each do not fill memory,
@@ -75,13 +78,14 @@ class StackTable {
   };
 
   bool is_full() const REQUIRES(lock_) { return stacks_.size() >= most_; }
-  uint32_t find(const StackTrace& trace) const REQUIRES(lock_);
+  uint32_t intern(const StackTrace& trace, uint32_t depth) REQUIRES(lock_);
+  uint32_t find(const StackTrace& trace, uint32_t depth) const REQUIRES(lock_);
   uint32_t find_frame(uintptr_t address, uint32_t module) const REQUIRES(lock_);
   uint32_t find_module(uint64_t image) const REQUIRES(lock_);
   uint32_t intern_module(uint64_t image) REQUIRES(lock_);
   uint32_t intern_frame(uintptr_t address, uint64_t image, uint64_t code) REQUIRES(lock_);
   uint32_t add(const uint32_t* frames, uint32_t depth) REQUIRES(lock_);
-  bool is_to_wait(const StackTrace& trace) REQUIRES(lock_);
+  bool is_to_wait(const StackTrace& trace, uint32_t depth) REQUIRES(lock_);
 
   MetadataArena& arena_;
   Lock lock_{LockRank::stack_table};

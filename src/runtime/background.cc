@@ -29,7 +29,7 @@ constexpr Nanos kFirstPause = Nanos::seconds(10);  // between tries to start it;
 constexpr Nanos kLongestPause = Nanos::seconds(300);
 constexpr Nanos kPauseForLock = Nanos::millis(1);
 constexpr Nanos kOthersMayStart = Nanos::seconds(10);  // before one of low priority does
-constexpr Nanos kLookAgain = Nanos::millis(100);       // how high the thread's priority is
+constexpr Nanos kLookAgain = Nanos::millis(100);       // whether this thread may
 
 // Until then the calling thread leaves the start to others.
 constinit thread_local int64_t leaves_start_until __attribute__((tls_model("initial-exec"))) = 0;
@@ -117,6 +117,11 @@ bool leaves_start_for_now() {
   return process.system.now_coarse().n < leaves_start_until;
 }
 
+// To look again costs a walk over the stack.
+void leave_start_for_now() {
+  leaves_start_until = process.system.now_coarse().n + kLookAgain.n;
+}
+
 // The worker holds locks that everybody waits for: started by a thread that runs only when others
 // rest, it would do the same. A filter of the program's own may not allow the question.
 bool leaves_start_to_others() {
@@ -126,7 +131,7 @@ bool leaves_start_to_others() {
   if (background.left_to_others.compare_exchange_strong(since, now, std::memory_order_relaxed))
     since = now;
   if (now - since >= kOthersMayStart.n) return false;
-  leaves_start_until = now + kLookAgain.n;
+  leave_start_for_now();
   return true;
 }
 
@@ -187,7 +192,8 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   if (Lock::this_thread_holds_all()) return;  // inside fork
   if (leaves_start_for_now() || is_in_system_library(return_address)) return;
   const ErrnoKeeper keep;  // it may be a free that starts it
-  if (is_in_signal_handler() || leaves_start_to_others()) return;
+  if (!is_own_process() || is_in_signal_handler()) return leave_start_for_now();
+  if (leaves_start_to_others()) return;
   cache->busy = 1;
   start_worker();
   cache->busy = 0;

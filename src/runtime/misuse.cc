@@ -63,6 +63,7 @@ void add_frames(Line& line, uint32_t stack, Symboliser* names) {
   for (uint32_t i = 0; i < stacks.depth(stack) && i < kFrames; ++i) {
     const uint32_t frame = stacks.frame(stack, i);
     const uintptr_t address = stacks.address(frame);
+    if (address == 0) return;  // not known
     char name[96] = "";
     if (names != nullptr) names->frame_name(address, name, sizeof(name), stacks.image(frame));
     line.add("%s", i == 0 ? ", allocated by " : " < ");

@@ -306,11 +306,10 @@ void write_all_at_exit() REQUIRES(background.work_lock) {
 }  // namespace
 
 void write_at_exit() {
-  if (!wait_for_work_lock(kLongestWaitAtExit)) {
-    if (is_learning() || process.options.profile.text[0] != 0 || writes_stats())
-      print_line("the background thread is busy (does a disk hang?); nothing is written at exit");
-    return;
-  }
+  if (!is_learning() && process.options.profile.text[0] == 0 && !writes_stats()) return;
+  if (!wait_for_work_lock(kLongestWaitAtExit))
+    return print_line(
+        "the background thread is busy (does a disk hang?); nothing is written at exit");
   write_all_at_exit();
   background.work_lock.unlock();
 }

@@ -38,10 +38,10 @@ bool call_at_thread_exit() {
          pthread_setspecific(exit_key, adopted_cache) == 0;
 }
 
-// One round less than the system calls: a thread may have its first cache in the first round, after
-// the system came by our key.
+// Two rounds less than the system calls: a thread may have its first cache in the second round,
+// after the system came by our key.
 bool thread_is_past_exit() {
-  return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 1;
+  return exit_rounds >= PTHREAD_DESTRUCTOR_ITERATIONS - 2;
 }
 
 }  // namespace llamalloc

@@ -40,7 +40,7 @@ struct Exchange {
   const void* value;
   size_t length;
 
-  bool writes() const { return value != nullptr || length != 0; }
+  bool writes() const { return value != nullptr; }
   // As jemalloc: of a wrong length, what fits is copied.
   template <typename T>
   int give(T now) const {

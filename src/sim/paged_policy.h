@@ -23,9 +23,7 @@ class PagedPolicy : public Policy {
   const DirectSpace& direct() const override { return pages_.direct; }
 
  protected:
-  static bool is_direct(uint64_t bytes, uint64_t alignment) {
-    return bytes > kRunMax || alignment > kRunMax;
-  }
+  static bool is_direct(uint64_t bytes, uint64_t alignment) { return !fits_run(bytes, alignment); }
   uint64_t take_direct(uint64_t bytes) {
     const uint64_t offset = pages_.direct.take(bytes);
     if (offset != kNoAddress) rounding_ += DirectSpace::backed(bytes) - bytes;

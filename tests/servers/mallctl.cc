@@ -73,12 +73,17 @@ int main() {
        {"", ".", "stats", "stats.", "stats.allocatedx", "opt.prof", "config.prof"})
     EXPECT(read(name, &size) == ENOENT);
   uint32_t small = 0;
+  size_t room = 0;
   EXPECT(read("stats.allocated", &small) == EINVAL);
   EXPECT(mallctl("stats.allocated", nullptr, nullptr, &size, sizeof(size)) == EPERM);
   EXPECT(mallctl("epoch", nullptr, nullptr, &small, sizeof(small)) == EINVAL);
+  unsigned arena = 7;
+  room = sizeof(arena);  // a length without a value is no write
+  EXPECT(mallctl("thread.arena", &arena, &room, nullptr, sizeof(arena)) == 0 && arena == 0);
 
   // By numbers, one of them replaced.
-  size_t mib[4], length = 4, room = sizeof(size), second = 0;
+  size_t mib[4], length = 4, second = 0;
+  room = sizeof(size);
   EXPECT(mallctlnametomib("arenas.bin.0.size", mib, &length) == 0 && length == 4);
   mib[2] = 3;
   EXPECT(mallctlbymib(mib, length, &size, &room, nullptr, 0) == 0);

@@ -253,6 +253,7 @@ TRAPS = (
     Trap("…, sampled", "the same", "fibers_below", environment={"LLAMALLOC_CONF": SAMPLED}),
     Trap("…, predicted", "the same", "fibers_below", environment={"LLAMALLOC_CONF": PREDICTED}),
     Trap("threads that only free", "three threads free 2 GiB of others", "only_free", 60),
+    Trap("address of getpid", "no PIE: getpid seems to lie in the program", "canonical"),
     Trap("malloc_trim", "returns 160 MiB at once", "trim"),
     Trap("… on a small stack", "16 KiB, and pages with holes", "trim_sparse stack"),
     _idle("mixed", "in_order", "end"),

@@ -11,6 +11,7 @@
 
 #include "base/errno_keeper.h"
 #include "base/units.h"
+#include "os/module_range.h"
 
 namespace llamalloc {
 namespace {
@@ -132,7 +133,7 @@ bool replace_c_library_names(const ReplacedName* names, size_t count) {
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* argument) {
         auto& wanted = *static_cast<Replacement*>(argument);
-        if (part_with(*info, reinterpret_cast<uintptr_t>(&getpid)) == nullptr) return 0;
+        if (part_with(*info, c_library_code()) == nullptr) return 0;
         wanted.done = replace(wanted, *info);
         return 1;
       },

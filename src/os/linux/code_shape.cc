@@ -141,13 +141,45 @@ bool find_place(uintptr_t address, Place* out) {
   return out->self != 0 && address - out->entry.begin < out->entry.end - out->entry.begin;
 }
 
+// Long runs that were walked over, each once: code is asked for frame by frame. Under the loader's
+// lock, as everything here.
+struct KnownRuns {
+  static constexpr uint32_t kLong = 16;  // functions; shorter ones are walked over again
+  static constexpr int kRuns = 16;
+  struct Known {
+    uintptr_t module = 0;
+    uint64_t build = 0;
+    Run run;
+    bool has(const Place& place) const {
+      return module == place.module.start && build == place.module.build &&
+             place.at - run.first < run.end - run.first;
+    }
+  };
+  Known known[kRuns];
+  int next = 0;
+
+  const Run* find(const Place& place) const {
+    for (const Known& k : known)
+      if (k.has(place)) return &k.run;
+    return nullptr;
+  }
+  void note(const Place& place, const Run& run) {
+    if (run.end - run.first < kLong || place.module.build == 0) return;
+    known[next] = {place.module.start, place.module.build, run};
+    next = (next + 1) % kRuns;
+  }
+};
+constinit KnownRuns known_runs;
+
 // As visit_run says of it.
 FunctionShape shape_of(const Place& place) {
+  if (const Run* run = known_runs.find(place)) return run->shape(place.at);
   const FunctionIndex index(place.module);
   FrameEntry entry;
   Run run{0, place.self, 0, place.at, place.at + 1};
   while ((run.before = self_of(index, run.first - 1, place.name, &entry)) == run.self) --run.first;
   while ((run.after = self_of(index, run.end, place.name, &entry)) == run.self) ++run.end;
+  known_runs.note(place, run);
   return run.shape(place.at);
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/foreign.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
 
-#include "base/errno_keeper.h"
 #include "base/units.h"
+#include "os/linux/readable.h"
 
 namespace llamalloc {
 namespace {
@@ -22,11 +21,7 @@ uintptr_t brk_end() {
 // second the size with the flag IS_MMAPPED.
 bool is_own_mapping(uintptr_t address) {
   if (address % kSmallPage != 2 * sizeof(size_t)) return false;
-  const ErrnoKeeper keep;
-  unsigned char present;
-  const bool mapped =
-      mincore(reinterpret_cast<void*>(address & ~(kSmallPage - 1)), kSmallPage, &present) == 0;
-  if (!mapped) return false;
+  if (!is_readable(address & ~(kSmallPage - 1))) return false;
   const size_t* header = reinterpret_cast<const size_t*>(address) - 2;
   return header[0] == 0 && header[1] % kSmallPage == 2 && header[1] > kSmallPage;
 }

@@ -29,6 +29,8 @@ TEST(ForeignTest, KnowsAMappingOfItsOwnOnlyByItsHeader) {
   EXPECT_TRUE(is_foreign(object));
   EXPECT_FALSE(is_foreign(object + 8));
   EXPECT_FALSE(is_foreign(object + 16));
+  mprotect(space, 8192, PROT_NONE);
+  EXPECT_FALSE(is_foreign(object)) << "it cannot be read";
   munmap(space, 8192);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/memory_limits.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -191,6 +192,21 @@ TEST_F(MemoryLimitsTest, FoldersAndPipesInPlaceOfFilesDoNotStall) {
   std::filesystem::remove_all(root_ + "/sys/fs/cgroup/a/b/memory.max");
   ASSERT_EQ(mkfifo((root_ + "/sys/fs/cgroup/a/b/memory.max").c_str(), 0600), 0);
   EXPECT_EQ(read().room, SIZE_MAX);
+}
+
+// As when the program closes all descriptors and opens a pipe meanwhile.
+TEST_F(MemoryLimitsTest, NothingIsReadFromAPipe) {
+  second();
+  group("/a/b", mib(10), mib(9));
+  const std::string path = root_ + "/sys/fs/cgroup/a/b/memory.max";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int pipe = open(path.c_str(), O_RDWR);
+  ASSERT_EQ(::write(pipe, "4096\n", 5), 5);
+  EXPECT_EQ(read().room, SIZE_MAX);
+  char text[8];
+  EXPECT_EQ(::read(pipe, text, sizeof(text)), 5) << "it is still there";
+  close(pipe);
 }
 
 TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {

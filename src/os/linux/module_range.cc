@@ -2,9 +2,9 @@
 #include "os/module_range.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
-#include <unistd.h>
 
 namespace llamalloc {
 namespace {
@@ -15,9 +15,9 @@ struct Range {
 };
 constinit Range ranges[2];
 
-void find(void* code, Range* range) {
+void find(uintptr_t code, Range* range) {
   dl_find_object object;
-  if (_dl_find_object(code, &object) != 0) return;
+  if (_dl_find_object(reinterpret_cast<void*>(code), &object) != 0) return;
   range->low = reinterpret_cast<uintptr_t>(object.dlfo_map_start);
   range->high = reinterpret_cast<uintptr_t>(object.dlfo_map_end);
 }
@@ -28,12 +28,16 @@ bool holds(const Range& range, uintptr_t address) {
 
 }  // namespace
 
+uintptr_t c_library_code() {
+  return reinterpret_cast<uintptr_t>(&gnu_get_libc_version);
+}
+
 void find_system_libraries() {
-  find(reinterpret_cast<void*>(&getpid), &ranges[0]);
+  find(c_library_code(), &ranges[0]);
   // Not by a function: _dl_find_object, for one, is libc's. AT_BASE is 0 where the loader itself
   // was started, with the program as its argument.
   const uintptr_t loader = getauxval(AT_BASE);
-  find(loader ? reinterpret_cast<void*>(loader) : static_cast<void*>(&_r_debug), &ranges[1]);
+  find(loader ? loader : reinterpret_cast<uintptr_t>(&_r_debug), &ranges[1]);
   // Linked statically, the C library cannot be told from the program: nothing is called its own.
   for (Range& range : ranges)
     if (holds(range, reinterpret_cast<uintptr_t>(&find_system_libraries))) range = {};

@@ -8,7 +8,6 @@
 // which shares the descriptor of another, has that thread's stack: its own lies outside.
 #include "os/own_stack.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 
 #include "base/errno_keeper.h"
 #include "base/units.h"
+#include "os/linux/readable.h"
 
 extern "C" void* __libc_stack_end;
 
@@ -85,11 +85,6 @@ bool is_mapped(uintptr_t low, uintptr_t high) {
     high -= bytes;
   }
   return true;
-}
-
-// The system reads the new mask before it refuses what to do with it: a guard page is EFAULT.
-bool is_readable(uintptr_t page) {
-  return syscall(SYS_rt_sigprocmask, -1, page, nullptr, sizeof(uint64_t)) != 0 && errno == EINVAL;
 }
 
 void look_down_to(uintptr_t sp) {
