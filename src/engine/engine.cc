@@ -20,7 +20,7 @@ void Engine::apply_options() {
 
 [[gnu::cold, gnu::noinline]] void Engine::want_worker() {
   const ErrnoKeeper keep;
-  want_worker_after_free();
+  world.want_worker();
 }
 
 void Engine::flush_cache(ThreadCache* cache) {
@@ -269,14 +269,6 @@ void Engine::give(ThreadCache* cache, void* p, Span* span) {
   if (__builtin_expect(twice != nullptr, 0)) report_double_free(twice);
 }
 
-// Somebody has to come for what is empty, and for what the thread keeps.
-void Engine::want_worker_after_free() {
-  if (heap.has_empty_pages())
-    world.want_worker();
-  else if (was_large())
-    world.want_idle_caches_emptied();
-}
-
 void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   bool to_heap = true;
   if (__builtin_expect(hardening.is_hardened(span), 0))
@@ -286,7 +278,10 @@ void Engine::deallocate(ThreadCache* cache, void* p, Span* span, size_t given) {
   if (__builtin_expect(span != nullptr && span->sampled && !hardening.is_on(), 0))
     note_sampled_free(cache, p);
   if (to_heap) give(cache, p, span);
-  want_worker_after_free();
+  if (heap.has_empty_pages())
+    world.want_worker();
+  else if (was_large())
+    world.want_idle_caches_emptied();
 }
 
 // A sample dies with its age where the system moved it to. An object that was not recorded was not

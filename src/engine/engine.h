@@ -169,9 +169,7 @@ class Engine {
     const bool worked = has_worker.load(std::memory_order_relaxed);
     if (span->kind == SpanKind::direct) return worked && !is_dozing() && heap.keep_direct(span);
     if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use())) return false;
-    const bool asks = !worked || is_dozing();
-    if (__builtin_expect(asks && (heap.has_empty_pages() || (!worked && was_large())), 0))
-      want_worker();
+    if (__builtin_expect((!worked || is_dozing()) && heap.has_empty_pages(), 0)) want_worker();
     return true;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
@@ -244,7 +242,6 @@ class Engine {
     bool recheck = false;
   };
   void want_worker();  // errno stays
-  void want_worker_after_free();
   ThreadCache* take_back(CacheSlot& slot, ThreadCache* adopted);
   ThreadCache* adopt(CacheSlot& slot, ThreadCache*& adopted);
   Due count(ThreadCache* cache, const Request& request);

@@ -48,7 +48,7 @@ void DirectMappings::retire_last(Nanos freed) {
 
 Span* DirectMappings::reuse(size_t bytes, size_t alignment) {
   LockGuard guard(lock_);
-  if (alignment > kHugePageSize) retire_last(system_.now_coarse());
+  if (alignment > natural_alignment(bytes)) retire_last(system_.now_coarse());
   Span* span = take_fitting(&kept_, bytes, alignment);
   if (span != nullptr) {
     --kept_count_;
@@ -266,7 +266,8 @@ void DirectMappings::keep_older(Span* span) {
     const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
     const size_t part = in_use / kKeptPart;
     const size_t most = debt_.is_owed(now) && part < kOwedKept ? kOwedKept : part;
-    while (kept_ != nullptr && (kept_count_ >= kKeptMappings || kept_bytes() > most)) {
+    while (kept_ != nullptr && kept_bytes() > kAlwaysKept &&
+           (kept_count_ >= kKeptMappings || kept_bytes() > most)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;

@@ -34,6 +34,7 @@ namespace llamalloc {
 
 inline constexpr size_t kKeptMappingMax = size_t{128} << 20;  // bytes; larger ones go at once
 inline constexpr int kKeptMappings = 16;
+inline constexpr size_t kAlwaysKept = size_t{1} << 20;  // small ones, of far alignments: any number
 // Kept mappings have at most 1/kKeptPart of the memory in use. Where buffers of 5 to 25 MiB replace
 // each other, a sixth takes half the time of a sixteenth: nearer sizes grow by less, and what
 // they grow by the system has to zero. It costs image processing 0.7 % of memory on average.

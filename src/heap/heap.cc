@@ -487,9 +487,10 @@ constexpr size_t kMostForGrowth = size_t{128} << 20;
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const bool in_page = fills_page(bytes) && alignment <= kHugePageSize && pages_.has_empty();
-  Span* span = fits_run(bytes, alignment) || in_page
-                   ? allocate_run(bytes, alignment, group, sampled)
-                   : allocate_direct(bytes, alignment, sampled);
+  const bool as_run =
+      direct_.count() < kApartMappings ? fits_run(bytes, alignment) : may_be_run(bytes, alignment);
+  Span* span = as_run || in_page ? allocate_run(bytes, alignment, group, sampled)
+                                 : allocate_direct(bytes, alignment, sampled);
   settle();
   return span;
 }

@@ -34,12 +34,16 @@ inline constexpr size_t kRunMax = size_t{1} << 20;
 inline constexpr size_t kLeastRun = kLeastSpanBlocks * kBlockSize;
 inline constexpr size_t kLeastGrowing = kLeastRun * 3 / 4;  // smaller ones are better slots
 
-// Whether a run may serve it. A huge page has places for two objects that are aligned to 1 MiB, and
-// all of it is in memory: what needs a quarter of its alignment at most gets a mapping.
+constexpr bool may_be_run(size_t bytes, size_t alignment) {
+  return bytes <= kRunMax && alignment <= kRunMax;
+}
+
+// A huge page has places for two objects that are aligned to 1 MiB, and all of it is in memory:
+// what needs a quarter of its alignment at most gets a mapping, unless there are very many.
 constexpr bool fits_run(size_t bytes, size_t alignment) {
   constexpr size_t kFar = size_t{64} << 10;
   const bool is_thin = alignment >= kFar && align_up(bytes, kBlockSize) <= alignment / 4;
-  return bytes <= kRunMax && alignment <= kRunMax && !is_thin;
+  return may_be_run(bytes, alignment) && !is_thin;
 }
 
 // A mapping of that size would take just the memory of one huge page.

@@ -54,6 +54,37 @@ TEST_F(HeapTest, AFarAlignmentTakesNoHugePageForASmallObject) {
   for (Span* span : spans) heap_.deallocate(span);
 }
 
+// The system allows a process some 65,000 mappings.
+TEST_F(HeapTest, VeryManyObjectsWithFarAlignmentsAreRuns) {
+  for (size_t i = 0; i < kApartMappings; ++i)
+    ASSERT_NE(heap_.allocate(100, size_t{64} << 10, PageGroup::unknown, false), nullptr);
+  Span* span = heap_.allocate(100, size_t{64} << 10, PageGroup::unknown, false);
+  EXPECT_EQ(span->kind, SpanKind::run);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(span->base) % (size_t{64} << 10), 0u);
+}
+
+// A pair again and again takes one mapping.
+TEST_F(HeapTest, AFreedMappingServesTheNextObjectWithAFarAlignment) {
+  const char* first = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    Span* span = heap_.allocate(100, kRunMax, PageGroup::unknown, false);
+    ASSERT_EQ(span->kind, SpanKind::direct);
+    if (i == 0) first = span->base;
+    EXPECT_EQ(span->base, first);
+    ASSERT_TRUE(heap_.keep_direct(span));
+  }
+}
+TEST_F(HeapTest, BatchesOfObjectsWithFarAlignmentsKeepTheirMappings) {
+  std::vector<Span*> spans(40);
+  int unmaps = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (Span*& span : spans) span = heap_.allocate(100, kRunMax, PageGroup::unknown, false);
+    if (round == 0) unmaps = system_.unmaps;
+    for (Span* span : spans) heap_.deallocate(span);
+  }
+  EXPECT_EQ(system_.unmaps, unmaps);
+}
+
 // The tag answers for a free as the record would.
 TEST_F(HeapTest, ATagKnowsTheStartsOfSlotsThatAThreadMayCache) {
   const SpanMap& map = tables_->map;

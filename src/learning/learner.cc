@@ -188,6 +188,8 @@ void Learner::descend(const StackTable& stacks, Rows& rows) {
       row.done = !nodes_[row.node].split;
       if (row.done) continue;
       const bool ends = frame >= stacks.depth(row.stack);
+      row.done = !ends && stacks.address(stacks.frame(row.stack, frame)) == 0;  // not known
+      if (row.done) continue;
       const uint64_t caller = ends ? kNoFrame : stacks.code(stacks.frame(row.stack, frame));
       row.path.descend(caller);
       row.done = !enter(row, level == 1 ? row.bucket : caller, level + 1) || ends;

@@ -7,7 +7,7 @@
 
 namespace llamalloc {
 
-// Of code in the C library; 0: not known. Not of a function that programs ask for the address of,
+// Of code in the C library. Not of a function that programs ask for the address of,
 // or that other libraries replace: in a program without PIE such an address lies in the program.
 uintptr_t c_library_code();
 // Called once, before is_in_system_library.

@@ -2,8 +2,9 @@
 // The end of a thread: its cache goes back to the registry.
 //
 // The destructor of a pthread key calls us, in no defined order among other destructors. If a later
-// destructor allocates, the thread gets a new cache. So we are called again in each round, up to
-// the system's limit. After the last one the thread uses the shared heap without a cache.
+// destructor allocates, the thread gets a new cache. So we are called again in the next round.
+// After that the thread uses the shared heap without a cache: it may be the system's last round but
+// one.
 //
 // It does so, too, while the C library ends a thread after all destructors: it frees memory of its
 // own, and of other threads whose stacks it no longer keeps (glibc keeps 40 MiB of stacks). A

@@ -41,6 +41,7 @@ struct Exchange {
   size_t length;
 
   bool writes() const { return value != nullptr; }
+  bool may_write() const { return writes() || length != 0; }  // what cannot be written
   // As jemalloc: of a wrong length, what fits is copied.
   template <typename T>
   int give(T now) const {
@@ -53,7 +54,7 @@ struct Exchange {
   }
   template <typename T>
   int give_only(T now) const {
-    return writes() ? EPERM : give(now);
+    return may_write() ? EPERM : give(now);
   }
 };
 
@@ -69,7 +70,7 @@ int new_epoch(const Exchange& e) {
 }
 
 int purge(const Exchange& e) {
-  if (e.writes() || e.old != nullptr) return EPERM;
+  if (e.may_write() || e.old != nullptr) return EPERM;
   release_memory(0);
   return 0;
 }

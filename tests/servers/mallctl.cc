@@ -77,6 +77,7 @@ int main() {
   EXPECT(read("stats.allocated", &small) == EINVAL);
   EXPECT(mallctl("stats.allocated", nullptr, nullptr, &size, sizeof(size)) == EPERM);
   EXPECT(mallctl("epoch", nullptr, nullptr, &small, sizeof(small)) == EINVAL);
+  EXPECT(mallctl("stats.allocated", nullptr, nullptr, nullptr, sizeof(size)) == EPERM);
   unsigned arena = 7;
   room = sizeof(arena);  // a length without a value is no write
   EXPECT(mallctl("thread.arena", &arena, &room, nullptr, sizeof(arena)) == 0 && arena == 0);

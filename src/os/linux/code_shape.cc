@@ -152,7 +152,7 @@ struct KnownRuns {
     Run run;
     bool has(const Place& place) const {
       return module == place.module.start && build == place.module.build &&
-             place.at - run.first < run.end - run.first;
+             run.self == place.self && place.at - run.first < run.end - run.first;
     }
   };
   Known known[kRuns];
