@@ -31,8 +31,10 @@ constexpr Nanos kPauseForLock = Nanos::millis(1);
 constexpr Nanos kOthersMayStart = Nanos::seconds(10);  // before one of low priority does
 constexpr Nanos kLookAgain = Nanos::millis(100);       // whether this thread may
 
-// Until then the calling thread leaves the start to others.
+// Until then the calling thread leaves the start to others; or only in frames up to there, inside a
+// signal handler: where it has returned, the stack is shorter.
 constinit thread_local int64_t leaves_start_until __attribute__((tls_model("initial-exec"))) = 0;
+constinit thread_local uintptr_t leaves_start_below __attribute__((tls_model("initial-exec"))) = 0;
 
 // Misses wake the worker; while nobody asks the model for each allocation there are only those of
 // samples.
@@ -113,13 +115,14 @@ bool may_try_now() {
   return next == 0 || process.system.now().n >= next;
 }
 
-bool leaves_start_for_now() {
-  return process.system.now_coarse().n < leaves_start_until;
+bool leaves_start_for_now(uintptr_t frame) {
+  return process.system.now_coarse().n < leaves_start_until && frame <= leaves_start_below;
 }
 
 // To look again costs a walk over the stack.
-void leave_start_for_now() {
+void leave_start_for_now(uintptr_t below = UINTPTR_MAX) {
   leaves_start_until = process.system.now_coarse().n + kLookAgain.n;
+  leaves_start_below = below;
 }
 
 // The worker holds locks that everybody waits for: started by a thread that runs only when others
@@ -190,9 +193,10 @@ void start_worker_at_safe_point(uintptr_t return_address) {
   ThreadCache* const cache = cache_slot.cache.load(std::memory_order_relaxed);
   if (cache == &empty_cache || cache->busy) return;
   if (Lock::this_thread_holds_all()) return;  // inside fork
-  if (leaves_start_for_now() || is_in_system_library(return_address)) return;
+  const auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (leaves_start_for_now(frame) || is_in_system_library(return_address)) return;
   const ErrnoKeeper keep;  // it may be a free that starts it
-  if (!is_own_process() || is_in_signal_handler()) return leave_start_for_now();
+  if (!is_own_process() || is_in_signal_handler()) return leave_start_for_now(frame);
   if (leaves_start_to_others()) return;
   cache->busy = 1;
   start_worker();
