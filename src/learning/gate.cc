@@ -11,8 +11,7 @@ namespace {
 
 constexpr int kNumbers = 13;  // of GateKept as text
 constexpr uint32_t kManyRounds = 1 << 20;
-constexpr uint32_t kLikeDepth = 200;  // troughs differ by less
-constexpr uint32_t kMostOfPeak = 1000;
+constexpr uint32_t kLikeDepth = 200;       // troughs differ by less
 constexpr uint32_t kSameDepth = 50;        // so little: a trough of which some seconds say enough
 constexpr uint32_t kClearly = 20;          // a 20th of the waste is a difference,
 constexpr uint32_t kLeastDifference = 10;  // but no less than this
@@ -48,8 +47,8 @@ void take_in(GateWaste* mean, const GateWaste& round) {
 
 // What is not alive may be pinned, so less of it is in troughs that are not as deep.
 GateWaste at_depth(uint32_t depth, GateWaste waste) {
-  if (depth >= kMostOfPeak || waste.depth >= kMostOfPeak) return waste;
-  const uint32_t low = waste.low * (kMostOfPeak - depth) / (kMostOfPeak - waste.depth);
+  if (depth >= kMille || waste.depth >= kMille) return waste;
+  const uint32_t low = waste.low * (kMille - depth) / (kMille - waste.depth);
   waste.low = std::min(low, kMostMille);
   waste.depth = depth;
   return waste;

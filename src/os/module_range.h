@@ -7,8 +7,8 @@
 
 namespace llamalloc {
 
-// Of code in the C library. Not of a function that programs ask for the address of,
-// or that other libraries replace: in a program without PIE such an address lies in the program.
+// Of code in the C library. Not of a function that programs ask for the address of, or that other
+// libraries replace: in a program without PIE such an address lies in the program.
 uintptr_t c_library_code();
 // Called once, before is_in_system_library.
 void find_system_libraries();

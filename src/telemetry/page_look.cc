@@ -163,8 +163,11 @@ void PageLook::take_names(const NamedFrames& names, const StackTable& stacks) {
     site.frames = std::min(stacks.depth(site.stack), kMostFrames);
     for (uint32_t f = 0; f < site.frames; ++f) {
       const uint32_t frame = stacks.frame(site.stack, f);
-      if (stacks.address(frame) == 0) site.frames = f;  // not known
-      if (frame >= names.size()) continue;              // newer than the names
+      if (stacks.address(frame) == 0) {  // not known
+        site.frames = f;
+        break;
+      }
+      if (frame >= names.size()) continue;  // newer than the names
       const size_t length = std::min(size_t{names.name_length(frame)}, kLongestName - 1);
       memcpy(site.names[f], names.name(frame), length);
     }

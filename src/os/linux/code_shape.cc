@@ -164,7 +164,7 @@ struct KnownRuns {
     return nullptr;
   }
   void note(const Place& place, const Run& run) {
-    if (run.end - run.first < kLong || place.module.build == 0) return;
+    if (run.end - run.first < kLong) return;
     known[next] = {place.module.start, place.module.build, run};
     next = (next + 1) % kRuns;
   }

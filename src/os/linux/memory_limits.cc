@@ -12,6 +12,7 @@
 #include "base/errno_keeper.h"
 #include "base/units.h"
 #include "os/descriptor.h"
+#include "os/linux/read_at.h"
 
 namespace llamalloc {
 namespace {
@@ -35,15 +36,6 @@ int open_file(const char* path) {
   return off_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
-// pread: a program that closes all descriptors that it does not know may have a pipe of its own
-// under this number by now. This reads nothing from it, and does not wait for it.
-ssize_t read_some(int fd, char* out, size_t room, size_t from) {
-  ssize_t n;
-  do n = pread(fd, out, room, static_cast<off_t>(from));
-  while (n < 0 && errno == EINTR);
-  return n;
-}
-
 enum class Read { ok, absent, fault };
 
 // The start of a small file, with a 0 behind it.
@@ -51,7 +43,7 @@ Read read_text(const char* path, char (&out)[kText]) {
   const int fd = open_file(path);
   if (fd < 0)
     return errno == ENOENT || errno == ENOTDIR || errno == ENODEV ? Read::absent : Read::fault;
-  const ssize_t n = read_some(fd, out, kText - 1, 0);
+  const ssize_t n = read_at(fd, out, kText - 1, 0);
   const int error = errno;
   close(fd);
   out[n < 0 ? 0 : n] = 0;
@@ -67,7 +59,7 @@ bool find_line(const char* path, F&& f) {
   char buffer[kLine + 1];
   size_t have = 0, begun = 0;
   bool found = false, skips = false;
-  for (ssize_t n; !found && (n = read_some(fd, buffer + have, kLine - have, begun)) > 0;) {
+  for (ssize_t n; !found && (n = read_at(fd, buffer + have, kLine - have, begun)) > 0;) {
     have += static_cast<size_t>(n);
     begun += static_cast<size_t>(n);
     char* line = buffer;

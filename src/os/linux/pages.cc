@@ -12,6 +12,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/descriptor.h"
+#include "os/linux/read_at.h"
 
 namespace llamalloc {
 namespace {
@@ -123,10 +124,9 @@ Splits SystemPages::splits() {
   if (fd < 0) return {};
   Splits splits;
   bool pages = false, mappings = false;
-  size_t begun = 0;
-  off_t from = 0;  // not read: the program may have a pipe under this number by now
-  for (ssize_t n; (n = pread(fd, text + begun, kRoom - 1 - begun, from)) > 0;) {
-    from += n;
+  size_t begun = 0, from = 0;
+  for (ssize_t n; (n = read_at(fd, text + begun, kRoom - 1 - begun, from)) > 0;) {
+    from += static_cast<size_t>(n);
     text[begun + static_cast<size_t>(n)] = 0;
     begun = each_line(text, [&](const char* line) {
       pages |= read_count(line, "thp_split_page ", &splits.pages);

@@ -12,6 +12,7 @@
 
 #include "base/errno_keeper.h"
 #include "os/descriptor.h"
+#include "os/linux/read_at.h"
 
 namespace llamalloc {
 
@@ -24,7 +25,7 @@ const char* chosen_in(const char* path) {
   char text[64] = "";
   const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return errno == ENOENT ? kUnknown : kNotRead;
-  const ssize_t n = pread(fd, text, sizeof(text) - 1, 0);  // not if it is a pipe by now
+  const ssize_t n = read_at(fd, text, sizeof(text) - 1, 0);
   close(fd);
   if (n <= 0) return kNotRead;
   for (const char* name : {"always", "madvise", "never"}) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Some bytes of a file, from a place on, as pread. A program that closes all descriptors that it
+// does not know may have a pipe of its own under this number by now: nothing is read from that, and
+// it is not waited for.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+namespace llamalloc {
+
+inline ssize_t read_at(int fd, char* out, size_t room, size_t from) {
+  ssize_t n;
+  do n = pread(fd, out, room, static_cast<off_t>(from));
+  while (n < 0 && errno == EINTR);
+  return n;
+}
+
+}  // namespace llamalloc
