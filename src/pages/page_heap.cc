@@ -37,12 +37,12 @@ class PageHeap::Backing {
 };
 
 [[gnu::noinline]] PageHeap::Place PageHeap::take_in(PageGroup group, PageKind kind, Blocks blocks,
-                                                    uint32_t alignment, uint32_t below) {
+                                                    uint32_t alignment, const PageFilter& among) {
   PageSet& set = set_of(group, kind);
   if (!set.has_pages()) return {};
   const Backing backing(*this, blocks.n);
   LockGuard guard(set.lock());
-  const Place place = set.take(blocks, alignment, below, backing.may());
+  const Place place = set.take(blocks, alignment, among, backing.may());
   if (place.page == nullptr) return place;
   note_taken(place, blocks);
   return place;
@@ -58,7 +58,7 @@ PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alig
   const bool holes_alone =
       has_many_fine(group) && !fills_left_over_.load(std::memory_order_relaxed);
   return take_in(group, PageKind::native, blocks, alignment,
-                 holes_alone ? kHole : PageSet::kAnyRun);
+                 holes_alone ? PageFilter{.below = kHole} : PageFilter{});
 }
 
 PageKind PageHeap::kind_of_new(PageGroup group, Blocks blocks, Grain grain) {
@@ -73,11 +73,16 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page != nullptr) return place;
   const bool outgrown = has_outgrown_use();
-  const bool fills =
+  const bool fills_older = outgrown && group != PageGroup::permanent;
+  const bool fills_any =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
-      (group == PageGroup::permanent ? fills_unknown_.load(std::memory_order_relaxed) : outgrown) ||
-      is_small_with_holes();
-  if (fills) place = take_in_longer_lived(group, blocks, alignment);
+      (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed)) ||
+      is_small_with_holes() || (fills_older && is_nearly_full());
+  if (fills_any)
+    place = take_in_longer_lived(group, blocks, alignment, {});
+  else if (fills_older)
+    place = take_in_longer_lived(group, blocks, alignment,
+                                 {.opened_until = system_.now_coarse() - kBeingFilled});
   const bool takes_over = outgrown && takes_over_.load(std::memory_order_relaxed);
   if (place.page == nullptr && takes_over && take_over(group, blocks, alignment))
     place = take_in(group, PageKind::promoted, blocks, alignment);
@@ -102,12 +107,13 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
 
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
 // pin what is about to become free. What is itself unknown may lie anywhere.
-PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment) {
+PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
+                                               const PageFilter& among) {
   Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
-    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment);
+    place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment, among);
   if (place.page == nullptr)
-    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment);
+    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment, among);
   return place;
 }
 

@@ -16,7 +16,8 @@
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. So it does in a heap that
 //      has outgrown the most that was used of late, but not for `permanent`: a group that was
-//      large, and no longer is, would keep its holes for itself. Else `permanent` may always use
+//      large, and no longer is, would keep its holes for itself. These are pages that were opened
+//      some seconds ago, not the one that a group fills now. Else `permanent` may always use
 //      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
 //      while after placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
@@ -56,6 +57,9 @@ inline constexpr uint32_t kSharedPages = 24;
 // fill_left_over() says otherwise. Such a page stays anyway. One with more room may become empty,
 // or is the one that fine blocks fill now.
 inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
+// A page that was opened less long ago is one that its group fills now. What is shorter-lived would
+// leave holes in it, and save no page.
+inline constexpr Nanos kBeingFilled = Nanos::seconds(2);
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free
 inline constexpr size_t kOutgrown = 32;   // larger than what is needed by more than this part
@@ -306,12 +310,13 @@ class PageHeap {
     return set_of(group, PageKind::native).pages() >= kSharedPages;
   }
   Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
-                uint32_t below = PageSet::kAnyRun);
+                const PageFilter& among = {});
   void note_taken(const Place& place, Blocks blocks);
   bool is_limited() const { return limit_.load(std::memory_order_relaxed) != 0; }
   class Backing;
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
-  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment);
+  Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
+                             const PageFilter& among);
   bool is_small_with_holes() const;
   bool has_outgrown_use() const;
   size_t taken() const {

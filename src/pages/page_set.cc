@@ -49,15 +49,17 @@ void PageSet::remove(HugePage* page) {
   insert(page);
 }
 
-// In the buckets before `end`. Every page in a bucket above that of n fits; of n's own bucket only
-// the lowest page is tried.
-HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const {
+// Every page in a bucket above that of n fits; of n's own bucket only the lowest page is tried, and
+// of any if it was opened too late.
+HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, const PageFilter& among,
+                              bool broken) const {
   HugePage* best = nullptr;
-  const uint64_t before = (uint64_t{1} << end) - 1, from = ~uint64_t{0} << bucket_of(blocks.n);
+  const uint64_t before = (uint64_t{1} << bucket_of(among.below)) - 1;
+  const uint64_t from = ~uint64_t{0} << bucket_of(blocks.n);
   for (uint64_t left = filled_[broken] & before & from; left != 0; left &= left - 1) {
     HugePage* page = buckets_[broken][std::countr_zero(left)].min();
     if (best && best->base < page->base) continue;
-    if (page->longest_run < blocks.n) continue;
+    if (page->longest_run < blocks.n || page->opened > among.opened_until) continue;
     if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
     best = page;
   }
@@ -103,10 +105,10 @@ bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
   return take_at(page, page->taken(may_back).find_clear(blocks.n, alignment), blocks);
 }
 
-PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, uint32_t below, bool may_back) {
-  const int end = bucket_of(below);
-  HugePage* page = lowest_fit(blocks, alignment, end, false);
-  if (page == nullptr) page = lowest_fit(blocks, alignment, end, true);
+PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, const PageFilter& among,
+                             bool may_back) {
+  HugePage* page = lowest_fit(blocks, alignment, among, false);
+  if (page == nullptr) page = lowest_fit(blocks, alignment, among, true);
   if (page == nullptr) return {};
   return take_from(page, blocks, alignment, may_back);
 }

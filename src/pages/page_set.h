@@ -18,6 +18,12 @@
 
 namespace llamalloc {
 
+// Which pages blocks may come from.
+struct PageFilter {
+  uint32_t below = 2 * kBlocksPerHugePage;  // whose longest free run is shorter; a power of two
+  Nanos opened_until = Nanos::max();
+};
+
 class PageSet {
  public:
   // Blocks in one of the set's pages; null page if none was found.
@@ -30,10 +36,8 @@ class PageSet {
     char* start() const { return page->base + first * kBlockSize; }
   };
 
-  // below: only in pages whose longest free run is shorter than so many blocks, a power of two.
   // may_back: otherwise not where blocks of a broken page have no memory; here and below.
-  static constexpr uint32_t kAnyRun = 2 * kBlocksPerHugePage;
-  Place take(Blocks blocks, uint32_t alignment, uint32_t below = kAnyRun, bool may_back = true)
+  Place take(Blocks blocks, uint32_t alignment, const PageFilter& among = {}, bool may_back = true)
       REQUIRES(lock_);
   // Blocks of the lowest page that has room at all; null page: none has. It may look at every page,
   // so it is for where the system has no more memory.
@@ -99,8 +103,8 @@ class PageSet {
   static int bucket_of(uint32_t longest_run);
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, bool broken) const
-      REQUIRES(lock_);
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, const PageFilter& among,
+                       bool broken) const REQUIRES(lock_);
   HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken, bool may_back) const
       REQUIRES(lock_);
   void count(int32_t change) REQUIRES(lock_) {

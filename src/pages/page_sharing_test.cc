@@ -54,6 +54,7 @@ TEST_F(PageSharingTest, AHeapThatHasOutgrownItsUseSharesPages) {
   for (size_t i = 0; i < 2 * kPages; ++i) halves.push_back(take(PageGroup::session, kHalf));
   for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
   ASSERT_EQ(pages_.in_use(), kPages + 1);
+  wait(3);
   pages_.fill_unknown_pages(false);
   EXPECT_FALSE(shares(PageGroup::brief)) << "nothing is known of its use";
   pages_.note_most_used(kOutgrown + kHugePageSize);
@@ -69,6 +70,26 @@ TEST_F(PageSharingTest, AHeapThatHasOutgrownItsUseSharesPages) {
   for (size_t i = 0; i < halves.size(); i += 2) take(PageGroup::session, kHalf);
   EXPECT_EQ(pages_.in_use(), kPages + 1);
   EXPECT_FALSE(shares(PageGroup::brief)) << "all is used now";
+}
+
+// Stored data and the buffers of those who send it come at the same time.
+TEST_F(PageSharingTest, AGroupLeavesThePageThatALongerLivedOneFillsNowToThatOne) {
+  const Held old = take(PageGroup::permanent, kAll - 2);
+  wait(3);
+  const Held growing = take(PageGroup::permanent, kAll - 64);
+  pages_.take_over_pages(false);
+  pages_.fill_unknown_pages(false);
+  pages_.share_pages_below(1);
+  pages_.note_most_used(1);
+  EXPECT_EQ(take(PageGroup::session, 2).page, old.page);
+  const Held own = take(PageGroup::session, 2);
+  EXPECT_EQ(own.page->group, PageGroup::session);
+  wait(3);
+  EXPECT_EQ(take(PageGroup::brief, 4).page, growing.page) << "it is filled no more";
+  const Held next = take(PageGroup::permanent, kHalf + 2);
+  EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, own.page);
+  pages_.note_before_full(0);
+  EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, next.page) << "a limit is near";
 }
 
 // Whatever was used of late: the worker may come too late.
