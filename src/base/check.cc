@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/check.h"
 
-#include <unistd.h>
-
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/errno_keeper.h"
-#include "base/quiet_write.h"
+#include "base/held_lines.h"
 
 namespace llamalloc {
 
@@ -27,7 +25,7 @@ void print_line(const char* format, ...) {
   text[kPrefix + n] = '\n';
   // Not write(2): a thread that is cancelled would end here, with our locks held, and a process
   // whose stderr nobody reads any more would end by a signal.
-  write_quietly(STDERR_FILENO, text, static_cast<size_t>(kPrefix + n + 1));
+  HeldLines::say(text, static_cast<size_t>(kPrefix + n + 1));
 }
 
 void check_failed(const char* file, int line, const char* text) {

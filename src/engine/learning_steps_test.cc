@@ -402,7 +402,7 @@ TEST_F(ModelStepsTest, AGroupThatIsLargeNoLongerLeavesItsHolesToOthers) {
   for (size_t i = 0; i < sessions.size(); ++i)
     if (i % 100 != 0)
       heap.give(bin_of(PageGroup::session, size_class_of(8192), false), &sessions[i], 1);
-  engine_.step(pages_.time = pages_.time + Nanos::seconds(1), true);
+  engine_.step(pages_.time = pages_.time + Nanos::seconds(3), true);
   fill(PageGroup::brief);
   EXPECT_LE(heap.pages().in_use(), 230u) << "200 are used at most, and a few pinned";
   engine_.place_by_lifetime(Placing::rests);

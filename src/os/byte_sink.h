@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "os/byte_buffer.h"
+#include "os/descriptor.h"
 
 namespace llamalloc {
 
@@ -21,7 +22,9 @@ class ByteSink {
 // Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
 // A device or pipe is written to directly, without waiting for a reader: a file renamed over
 // /dev/null would replace it for the whole system. A file or link that another user (except root)
-// created at the path is neither written to nor followed.
+// created at the path is neither written to nor followed. A program may close all descriptors that
+// it does not know, and open files of its own: a descriptor that is not our file's any more is left
+// alone.
 // No allocation: the buffer is part of the object (use static or arena storage).
 class FileSink final : public ByteSink {
  public:
@@ -48,7 +51,7 @@ class FileSink final : public ByteSink {
   bool put_in_place();
   bool fail(int error);
 
-  int fd_ = -1;
+  OpenFile file_;
   bool in_place_ = false;
   int error_ = 0;
   uint64_t delivered_ = 0;

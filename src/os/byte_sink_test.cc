@@ -165,6 +165,27 @@ TEST_F(FileSinkTest, TakesNoNumberOfAStandardFile) {
   EXPECT_EQ(next, STDIN_FILENO);
 }
 
+// As closefrom(3) does, between two writes. The next file of the program would get the rest.
+TEST_F(FileSinkTest, AProgramThatClosesWhatItDoesNotKnowKeepsItsFiles) {
+  const std::string path = in_folder("out"), own = in_folder("own");
+  ASSERT_TRUE(sink_.open(path.c_str()));
+  int fd = -1;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
+    if (fs::exists(entry) && fs::read_symlink(entry).string().rfind(path, 0) == 0)
+      fd = std::stoi(entry.path().filename().string());
+  ASSERT_GE(fd, 0);
+  put(own, "mine");
+  const int opened = open(own.c_str(), O_WRONLY);
+  ASSERT_EQ(dup2(opened, fd), fd);
+  const std::string text(100'000, 'x');
+  EXPECT_FALSE(sink_.write(text.data(), text.size()) && sink_.commit());
+  EXPECT_EQ(content(own), "mine");
+  EXPECT_EQ(fcntl(fd, F_GETFD), 0) << "it is open";
+  EXPECT_STREQ(sink_.reason(), "the program has closed the file");
+  EXPECT_EQ(files(), 1u) << "nothing is left behind";
+  close(fd), close(opened);
+}
+
 TEST_F(FileSinkTest, SaysBeforehandWhyAPathCannotBeWritten) {
   EXPECT_EQ(FileSink::why_not(in_folder("out").c_str()), 0);
   EXPECT_EQ(FileSink::why_not("a_file_that_is_not_there"), 0);

@@ -57,8 +57,8 @@ PageHeap::Place PageHeap::take_own(PageGroup group, Blocks blocks, uint32_t alig
   if (place.page != nullptr) return place;
   const bool holes_alone =
       has_many_fine(group) && !fills_left_over_.load(std::memory_order_relaxed);
-  return take_in(group, PageKind::native, blocks, alignment,
-                 holes_alone ? PageFilter{.below = kHole} : PageFilter{});
+  static constexpr PageFilter kHoles{.below = kHole};
+  return take_in(group, PageKind::native, blocks, alignment, holes_alone ? kHoles : kAnyPage);
 }
 
 PageKind PageHeap::kind_of_new(PageGroup group, Blocks blocks, Grain grain) {
@@ -79,7 +79,7 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
       (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed)) ||
       is_small_with_holes() || (fills_older && is_nearly_full());
   if (fills_any)
-    place = take_in_longer_lived(group, blocks, alignment, {});
+    place = take_in_longer_lived(group, blocks, alignment, kAnyPage);
   else if (fills_older)
     place = take_in_longer_lived(group, blocks, alignment,
                                  {.opened_until = system_.now_coarse() - kBeingFilled});

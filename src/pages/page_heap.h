@@ -310,7 +310,7 @@ class PageHeap {
     return set_of(group, PageKind::native).pages() >= kSharedPages;
   }
   Place take_in(PageGroup group, PageKind kind, Blocks blocks, uint32_t alignment,
-                const PageFilter& among = {});
+                const PageFilter& among = kAnyPage);
   void note_taken(const Place& place, Blocks blocks);
   bool is_limited() const { return limit_.load(std::memory_order_relaxed) != 0; }
   class Backing;

@@ -23,6 +23,7 @@ struct PageFilter {
   uint32_t below = 2 * kBlocksPerHugePage;  // whose longest free run is shorter; a power of two
   Nanos opened_until = Nanos::max();
 };
+inline constexpr PageFilter kAnyPage;
 
 class PageSet {
  public:
@@ -37,8 +38,8 @@ class PageSet {
   };
 
   // may_back: otherwise not where blocks of a broken page have no memory; here and below.
-  Place take(Blocks blocks, uint32_t alignment, const PageFilter& among = {}, bool may_back = true)
-      REQUIRES(lock_);
+  Place take(Blocks blocks, uint32_t alignment, const PageFilter& among = kAnyPage,
+             bool may_back = true) REQUIRES(lock_);
   // Blocks of the lowest page that has room at all; null page: none has. It may look at every page,
   // so it is for where the system has no more memory.
   Place search(Blocks blocks, uint32_t alignment, bool may_back = true) REQUIRES(lock_);
@@ -103,7 +104,7 @@ class PageSet {
   static int bucket_of(uint32_t longest_run);
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, const PageFilter& among,
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, Nanos opened_until,
                        bool broken) const REQUIRES(lock_);
   HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken, bool may_back) const
       REQUIRES(lock_);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/errno_keeper.h"
+#include "base/held_lines.h"
 #include "os/module_range.h"
 #include "os/waiter.h"
 #include "runtime/background_state.h"
@@ -78,12 +79,14 @@ void worker_main() {
   if (!process_world.program_filters_calls()) leave_starters_place();
   prctl(PR_SET_NAME, "llamalloc");
   {
+    const HeldLines lines;
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();
   }
   while (true) {
     Nanos sleep;
     {
+      const HeldLines lines;
       LockGuard guard(background.work_lock);
       sleep = work_once(process.system.now());
     }

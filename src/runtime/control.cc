@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/held_lines.h"
 #include "base/path_pattern.h"
 #include "os/descriptor.h"
 #include "os/parent_environment.h"
@@ -143,13 +144,17 @@ int listening_socket(const ListenAddress& address) {
 
 void control_main() {
   prctl(PR_SET_NAME, "llamalloc-ctl");
-  while (control.server->serve()) {
+  for (bool goes_on = true; goes_on;) {
+    const HeldLines lines;
+    goes_on = control.server->serve();
   }
 }
 
 bool add_service(Responder* responder, int fd, const ListenAddress& address, int clients,
                  bool impatient) {
-  if (control.server == nullptr) control.server = process.arena.make<ClientServer>(process.system);
+  if (control.server == nullptr)
+    control.server = process.arena.make<ClientServer>(
+        process.system, +[] { return !process_world.program_filters_calls(); });
   auto* places = process.arena.make_array<ClientServer::Client>(static_cast<size_t>(clients));
   return control.server != nullptr && responder != nullptr && places != nullptr &&
          control.server->listen_on(fd,

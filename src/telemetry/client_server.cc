@@ -120,6 +120,7 @@ bool ClientServer::accepts(const Service& service, Nanos now) const {
 bool ClientServer::serve(int patience_ms) {
   Poll poll;
   if (!wait(patience_ms, &poll)) return false;
+  if (may_serve_ != nullptr && !may_serve_()) return false;
   for (nfds_t i = 0; i < poll.count; ++i)
     if (poll.entries[i].client != nullptr && poll.polled[i].revents != 0)
       go_on(poll.entries[i].service, poll.entries[i].client);

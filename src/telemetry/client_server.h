@@ -95,7 +95,10 @@ class ClientServer {
     Text out;
   };
 
-  explicit ClientServer(PageSource& clock) : clock_(clock) {}
+  // may_serve: asked before a client is served, which takes calls that a filter of system calls may
+  // not allow. Where it says no, nobody is served any more. Null: always.
+  explicit ClientServer(PageSource& clock, bool (*may_serve)() = nullptr)
+      : clock_(clock), may_serve_(may_serve) {}
 
   // The socket belongs to the server from here on. places: uninitialised memory for `count`
   // clients. local: a Unix socket, whose clients must belong to the user or to root.
@@ -108,7 +111,8 @@ class ClientServer {
   };
   bool listen_on(int fd, const Offer& offer);
   // Serves the clients that are ready; if none is, waits for at most `patience_ms` (-1: for ever).
-  // False: the program closed the listening sockets, so there is nothing left to serve.
+  // False: the program closed the listening sockets, so there is nothing left to serve; or it may
+  // serve nobody.
   bool serve(int patience_ms = -1);
 
   const OwnSocket& listener(int service = 0) const { return services_[service].listener; }
@@ -151,6 +155,7 @@ class ClientServer {
   void finish(Service* service, Client* client);
 
   PageSource& clock_;
+  bool (*const may_serve_)();
   Lock lock_{LockRank::control};
   Service services_[kServices];
   int service_count_ = 0;  // before there is a thread

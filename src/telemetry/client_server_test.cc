@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -294,6 +295,24 @@ TEST_F(ClientServerTest, AClosedListenerWakesNobody) {
   EXPECT_TRUE(server.serve(200));
   EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(150));
   close(fd);
+  server.close_all_in_child();
+}
+
+TEST_F(ClientServerTest, WhoMayServeNobodyLeavesItsClients) {
+  static bool may;
+  may = true;
+  Patient patient(system_);
+  ClientServer server(system_, [] { return may; });
+  const auto places = std::make_unique<ClientServer::Client[]>(2);
+  ASSERT_TRUE(server.listen_on(dup(listener_), {patient, places.get(), 2, true, true}));
+  const int fd = connected("wait\n");
+  EXPECT_TRUE(server.serve(0));
+  may = false;
+  const int late = connected("wait\n");
+  EXPECT_FALSE(server.serve(0));
+  pollfd waiting = {listener_, POLLIN, 0};
+  EXPECT_EQ(poll(&waiting, 1, 0), 1) << "it was not accepted";
+  close(fd), close(late);
   server.close_all_in_child();
 }
 

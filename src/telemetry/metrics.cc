@@ -20,12 +20,13 @@ void add_gauge(const char* name, const char* help, double value, Text* out) {
   out->add("llamalloc_%s %.15g\n", name, value);
 }
 
-// The text of a label: a backslash, a quote and a newline are the only special characters.
+// The text of a label: a backslash and a quote are special. What is not printable ASCII, in the
+// path of a file perhaps, need not be UTF-8, without which all is refused.
 void add_label(const char* name, const char* value, Text* out) {
   out->add("%s=\"", name);
   for (const char* c = value; *c; ++c) {
     if (*c == '\\' || *c == '"') out->append("\\", 1);
-    out->append(*c == '\n' ? " " : c, 1);
+    out->append(*c == '\n' ? " " : *c >= 32 && *c < 127 ? c : "?", 1);
   }
   out->append("\"", 1);
 }

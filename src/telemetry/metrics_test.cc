@@ -28,7 +28,7 @@ TEST(Metrics, NamesUnitsAndKinds) {
   const uint64_t predicted[kLifetimeClasses] = {42};
   MetricsFacts facts;
   facts.version = "1";
-  facts.model = "a \"x\\y\"\nz";
+  facts.model = "a \"x\\y\"\nz\xff\xc3";
   facts.placement = true;
   facts.charge = size_t{3} << 30;
   const std::string text = all({figures, predicted, facts});
@@ -40,7 +40,7 @@ TEST(Metrics, NamesUnitsAndKinds) {
         "llamalloc_charge_bytes 3221225472", "# TYPE llamalloc_charge_bytes gauge",
         "llamalloc_group_huge_pages{group=\"transient\"} 3", "llamalloc_sampling 0",
         "llamalloc_predicted_contexts{class=\"le_10ms\"} 42",
-        "llamalloc_info{version=\"1\",hugepages=\"\",model=\"a \\\"x\\\\y\\\" z\"} 1"})
+        "llamalloc_info{version=\"1\",hugepages=\"\",model=\"a \\\"x\\\\y\\\" z??\"} 1"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
 }
 

@@ -19,6 +19,10 @@ unsigned long long number(uint64_t n) {
   return n;
 }
 
+bool is_unused(const Profiler::TagSum& sum) {
+  return sum.live_objects + sum.freed_objects == 0;
+}
+
 }  // namespace
 
 bool StatsJson::add_next(Text* out) {
@@ -29,7 +33,8 @@ bool StatsJson::add_next(Text* out) {
       out->add(" \"tags\": [");
       part_ = Part::tags;
       return true;
-    case Part::tags:
+    case Part::tags:  // each piece has something in it: an empty one would mean to wait
+      while (next_ < snapshot_->tag_count && is_unused(snapshot_->tags[next_])) ++next_;
       if (next_ < snapshot_->tag_count) return add_tag(out), true;
       out->add("],\n");
       part_ = Part::groups;
@@ -92,7 +97,6 @@ void StatsJson::add_peak(const PeakFigures& peak, Text* out) const {
 void StatsJson::add_tag(Text* out) {
   const uint32_t tag = next_++;
   const Profiler::TagSum& sum = snapshot_->tags[tag];
-  if (sum.live_objects + sum.freed_objects == 0) return;
   out->add("%s{\"tag\": ", comma(&first_));
   out->add_json_string(snapshot_->tag_names->text(tag));
   out->add(

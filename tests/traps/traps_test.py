@@ -137,6 +137,12 @@ def test_a_child_of_a_bare_clone_leaves_alone_what_is_its_parents(tmp_path: Path
     assert json.loads(stats.read_text())["stats"]["allocated"] >= 0
 
 
+def test_a_full_stderr_delays_no_fork() -> None:
+    conf = {"LLAMALLOC_CONF": "soft_limit:8MiB"}
+    result = spring(Trap("stderr", "", "full_stderr", 20, conf), library())
+    assert (result.kind, result.text) == ("ok", "20 forks")
+
+
 def test_a_process_ends_although_its_disk_hangs(tmp_path: Path):
     """The background thread holds its lock for ever; the exit waits for a while only."""
     conf = {"LLAMALLOC_CONF": f"stats:{tmp_path}/stats.json,stats_flush:100ms"}

@@ -22,13 +22,6 @@ bool is_special(const char* path) {
   return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
 }
 
-// Whether the path still names the open file.
-bool is_at(int fd, const char* path) {
-  struct stat open, found;
-  return fstat(fd, &open) == 0 && lstat(path, &found) == 0 && open.st_dev == found.st_dev &&
-         open.st_ino == found.st_ino;
-}
-
 // What close finds out (NFS, quotas), while the file stays open: a closed file's inode number could
 // be that of the next file.
 bool flush_by_close(int fd) {
@@ -56,15 +49,15 @@ bool FileSink::open(const char* path, unsigned mode) {
   error_ = 0;
   delivered_ = 0;
   buffer_.clear();
-  fd_ = -1;
+  file_ = {};
   if (strlen(path) >= sizeof(path_)) return fail(ENAMETOOLONG);
   strcpy(path_, path);
   in_place_ = is_special(path);
   snprintf(temporary_, sizeof(temporary_), "%s.tmp.%d", path, getpid());
   if (in_place_ && is_of_stranger(path)) return fail(EACCES);
-  fd_ = off_standard(in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-                               : open_temporary(mode));
-  return fd_ >= 0 || fail(errno);
+  const int fd =
+      in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : open_temporary(mode);
+  return file_.hold(move_high(fd)) || fail(errno);
 }
 
 // One of that name is of a process that died, or a trap; only ours and root's can be removed from
@@ -81,7 +74,7 @@ void FileSink::give_to_owner() {
   unsigned user, group;
   const ErrnoKeeper keep;
   if (in_place_ || !owner_of_place(path_, &user, &group)) return;
-  if (fchown(fd_, user, group) != 0) errno = 0;
+  if (file_.is_ours() && fchown(file_.fd(), user, group) != 0) errno = 0;
 }
 
 bool FileSink::write(const void* data, size_t bytes) {
@@ -94,7 +87,9 @@ bool FileSink::deliver(const char* data, size_t bytes) {
   delivered_ += bytes;
   if (!in_place_ && exceeds_file_size_limit(delivered_)) return fail(EFBIG);
   while (bytes > 0) {
-    const ssize_t n = in_place_ ? write_quietly(fd_, data, bytes) : ::write(fd_, data, bytes);
+    if (!file_.is_ours()) return fail(EBADF);
+    const int fd = file_.fd();
+    const ssize_t n = in_place_ ? write_quietly(fd, data, bytes) : ::write(fd, data, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail(n < 0 ? errno : EIO);
     data += n;
@@ -107,31 +102,29 @@ bool FileSink::commit() {
   const auto rest = [this](const char* data, size_t bytes) { return deliver(data, bytes); };
   if (error_ != 0 || !buffer_.flush(rest)) return false;
   if (!in_place_ && !put_in_place()) return false;
-  const int fd = fd_;
-  fd_ = -1;
-  return close(fd) == 0 || !in_place_ || fail(errno);
+  const int error = file_.close();
+  return error == 0 || !in_place_ || fail(error);
 }
 
 bool FileSink::put_in_place() {
-  if (!flush_by_close(fd_)) return fail(errno);
-  if (!is_at(fd_, temporary_)) return fail(EEXIST);
+  if (!file_.is_ours()) return fail(EBADF);
+  if (!flush_by_close(file_.fd())) return fail(errno);
+  if (!file_.is_at(temporary_)) return fail(EEXIST);
   return rename(temporary_, path_) == 0 || fail(errno);
 }
 
 void FileSink::abandon() {
-  if (fd_ < 0) return;
-  if (!in_place_ && is_at(fd_, temporary_)) unlink(temporary_);
-  close(fd_);
-  fd_ = -1;
+  if (!in_place_ && file_.is_at(temporary_)) unlink(temporary_);
+  file_.close();
 }
 
 void FileSink::abandon_in_child() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
+  file_.close();
 }
 
 const char* FileSink::reason() const {
   if (error_ == EEXIST) return "another process writes the same file";
+  if (error_ == EBADF) return "the program has closed the file";
   const char* text = strerrordesc_np(error_);
   return text != nullptr ? text : "unknown error";
 }

@@ -2,9 +2,12 @@
 #include "os/code_shape.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <string>
 #include <vector>
 
+#include "os/test_plugin.h"
 #include "os/unwind.h"
 
 namespace llamalloc {
@@ -113,6 +116,24 @@ TEST(CodeShape, TheLoadedBuildsAreTheSameInEachLook) {
 }
 
 #endif
+
+// To read what is not there any more would end the process.
+TEST(CodeShape, ALoadedFileCutShortHasNone) {
+  const PluginFolder folder;
+  std::string code;
+  for (int i = 0; i < 2000; ++i)
+    ((code += "int f") += std::to_string(i)) += "(int x, int y) { return x / (y + 1); }\n";
+  for (const off_t left : {0, 4096, 65536}) {
+    const std::string path = folder.compile("cut" + std::to_string(left), code);
+    const auto body = [&] {
+      const LoadedPlugin cut(path);
+      const size_t before = all_functions().size();
+      if (truncate(path.c_str(), left) != 0) _exit(1);
+      _exit(all_functions().size() <= before - 2000 ? 0 : 2);
+    };
+    EXPECT_EXIT(body(), testing::ExitedWithCode(0), "") << left;
+  }
+}
 
 }  // namespace
 }  // namespace llamalloc

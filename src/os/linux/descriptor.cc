@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <initializer_list>
 
 #include "base/errno_keeper.h"
@@ -36,6 +38,33 @@ int move_high(int fd) {
     if (moved >= 0) return moved;
   }
   return off_standard(fd);
+}
+
+bool OpenFile::hold(int fd) {
+  struct stat status;
+  fd_ = fd;
+  if (fd < 0 || fstat(fd, &status) != 0) return false;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  return true;
+}
+
+bool OpenFile::is_ours() const {
+  struct stat status;
+  return fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_dev == device_ &&
+         status.st_ino == inode_;
+}
+
+bool OpenFile::is_at(const char* path) const {
+  struct stat found;
+  return fd_ >= 0 && lstat(path, &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
+}
+
+int OpenFile::close() {
+  const bool ours = is_ours();
+  const int fd = fd_;
+  fd_ = -1;
+  return !ours ? EBADF : ::close(fd) == 0 ? 0 : errno;
 }
 
 bool exceeds_file_size_limit(uint64_t length) {

@@ -4,13 +4,16 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "base/code_key.h"
 #include "base/units.h"
 #include "os/linux/eh_frame_reader.h"
 #include "os/linux/elf_file.h"
+#include "os/linux/own_memory.h"
 
 namespace llamalloc {
 namespace {
@@ -31,17 +34,37 @@ struct IndexRow {
 };
 static_assert(sizeof(IndexHeader) == 12 && sizeof(IndexRow) == 8);
 
-// The rows, or null where the header is of another layout or overruns the module.
+struct Range {
+  uintptr_t start = 0;
+  uintptr_t limit = 0;
+  bool contains(uintptr_t address) const { return address - start < limit - start; }
+};
+
+// Of the program itself, if there are gaps between its segments: nothing is mapped there, so its
+// tables can be read in one segment only. Every thread would write the same.
+struct Gaps {
+  std::atomic<uintptr_t> module{0};  // where it starts
+  std::atomic<uintptr_t> start{0}, limit{0};
+};
+constinit Gaps gaps;
+
+Range tables_of(const UnwindModule& module) {
+  if (module.start != gaps.module.load(std::memory_order_acquire) || module.start == 0)
+    return {module.start, module.limit};
+  return {gaps.start.load(std::memory_order_relaxed), gaps.limit.load(std::memory_order_relaxed)};
+}
+
+// The rows, or null where the header is of another layout or overruns the tables.
 const uint8_t* index_rows(const UnwindModule& module, uint32_t* count) {
+  const Range tables = tables_of(module);
   const uintptr_t at = reinterpret_cast<uintptr_t>(module.index);
-  if (at < module.start || at > module.limit || module.limit - at < sizeof(IndexHeader))
-    return nullptr;
+  if (!tables.contains(at) || tables.limit - at < sizeof(IndexHeader)) return nullptr;
   IndexHeader header;
   memcpy(&header, module.index, sizeof(header));
   if (header.version != 1 || header.pointer_encoding != 0x1b || header.count_encoding != 0x03 ||
       header.table_encoding != 0x3b)
     return nullptr;
-  if (header.count == 0 || header.count > (module.limit - at - sizeof(header)) / sizeof(IndexRow))
+  if (header.count == 0 || header.count > (tables.limit - at - sizeof(header)) / sizeof(IndexRow))
     return nullptr;
   *count = header.count;
   return module.index + sizeof(header);
@@ -135,15 +158,16 @@ bool read_cie(const uint8_t* at, const uint8_t* limit, FrameEntry* out, bool* ha
 }
 
 bool read_entry(const UnwindModule& module, uintptr_t at, FrameEntry* out) {
-  if (!module.contains(at)) return false;
-  const uint8_t* limit = reinterpret_cast<const uint8_t*>(module.limit);
+  const Range tables = tables_of(module);
+  if (!tables.contains(at)) return false;
+  const uint8_t* limit = reinterpret_cast<const uint8_t*>(tables.limit);
   EhReader head(reinterpret_cast<const uint8_t*>(at), limit);
   const uint32_t length = head.read<uint32_t>();
   if (!head.ok() || length >= 0xfffffff0 || length > limit - head.at()) return false;
   const uintptr_t cie_from = reinterpret_cast<uintptr_t>(head.at());
   EhReader reader(head.at(), head.at() + length);
   const uint32_t distance = reader.read<uint32_t>();
-  if (!reader.ok() || distance == 0 || distance > cie_from - module.start) return false;
+  if (!reader.ok() || distance == 0 || distance > cie_from - tables.start) return false;
   bool has_sizes;
   if (!read_cie(reinterpret_cast<const uint8_t*>(cie_from - distance), limit, out, &has_sizes))
     return false;
@@ -185,6 +209,38 @@ uint64_t identity_of(const ModuleHashes& hashes, uintptr_t start) {
   return mixer.value;
 }
 
+// The program itself, if there are gaps between its segments, as where its code lies on huge pages
+// (-z max-page-size): the loader then names the one segment that was asked for. Its headers say
+// where the others are; in the gaps nothing is mapped. A library is mapped as a whole.
+void include_gaps(const link_map& map, UnwindModule* out) {
+  const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const auto index = reinterpret_cast<uintptr_t>(out->index);
+  Range all{UINTPTR_MAX, 0}, tables;
+  for (size_t i = 0, count = getauxval(AT_PHNUM); parts != nullptr && i < count; ++i) {
+    if (parts[i].p_type != PT_LOAD) continue;
+    const uintptr_t start = map.l_addr + parts[i].p_vaddr, limit = start + parts[i].p_memsz;
+    if (start < all.start) all.start = align_down(start, kFirstPage);
+    if (limit > all.limit) all.limit = limit;
+    if (index - start < parts[i].p_filesz) tables = {start, start + parts[i].p_filesz};
+  }
+  const bool is_program = all.start < all.limit && all.contains(out->start) &&
+                          all.contains(reinterpret_cast<uintptr_t>(parts));
+  if (!is_program || tables.limit == 0 || all.limit - all.start <= out->limit - out->start) return;
+  out->start = all.start;
+  out->limit = all.limit;
+  gaps.start.store(tables.start, std::memory_order_relaxed);
+  gaps.limit.store(tables.limit, std::memory_order_relaxed);
+  gaps.module.store(all.start, std::memory_order_release);
+}
+
+// A file that was cut short is still mapped, but to read what is not there any more ends the
+// process: the last of what the file shares with the process has to be there.
+bool is_whole(const ElfW(Phdr) & part, uintptr_t start) {
+  if (part.p_type != PT_LOAD || (part.p_flags & (PF_R | PF_W)) != PF_R || part.p_filesz == 0)
+    return true;
+  return is_there(start) && is_there(start + part.p_filesz - 1);
+}
+
 }  // namespace
 
 uint64_t module_identity(const UnwindModule& module) {
@@ -202,6 +258,7 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   out->start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
   out->limit = reinterpret_cast<uintptr_t>(found.dlfo_map_end);
   out->index = static_cast<const uint8_t*>(found.dlfo_eh_frame);
+  if (found.dlfo_link_map->l_name[0] == 0) include_gaps(*found.dlfo_link_map, out);
   const ModuleHashes hashes = hashes_of(*out);
   out->build = hashes.build;
   out->identity = identity_of(hashes, out->start);
@@ -209,10 +266,16 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
 }
 
 bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out) {
-  for (int i = 0; i < info.dlpi_phnum; ++i)
-    if (info.dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
-      return find_unwind_module(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr, out);
-  return false;
+  uintptr_t index = 0;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    ElfW(Phdr) part;
+    if (!read_own_memory(reinterpret_cast<uintptr_t>(&info.dlpi_phdr[i]), &part, sizeof(part)))
+      return false;
+    const uintptr_t start = info.dlpi_addr + part.p_vaddr;
+    if (!is_whole(part, start)) return false;
+    if (part.p_type == PT_GNU_EH_FRAME) index = start;
+  }
+  return index != 0 && find_unwind_module(index, out);
 }
 
 FunctionIndex::FunctionIndex(const UnwindModule& module)

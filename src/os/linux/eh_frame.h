@@ -29,7 +29,8 @@ struct UnwindModule {
 
 // False where no module with an unwind table covers the address.
 bool find_unwind_module(uintptr_t address, UnwindModule* out);
-// The same of a module of the loader's list; false: it has no unwind table.
+// The same of a module of the loader's list; false: it has no unwind table, or its file has become
+// shorter since it was loaded.
 bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out);
 
 // Runs work() while no module can be unmapped: under the loader's lock, which dlclose holds when it

@@ -162,8 +162,8 @@ void with_module(PageSource& system, Work&& work) {
 }
 
 // The headers as the file's first page has them, which is mapped.
-bool describe(const dl_find_object& found, dl_phdr_info* out) {
-  const auto& header = *static_cast<const ElfW(Ehdr)*>(found.dlfo_map_start);
+bool describe(const UnwindModule& module, const dl_find_object& found, dl_phdr_info* out) {
+  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(module.start);
   if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff != sizeof(header) ||
       header.e_phentsize != sizeof(ElfW(Phdr)))
     return false;
@@ -195,10 +195,12 @@ void visit_function_names(FunctionNames& visitor, PageSource& system) {
 }
 
 void visit_function_names_at(uintptr_t return_address, FunctionNames& visitor, PageSource& system) {
+  UnwindModule unwind;
   dl_find_object found;
   dl_phdr_info info;
-  if (_dl_find_object(reinterpret_cast<void*>(return_address - 1), &found) != 0 ||
-      !describe(found, &info))
+  if (!find_unwind_module(return_address - 1, &unwind) ||
+      _dl_find_object(reinterpret_cast<void*>(return_address - 1), &found) != 0 ||
+      !describe(unwind, found, &info))
     return;
   with_module(system, [&](Symboliser::Module& module) { visit(info, module, visitor, system); });
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <search.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -187,6 +188,20 @@ TEST_F(FunctionNamesTest, APluginsNamesArePrintableAndGoWithItsFile) {
   visit_function_names_at(address, names_, system_pages);
   EXPECT_TRUE(names_.now->read) << "it has no names";
   EXPECT_EQ(names_.now->functions.size(), 0u);
+}
+
+TEST_F(FunctionNamesTest, ALoadedFileCutShortHasNone) {
+  const PluginFolder folder;
+  const std::string path = folder.compile("cut", "int f(void) { return 1; }");
+  const auto body = [&] {
+    const LoadedPlugin cut(path);
+    if (truncate(path.c_str(), 0) != 0) _exit(1);
+    visit_function_names(names_, system_pages);
+    for (const auto& [build, module] : names_.modules)
+      if (module.file_name == "cut.so") _exit(2);
+    _exit(names_.modules.empty() ? 3 : 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(FunctionNamesTest, WithoutADescriptorOrMemoryTheyAreNotKnownNow) {

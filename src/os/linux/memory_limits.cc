@@ -114,11 +114,37 @@ size_t word_length(const char* word) {
   return end ? static_cast<size_t>(end - word) : strlen(word);
 }
 
+// The part of the group's path below what is mounted; null: it is not below.
+const char* below(const char* group, const char* mounted) {
+  const size_t length = strcmp(mounted, "/") == 0 ? 0 : strlen(mounted);
+  if (strncmp(group, mounted, length) != 0) return nullptr;
+  return group[length] == 0 || group[length] == '/' ? group + length : nullptr;
+}
+
+// Spaces and the like stand there as \040, in octal digits. False: too long.
+bool copy_word(const char* word, Path* out) {
+  const auto digit = [](char c) { return c >= '0' && c <= '7'; };
+  const char* const end = word + word_length(word);
+  size_t used = 0;
+  while (word < end && used < kPath - 1) {
+    char c = *word++;
+    if (c == '\\' && end - word >= 3 && digit(word[0]) && digit(word[1]) && digit(word[2])) {
+      c = static_cast<char>((word[0] - '0') * 64 + (word[1] - '0') * 8 + (word[2] - '0'));
+      word += 3;
+    }
+    out->text[used++] = c;
+  }
+  out->text[used] = 0;
+  return word == end;
+}
+
 // 30 23 0:26 ROOT MOUNT options [tags] - TYPE source options
-bool find_mount(const char* root, bool second, Path* group, Path* mount) {
+// Of several mounts, the first one that has the group; a container may see that of its host, too.
+bool find_mount(const char* root, bool second, const char* group, Path* mounted, Path* mount) {
   Path file;
+  bool found = false;
   if (!file.set(root, "/proc/thread-self/mountinfo")) return false;
-  return find_line(file.text, [&](const char* line) {
+  find_line(file.text, [&](const char* line) {
     const char* from = field(line, 3);
     const char* at = field(line, 4);
     const char* type = strstr(line, " - ");
@@ -130,13 +156,15 @@ bool find_mount(const char* root, bool second, Path* group, Path* mount) {
                : !(length == 6 && memcmp(type, "cgroup", 6) == 0 && options != nullptr &&
                    has_word(options, options + strlen(options), "memory")))
       return false;
-    if (word_length(at) >= kPath || word_length(from) >= kPath) return false;
-    memcpy(mount->text, at, word_length(at));
-    mount->text[word_length(at)] = 0;
-    memcpy(group->text, from, word_length(from));
-    group->text[word_length(from)] = 0;
-    return true;
+    Path one;
+    if (!copy_word(from, &one)) return false;
+    const bool has_group = below(group, one.text) != nullptr;
+    if ((found && !has_group) || !copy_word(at, mount)) return false;
+    *mounted = one;
+    found = true;
+    return has_group;
   });
+  return found;
 }
 
 // False: not a number, and not `max`. *out: SIZE_MAX for no limit.
@@ -236,18 +264,12 @@ void look_at_group(const char* folder, const Names& names, MemoryLimits* out) {
     out->tightest_room = room, out->tightest = limit;
 }
 
-// The part of the group's path below what is mounted; null: it is not below.
-const char* below(const char* group, const char* mounted) {
-  const size_t length = strcmp(mounted, "/") == 0 ? 0 : strlen(mounted);
-  if (strncmp(group, mounted, length) != 0) return nullptr;
-  return group[length] == 0 || group[length] == '/' ? group + length : nullptr;
-}
-
 // The folder of the process's group, and of what is mounted there. False: there is no such
 // hierarchy.
 bool find_own(const char* root, bool second, Path* own, Path* mount) {
   Path group, mounted;
-  if (!find_group(root, second, &group) || !find_mount(root, second, &mounted, mount)) return false;
+  if (!find_group(root, second, &group) || !find_mount(root, second, group.text, &mounted, mount))
+    return false;
   const char* rest = below(group.text, mounted.text);
   return own->set(root, mount->text, rest && strcmp(rest, "/") != 0 ? rest : "");
 }

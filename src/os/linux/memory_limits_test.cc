@@ -220,6 +220,22 @@ TEST_F(MemoryLimitsTest, LongLinesAndLongPathsAreLeftOut) {
   EXPECT_EQ(read().room, 1 * kMiB) << "the line after it counts";
 }
 
+// A container that watches others has the groups of its host mounted, too, at any path.
+TEST_F(MemoryLimitsTest, OfSeveralMountsTheOneThatHasTheGroupCounts) {
+  second("/a/b");
+  group("/a/b", mib(10), mib(9));
+  const std::string own = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+  const std::string host = "29 23 0:26 /../.. /host/cgroup rw - cgroup2 cgroup2 rw\n";
+  for (const std::string& mounts : {own + host, host + own}) {
+    write("/proc/thread-self/mountinfo", mounts);
+    EXPECT_EQ(read().room, 1 * kMiB) << mounts;
+  }
+  write("/my groups/a/b/memory.max", mib(10));
+  write("/my groups/a/b/memory.current", mib(8));
+  write("/proc/thread-self/mountinfo", "30 23 0:26 / /my\\040groups rw - cgroup2 cgroup2 rw\n");
+  EXPECT_EQ(read().room, 2 * kMiB);
+}
+
 TEST_F(MemoryLimitsTest, PressureOfTheGroupOrElseOfTheSystem) {
   write("/proc/pressure/memory",
         "some avg10=3.07 avg60=1.00 avg300=0.00 total=5\nfull avg10=9.0\n");

@@ -3,24 +3,32 @@
 
 #include "os/linux/elf_file.h"
 #include "os/linux/loaded_modules.h"
+#include "os/linux/own_memory.h"
 
 namespace llamalloc {
+
+// The file may be shorter by now: what the loader points to is copied by a call that may fail.
 bool ModuleWatch::describe(const dl_phdr_info& info, Module* out) {
   *out = {};
   out->low = ~uintptr_t{0};
+  const auto read = [&](int i, ElfW(Phdr) * part) {
+    return read_own_memory(reinterpret_cast<uintptr_t>(&info.dlpi_phdr[i]), part, sizeof(*part));
+  };
   for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const auto& part = info.dlpi_phdr[i];
+    ElfW(Phdr) part;
+    if (!read(i, &part)) return false;
     if (part.p_type != PT_LOAD) continue;
     const uintptr_t start = info.dlpi_addr + part.p_vaddr;
     if (start < out->low) out->low = start;
     if (start + part.p_memsz > out->high) out->high = start + part.p_memsz;
   }
   for (int i = 0; i < info.dlpi_phnum && out->build_id.size == 0; ++i) {
-    const auto& part = info.dlpi_phdr[i];
+    ElfW(Phdr) part;
+    if (!read(i, &part)) return false;
     const uintptr_t start = info.dlpi_addr + part.p_vaddr;
     if (part.p_type != PT_NOTE || start < out->low || start > out->high) continue;
     if (part.p_memsz > out->high - start) continue;
-    const MemoryBytes notes({reinterpret_cast<const uint8_t*>(start), part.p_memsz});
+    const LoadedBytes notes(start, part.p_memsz);
     out->build_id = find_build_id(notes, {0, part.p_memsz}, part.p_align);
   }
   return out->low < out->high;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/module_watch.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
@@ -107,6 +109,21 @@ TEST_F(ModuleWatchTest, OthersStayWhereverModulesComeAndGo) {
     EXPECT_EQ(watch_.mark_of(place), mark);
     EXPECT_TRUE(watch_.is_consistent());
   }
+}
+
+// Nobody may run its code any more, but who does not, lives on.
+TEST_F(ModuleWatchTest, ALoadedFileCutShortIsSurvived) {
+  const std::string path = folder_.compile("cut", code(3)),
+                    other = folder_.compile("other", code(5));
+  const auto body = [&] {
+    const LoadedPlugin cut(path);
+    watch_.look();
+    if (truncate(path.c_str(), 0) != 0) _exit(1);
+    const LoadedPlugin later(other);
+    watch_.look();
+    _exit(watch_.mark_of(later.address("touch") + 5) != ModuleWatch::kUnknown ? 0 : 2);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 #include "os/linux/symbols_file.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/units.h"
 #include "os/descriptor.h"
+#include "os/linux/own_memory.h"
 
 namespace llamalloc {
 namespace {
@@ -129,15 +129,6 @@ bool is_equal(const timespec& a, const timespec& b) {
 
 void unmap_table(const SymbolTable& table, PageSource& system) {
   if (table.mapping != nullptr) system.unmap(table.mapping, table.mapped);
-}
-
-bool read_own_memory(uintptr_t from, void* out, size_t bytes) {
-  const iovec to{out, bytes}, source{reinterpret_cast<void*>(from), bytes};
-  const auto own_thread = static_cast<pid_t>(syscall(SYS_gettid));
-  const ssize_t n = process_vm_readv(own_thread, &to, 1, &source, 1, 0);
-  if (n >= 0 || errno == EFAULT) return n == static_cast<ssize_t>(bytes);
-  memcpy(out, source.iov_base, bytes);  // a sandbox refuses the call
-  return true;
 }
 
 bool SymbolFile::Stamp::operator==(const Stamp& o) const {

@@ -73,7 +73,4 @@ class SymbolFile {
   bool starved_ = false;  // in the last call
 };
 
-// Copies memory of this process that may have been unmapped meanwhile; false: it was.
-bool read_own_memory(uintptr_t from, void* out, size_t bytes);
-
 }  // namespace llamalloc

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "os/linux/eh_frame.h"
+#include "os/linux/own_memory.h"
 #include "os/path.h"
 
 namespace llamalloc {
@@ -16,23 +17,6 @@ void copy_path(const char* from, char (&to)[sizeof(ModuleInfo::path)]) {
   const size_t length = strnlen(from, sizeof(to) - 1);
   memcpy(to, from, length);
   to[length] = 0;
-}
-
-// Bytes of a loaded module, as the loader describes it.
-class LiveBytes final : public ByteSource {
- public:
-  LiveBytes(uintptr_t start, uint64_t size) : ByteSource(size), start_(start) {}
-  bool read(uint64_t offset, void* out, size_t bytes) const override {
-    return holds(offset, bytes) && read_own_memory(start_ + offset, out, bytes);
-  }
-
- private:
-  const uintptr_t start_;
-};
-
-bool is_there(uintptr_t address) {
-  char byte;
-  return read_own_memory(address, &byte, 1);
 }
 
 }  // namespace
@@ -87,7 +71,7 @@ void Symboliser::Module::find_segments() {
 void Symboliser::Module::read_build_id() {
   for (int i = 0; i < header_count && build_id.size == 0; ++i) {
     if (headers[i].p_type != PT_NOTE || !is_mapped(headers[i])) continue;
-    const LiveBytes notes(bias + headers[i].p_vaddr, headers[i].p_memsz);
+    const LoadedBytes notes(bias + headers[i].p_vaddr, headers[i].p_memsz);
     build_id = find_build_id(notes, {0, notes.size()}, headers[i].p_align);
   }
 }

@@ -117,8 +117,8 @@ class Walker {
       : window_(window), pc_(start.pc), sp_(start.sp), rbp_(start.rbp), rbx_(start.rbx) {}
 
   uintptr_t pc() const { return pc_; }
-  // Of the module that the last step found.
-  uint64_t image() const { return module_.identity; }
+  // In the module that the last step found; 0: it found none there.
+  uint64_t image_of(uintptr_t pc) const { return module_.contains(pc - 1) ? module_.identity : 0; }
   uint64_t code_of(uintptr_t pc) const {
     return module_.contains(pc) ? code_key(module_.build, pc - module_.start) : 0;
   }
@@ -220,7 +220,8 @@ class Walker {
     if (step == Step::kCaller)
       out->sizes[depth] = static_cast<uint32_t>(walker.stack_pointer() - stack_pointer);
     out->codes[depth] = walker.code_of(out->frames[depth]);
-    out->images[depth++] = walker.image();
+    out->images[depth] = walker.image_of(out->frames[depth]);
+    ++depth;
   } while (step == Step::kCaller && depth < kMaxFrames);
   out->depth = static_cast<uint16_t>(depth);
   out->truncated = step != Step::kOutermost;

@@ -382,6 +382,30 @@ __attribute__((no_sanitize("address"))) std::unique_ptr<char[]> copy_of(const ch
   for (size_t i = 0; i < bytes; ++i) to[i] = image[i];
   return copy;
 }
+// It would pass for a frame of the module that called last.
+TEST(Unwind, CodeMadeAtRunTimeHasNoImage) {
+  // sub $8, %rsp; call *%rdi; add $8, %rsp; ret
+  constexpr uint8_t kCode[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};
+  void* const code =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(code, MAP_FAILED);
+  memcpy(code, kCode, sizeof(kCode));
+  static StackTrace trace;
+  const auto here = [] {
+    const Registers registers = capture_registers();
+    unwind(registers, current_stack_window(registers.sp), &trace);
+  };
+  using Function = void (*)();
+  reinterpret_cast<void (*)(Function)>(code)(here);
+  ASSERT_EQ(trace.depth, 2);
+  EXPECT_NE(trace.images[0], 0u);
+  EXPECT_EQ(trace.frames[1], reinterpret_cast<uintptr_t>(code) + 6);
+  EXPECT_EQ(trace.images[1], 0u);
+  EXPECT_EQ(trace.codes[1], 0u);
+  EXPECT_TRUE(trace.truncated);
+  munmap(code, 4096);
+}
+
 TEST(Unwind, NoReadLeavesTheWindow) {
   const Registers here = capture_registers();
   const StackWindow whole = current_stack_window(here.sp);
