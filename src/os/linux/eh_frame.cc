@@ -43,7 +43,8 @@ struct Range {
 // Of the program itself, if there are gaps between its segments: nothing is mapped there, so its
 // tables can be read in one segment only. Every thread would write the same.
 struct Gaps {
-  std::atomic<uintptr_t> module{0};  // where it starts
+  static constexpr uintptr_t kNone = 1;
+  std::atomic<uintptr_t> module{0};  // where it starts; 0: not known yet
   std::atomic<uintptr_t> start{0}, limit{0};
 };
 constinit Gaps gaps;
@@ -213,6 +214,7 @@ uint64_t identity_of(const ModuleHashes& hashes, uintptr_t start) {
 // (-z max-page-size): the loader then names the one segment that was asked for. Its headers say
 // where the others are; in the gaps nothing is mapped. A library is mapped as a whole.
 void include_gaps(const link_map& map, UnwindModule* out) {
+  if (gaps.module.load(std::memory_order_relaxed) == Gaps::kNone) return;
   const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const auto index = reinterpret_cast<uintptr_t>(out->index);
   Range all{UINTPTR_MAX, 0}, tables;
@@ -225,7 +227,9 @@ void include_gaps(const link_map& map, UnwindModule* out) {
   }
   const bool is_program = all.start < all.limit && all.contains(out->start) &&
                           all.contains(reinterpret_cast<uintptr_t>(parts));
-  if (!is_program || tables.limit == 0 || all.limit - all.start <= out->limit - out->start) return;
+  if (!is_program || tables.limit == 0) return;
+  if (all.limit - all.start <= out->limit - out->start)
+    return gaps.module.store(Gaps::kNone, std::memory_order_relaxed);
   out->start = all.start;
   out->limit = all.limit;
   gaps.start.store(tables.start, std::memory_order_relaxed);

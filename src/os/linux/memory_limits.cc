@@ -156,11 +156,12 @@ bool find_mount(const char* root, bool second, const char* group, Path* mounted,
                : !(length == 6 && memcmp(type, "cgroup", 6) == 0 && options != nullptr &&
                    has_word(options, options + strlen(options), "memory")))
       return false;
-    Path one;
-    if (!copy_word(from, &one)) return false;
-    const bool has_group = below(group, one.text) != nullptr;
-    if ((found && !has_group) || !copy_word(at, mount)) return false;
-    *mounted = one;
+    Path part, place;
+    if (!copy_word(from, &part) || !copy_word(at, &place)) return false;
+    const bool has_group = below(group, part.text) != nullptr;
+    if (found && !has_group) return false;
+    *mounted = part;
+    *mount = place;
     found = true;
     return has_group;
   });

@@ -9,6 +9,7 @@
 #include "os/linux/loaded_modules.h"
 #include "os/linux/symbols_module.h"
 #include "os/path.h"
+#include "os/unwind.h"
 
 namespace llamalloc {
 namespace {
@@ -55,7 +56,10 @@ void Symboliser::refresh() {
     Module found;
     if (found.describe(info)) take_in(found);
   };
-  if (read_changed_modules(counts_, start, visit)) retire_unloaded();
+  const uint64_t unloads = counts_.unloads;
+  if (!read_changed_modules(counts_, start, visit)) return;
+  if (counts_.unloads != unloads) unwind_cache_clear();  // some have no build-id
+  retire_unloaded();
 }
 
 namespace {

@@ -11,6 +11,8 @@
 
 #include "os/linux/eh_frame.h"
 #include "os/linux/unwind_agreement.h"
+#include "os/pages.h"
+#include "os/symbols.h"
 
 // The thread sanitizer does not see the locks of the dynamic loader.
 extern "C" const char* __tsan_default_suppressions();
@@ -91,6 +93,27 @@ TEST_F(UnwindModules, WithoutABuildIdClearingTheCacheIsEnough) {
     unwind_cache_clear();
     same_place += before == visit(large);
     unwind_cache_clear();
+  }
+  EXPECT_GT(same_place, 0);
+  EXPECT_EQ(agreement.wrong, wrong_before_);
+}
+
+// Who samples without learning has nobody else to look.
+TEST_F(UnwindModules, WithoutABuildIdASymboliserThatLooksIsEnough) {
+  const std::string small = plugin("small", 1000, "-Wl,--build-id=none");
+  const std::string large = plugin("large", 3000, "-Wl,--build-id=none");
+  MetadataArena arena(system_pages);
+  Symboliser names(arena, system_pages);
+  const auto look = [&] {
+    char name[100];
+    names.frame_name(reinterpret_cast<uintptr_t>(&system) + 1, name, sizeof(name));
+  };
+  int same_place = 0;
+  for (int i = 0; i < 50; ++i) {
+    void* before = visit(small);
+    look();
+    same_place += before == visit(large);
+    look();
   }
   EXPECT_GT(same_place, 0);
   EXPECT_EQ(agreement.wrong, wrong_before_);
