@@ -16,10 +16,9 @@
 //   3. in a small heap with much free space, other pages of longer-lived groups or of `unknown`:
 //      there a new page costs more than separating the groups can save. So it does in a heap that
 //      has outgrown the most that was used of late, but not for `permanent`: a group that was
-//      large, and no longer is, would keep its holes for itself. These are pages that were opened
-//      some seconds ago, not the one that a group fills now. Else `permanent` may always use
-//      pages of `unknown`, since some objects stay there too, and what is `unknown` any page for a
-//      while after placement by lifetime went off
+//      large, and no longer is, would keep its holes for itself. But not the page that a group
+//      fills now. Else `permanent` may always use pages of `unknown`, since some objects stay
+//      there too, and what is `unknown` any page for a while after placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
 //      it is free: it becomes a promoted page of the group. Not where placement has proven itself:
 //      a new page of what stays is denser when the load drops
@@ -57,8 +56,8 @@ inline constexpr uint32_t kSharedPages = 24;
 // fill_left_over() says otherwise. Such a page stays anyway. One with more room may become empty,
 // or is the one that fine blocks fill now.
 inline constexpr uint32_t kHole = kBlocksPerHugePage / 2;
-// A page that was opened less long ago is one that its group fills now. What is shorter-lived would
-// leave holes in it, and save no page.
+// The page that a group opened last, less long ago, is the one that it fills now. What is
+// shorter-lived would leave holes in it, and save no page.
 inline constexpr Nanos kBeingFilled = Nanos::seconds(2);
 inline constexpr size_t kSmallHeap = 64;  // pages; default of share_pages_below
 inline constexpr size_t kManyHoles = 16;  // more than this part of the blocks is free

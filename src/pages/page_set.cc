@@ -39,6 +39,7 @@ void PageSet::add(HugePage* page) {
 }
 
 void PageSet::remove(HugePage* page) {
+  if (newest_ == page) newest_ = nullptr;
   erase(page);
   count(-1);
 }
@@ -50,15 +51,15 @@ void PageSet::remove(HugePage* page) {
 }
 
 // In the buckets before `end`. Every page in a bucket above that of n fits; of n's own bucket only
-// the lowest page is tried, and of any if it was opened too late.
-HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, Nanos opened_until,
+// the lowest page is tried, and of any if that is the exception.
+HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
                               bool broken) const {
   HugePage* best = nullptr;
   const uint64_t before = (uint64_t{1} << end) - 1, from = ~uint64_t{0} << bucket_of(blocks.n);
   for (uint64_t left = filled_[broken] & before & from; left != 0; left &= left - 1) {
     HugePage* page = buckets_[broken][std::countr_zero(left)].min();
     if (best && best->base < page->base) continue;
-    if (page->longest_run < blocks.n || page->opened > opened_until) continue;
+    if (page->longest_run < blocks.n || page == except) continue;
     if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
     best = page;
   }
@@ -107,9 +108,10 @@ bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, const PageFilter& among,
                              bool may_back) {
   const int end = bucket_of(among.below);
-  const Nanos until = among.opened_until;
-  HugePage* page = lowest_fit(blocks, alignment, end, until, false);
-  if (page == nullptr) page = lowest_fit(blocks, alignment, end, until, true);
+  const HugePage* except =
+      newest_ != nullptr && newest_->opened > among.opened_until ? newest_ : nullptr;
+  HugePage* page = lowest_fit(blocks, alignment, end, except, false);
+  if (page == nullptr) page = lowest_fit(blocks, alignment, end, except, true);
   if (page == nullptr) return {};
   return take_from(page, blocks, alignment, may_back);
 }
@@ -119,6 +121,7 @@ PageSet::Place PageSet::take_first(HugePage* page, Blocks blocks) {
   page->mended_from = 0;  // it may be in pieces still
   count(1);
   insert(page);
+  newest_ = page;
   return take_from(page, blocks, 1, true);
 }
 

@@ -21,7 +21,7 @@ namespace llamalloc {
 // Which pages blocks may come from.
 struct PageFilter {
   uint32_t below = 2 * kBlocksPerHugePage;  // whose longest free run is shorter; a power of two
-  Nanos opened_until = Nanos::max();
+  Nanos opened_until = Nanos::max();        // or later, but not the one opened last of the set
 };
 inline constexpr PageFilter kAnyPage;
 
@@ -104,7 +104,7 @@ class PageSet {
   static int bucket_of(uint32_t longest_run);
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
-  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, Nanos opened_until,
+  HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
                        bool broken) const REQUIRES(lock_);
   HugePage* find_fit(Blocks blocks, uint32_t alignment, bool broken, bool may_back) const
       REQUIRES(lock_);
@@ -122,7 +122,8 @@ class PageSet {
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
-  uint64_t filled_[2] GUARDED_BY(lock_) = {};  // a bit for each bucket with pages
+  uint64_t filled_[2] GUARDED_BY(lock_) = {};     // a bit for each bucket with pages
+  HugePage* newest_ GUARDED_BY(lock_) = nullptr;  // opened last; null: it has gone
   std::atomic<uint32_t> pages_{0};
 };
 

@@ -88,8 +88,11 @@ TEST_F(PageSharingTest, AGroupLeavesThePageThatALongerLivedOneFillsNowToThatOne)
   EXPECT_EQ(take(PageGroup::brief, 4).page, growing.page) << "it is filled no more";
   const Held next = take(PageGroup::permanent, kHalf + 2);
   EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, own.page);
+  const Held last = take(PageGroup::permanent, kHalf + 2);
+  EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, next.page) << "another one is filled now";
+  EXPECT_NE(take(PageGroup::brief, kHalf - 2).page, last.page);
   pages_.note_before_full(0);
-  EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, next.page) << "a limit is near";
+  EXPECT_EQ(take(PageGroup::brief, kHalf - 2).page, last.page) << "a limit is near";
 }
 
 // Whatever was used of late: the worker may come too late.
