@@ -10,12 +10,51 @@
 
 #include "base/check.h"
 #include "os/descriptor.h"
+#include "os/path.h"
 
 namespace llamalloc {
+namespace {
+
+constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY;
+
+// Another user's link or pipe may lead anywhere. A file of his is written to where it was not laid
+// in wait: in a folder that is not open to all.
+bool may_lead_astray(const char* path, const struct stat& found) {
+  return S_ISREG(found.st_mode) ? may_be_planted(path) : is_of_stranger(path);
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Nothing is cut off before it is known that what was opened is what was found.
+int open_found(const char* path, const struct stat& found) {
+  if (may_lead_astray(path, found)) return errno = EACCES, -1;
+  const bool is_link = S_ISLNK(found.st_mode);
+  const int fd = ::open(path, kFlags | (is_link ? O_CREAT : O_NOFOLLOW), 0644);
+  struct stat opened;
+  if (fd < 0) return -1;
+  int error = ESTALE;
+  if (fstat(fd, &opened) == 0 && (is_link ? !is_of_stranger(path) : is_same(opened, found)))
+    error = S_ISREG(opened.st_mode) && ftruncate(fd, 0) != 0 ? errno : 0;
+  if (error == 0) return fd;
+  close(fd);
+  return errno = error, -1;
+}
+
+int open_empty(const char* path) {
+  struct stat found;
+  if (lstat(path, &found) == 0) return open_found(path, found);
+  const int fd = ::open(path, kFlags | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  const bool came_meanwhile = fd < 0 && errno == EEXIST && lstat(path, &found) == 0;
+  return came_meanwhile ? open_found(path, found) : fd;
+}
+
+}  // namespace
 
 bool TraceOutput::open(const char* path) {
   if (strlen(path) >= sizeof(path_)) return errno = ENAMETOOLONG, false;
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  const int fd = open_empty(path);
   struct stat found;
   if (fd < 0 || fstat(fd, &found) != 0) return false;
   LockGuard guard(lock_);
@@ -35,7 +74,7 @@ bool TraceOutput::is_ours() const {
 }
 
 bool TraceOutput::reopen() {
-  const int fd = ::open(path_, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+  const int fd = ::open(path_, kFlags);
   if (fd < 0) return false;
   fd_ = move_high(fd);
   if (is_ours()) return true;

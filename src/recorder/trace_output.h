@@ -18,6 +18,8 @@ class TraceOutput {
   static constexpr size_t kLongestPath = 1000;
 
   // The path is absolute. False, with errno, if it cannot be opened; what was there is replaced.
+  // EACCES, too: another user (except root) put a link or pipe there, or a file into a folder that
+  // all may write to.
   bool open(const char* path);
   bool is_open() {
     LockGuard guard(lock_);
