@@ -14,6 +14,14 @@ from preload import compile_program
 from llamalloc.running import traces
 
 
+def recorded(path: Path, *words: str | Path, seconds: float = 120) -> dict:
+    """The summary of the trace `path`, once it holds the program's run, which succeeds."""
+    command = [sys.executable, "-m", "llamalloc.cli", "trace", "-o", path, "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr
+    return traces.info(path)
+
+
 @pytest.mark.parametrize(
     ("words", "threads"), [(["stress", "1", "21", "6"], 7), (["thread_churn", "300", "22"], 301)]
 )
@@ -60,4 +68,39 @@ def test_a_thread_that_is_cancelled_writes_all_of_its_events(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     found = traces.info(path)
     assert found["allocations"] >= 2 * 100_000, json.dumps(found)
+    assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)
+
+
+def test_a_signal_handler_may_end_the_process_wherever_it_interrupts_it(tmp_path: Path) -> None:
+    """In the middle of the recorder, too. Then the last events are lost, but what is written is
+    good; the file is empty if it was just made."""
+    env = traces.environment(tmp_path / "t.trace", 0, {})
+    words = [compile_program("ends_in_handler"), "300"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    children = [child for child in tmp_path.iterdir() if child.stat().st_size > 0]
+    found = [traces.info(child) for child in children]
+    in_order = [child for child in found if child["ended_in_order"]]
+    assert len(in_order) > 30, (len(in_order), len(found))
+    assert all(child["lost_bytes"] == child["unknown_frees"] == 0 for child in found)
+
+
+@pytest.mark.parametrize(("way", "times"), [("_Fork", 3), ("clone", 3), ("shared", 4)])
+def test_a_child_without_fork_handlers_keeps_off_the_file(
+    way: str, times: int, tmp_path: Path
+) -> None:
+    """It has a copy of the recording. One that shares its parent's memory is part of that."""
+    path = tmp_path / "t.trace"
+    found = recorded(path, compile_program("raw_children"), way)
+    assert found["ended_in_order"], json.dumps(found)
+    assert times * 20_000 <= found["allocations"] < times * 20_000 + 100, json.dumps(found)
+    assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_handler_allocates_in_a_thread_past_its_exit_handlers(tmp_path: Path) -> None:
+    """Such threads share a log, whose lock the interrupted thread may hold."""
+    found = recorded(tmp_path / "t.trace", compile_program("late_handler"), seconds=60)
+    assert found["ended_in_order"], json.dumps(found)
+    assert found["allocations"] >= 500_000, json.dumps(found)
     assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)

@@ -68,8 +68,9 @@ constinit thread_local uint32_t locks_taken __attribute__((tls_model("initial-ex
 constinit thread_local uint32_t forks_inside __attribute__((tls_model("initial-exec"))) = 0;
 
 bool interrupts_us() {
-  const bool records = current_log != nullptr && current_log->busy.load(std::memory_order_relaxed);
-  return forks_inside != 0 || holds_locks || records || locks_of_this_thread != 0;
+  const bool records = current_log != nullptr &&
+                       current_log->busy.load(std::memory_order_relaxed) != ThreadLog::kIdle;
+  return records || may_hold_our_locks();
 }
 
 void prepare_fork() {
@@ -77,7 +78,8 @@ void prepare_fork() {
     ++forks_inside;
     return;
   }
-  holds_locks = recorder.state.load(std::memory_order_acquire) == RecorderState::on;
+  holds_locks = recorder.state.load(std::memory_order_acquire) == RecorderState::on &&
+                !recorder.output.is_of_another();
   if (!holds_locks) return;
   lock_stdio_list();
   recorder.lock_all();
@@ -91,9 +93,9 @@ void parent_after_fork() {
     return;
   }
   if (!holds_locks) return;
-  holds_locks = false;
   locks_of_this_thread += locks_taken;
   recorder.unlock_all();
+  holds_locks = false;
   unlock_stdio_list();
 }
 void child_after_fork() {
@@ -132,6 +134,10 @@ void register_recorder_fork_handlers() {
 
 uint32_t thread_number() {
   return number;
+}
+
+bool may_hold_our_locks() {
+  return forks_inside != 0 || holds_locks || locks_of_this_thread != 0;
 }
 
 void end_process(int status) {

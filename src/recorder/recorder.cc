@@ -24,8 +24,8 @@ class Entry {
   }
   ~Entry() NO_THREAD_SAFETY_ANALYSIS {
     if (log_ == nullptr) return;
-    // Pairs with the load in Recorder::close(): it sees the whole event.
-    log_->busy.store(0, std::memory_order_release);
+    // Pairs with the load in Recorder::wait_until_whole(): it sees the whole event.
+    log_->busy.store(ThreadLog::kIdle, std::memory_order_release);
     if (log_ == recorder.late_log) recorder.late_lock.unlock();
   }
   explicit operator bool() const { return log_ != nullptr; }
@@ -33,6 +33,9 @@ class Entry {
 
   // The time of the event, in a chunk that has room for it; false: the recording is over.
   bool start(uint64_t* time) const {
+    log_->busy.store(ThreadLog::kChanging, std::memory_order_relaxed);
+    // Stays before the changes: a signal handler in this thread sees it first.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (log_->chunk.is_full() && !recorder.flush(*log_)) [[unlikely]]
       return false;
     *time = recorder.now();
@@ -46,14 +49,14 @@ class Entry {
   // It holds late_lock from here to its end, if it writes into the late log.
   bool enter() NO_THREAD_SAFETY_ANALYSIS {
     if (log_ == recorder.late_log) recorder.late_lock.lock();
-    const bool inside_already = log_->busy.load(std::memory_order_relaxed) != 0;
-    if (!inside_already) {
-      log_->busy.store(1, std::memory_order_relaxed);
+    const bool is_inside_already = log_->busy.load(std::memory_order_relaxed) != ThreadLog::kIdle;
+    if (!is_inside_already) {
+      log_->busy.store(ThreadLog::kInside, std::memory_order_relaxed);
       // Stays before the load below on this processor; Recorder::close() sees to the others.
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      if (recorder.state.load(std::memory_order_relaxed) <= RecorderState::on) [[likely]]
+      if (!recorder.is_over()) [[likely]]
         return true;
-      log_->busy.store(0, std::memory_order_relaxed);
+      log_->busy.store(ThreadLog::kIdle, std::memory_order_relaxed);
     }
     if (log_ == recorder.late_log) recorder.late_lock.unlock();
     return false;
@@ -72,14 +75,10 @@ uint32_t stack_of(ThreadLog& log, uintptr_t return_address) {
   return stack;
 }
 
-bool is_off() {
-  return recorder.state.load(std::memory_order_relaxed) > RecorderState::on;
-}
-
 }  // namespace
 
 void record_allocate(const void* p, size_t size, size_t alignment, uintptr_t return_address) {
-  if (is_off()) return;
+  if (recorder.is_over()) return;
   const ErrnoKeeper keeper;
   const Entry entry;
   if (!entry) return;
@@ -90,7 +89,7 @@ void record_allocate(const void* p, size_t size, size_t alignment, uintptr_t ret
 }
 
 void record_free(const void* p) {
-  if (is_off()) return;
+  if (recorder.is_over()) return;
   const ErrnoKeeper keeper;
   const Entry entry;
   if (uint64_t time; entry && entry.start(&time))
@@ -98,7 +97,7 @@ void record_free(const void* p) {
 }
 
 void record_resize_begin(const void* old) {
-  if (is_off()) return;
+  if (recorder.is_over()) return;
   const ErrnoKeeper keeper;
   const Entry entry;
   if (uint64_t time; entry && entry.start(&time))
@@ -106,7 +105,7 @@ void record_resize_begin(const void* old) {
 }
 
 void record_resize_end(const void* now, size_t size, uintptr_t return_address) {
-  if (is_off()) return;
+  if (recorder.is_over()) return;
   const ErrnoKeeper keeper;
   const Entry entry;
   if (!entry) return;
@@ -116,7 +115,7 @@ void record_resize_end(const void* now, size_t size, uintptr_t return_address) {
 }
 
 void record_resize_failed(const void* old) {
-  if (is_off()) return;
+  if (recorder.is_over()) return;
   const ErrnoKeeper keeper;
   const Entry entry;
   if (uint64_t time; entry && entry.start(&time))

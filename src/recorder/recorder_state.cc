@@ -17,6 +17,7 @@
 #include "os/system_facts.h"
 #include "os/thread_barrier.h"
 #include "recorder/process_life.h"
+#include "recorder/recorder.h"
 
 namespace llamalloc {
 
@@ -71,8 +72,9 @@ ThreadLog* Recorder::make_log() {
 }
 
 ThreadLog* Recorder::attach() {
-  if (state.load(std::memory_order_relaxed) > RecorderState::on) return nullptr;
+  if (is_over() || may_hold_our_locks()) return nullptr;
   if (thread_is_past_its_handler()) return late_log;
+  const InsideScope inside;  // what follows may allocate, and so may a signal handler
   ThreadLog* log;
   {
     LockGuard guard(logs_lock_);
@@ -81,20 +83,19 @@ ThreadLog* Recorder::attach() {
     if (log == nullptr) return nullptr;
     log->in_use = true;
     log->thread = threads_++;
+    log->chunk.use(log->memory, sizeof(log->memory), trace::ChunkKind::observed, log->thread);
+    current_log = log;
   }
-  log->chunk.use(log->memory, sizeof(log->memory), trace::ChunkKind::observed, log->thread);
-  current_log = log;
-  log->busy.store(1, std::memory_order_relaxed);  // what follows may allocate
   remember_thread(log);
-  log->busy.store(0, std::memory_order_relaxed);
   return log;
 }
 
 void Recorder::detach(ThreadLog* log) {
-  log->busy.store(1, std::memory_order_relaxed);
+  if (output.is_of_another()) return;
+  log->busy.store(ThreadLog::kChanging, std::memory_order_relaxed);
   if (state.load(std::memory_order_relaxed) == RecorderState::on) flush(*log);
   LockGuard guard(logs_lock_);
-  log->busy.store(0, std::memory_order_release);
+  log->busy.store(ThreadLog::kIdle, std::memory_order_release);
   // Until the file is open, the log is all there is.
   if (log->chunk.is_empty()) log->in_use = false;
 }
@@ -173,33 +174,42 @@ ThreadLog* Recorder::first_log() {
   return logs_;
 }
 
-// A thread that is not scheduled does not finish its event: then its last chunk is lost.
-void Recorder::wait_until_idle(const ThreadLog& log) {
+// Whether the log's chunk can be written. A thread that is not scheduled does not finish its event:
+// then its last chunk is lost. So is this thread's own, if a signal handler that interrupted a
+// change of it ends the process.
+bool Recorder::wait_until_whole(const ThreadLog& log) {
+  if (&log == current_log) return log.busy.load(std::memory_order_relaxed) != ThreadLog::kChanging;
   const Nanos patience = pages_.now() + Nanos::seconds(1);
   // Pairs with the release in Entry.
-  while (log.busy.load(std::memory_order_acquire) != 0 && &log != current_log &&
-         pages_.now() < patience)
+  while (log.busy.load(std::memory_order_acquire) != ThreadLog::kIdle) {
+    if (pages_.now() >= patience) return false;
     sched_yield();
+  }
+  return true;
 }
 
 void Recorder::close() {
   if (state.exchange(RecorderState::closed) != RecorderState::on) return;
+  if (output.is_of_another() || may_hold_our_locks()) return;
   const NoCancel here;
   if (output.is_open()) tables.write_names();
   // Every other thread now either is seen busy, or sees that we are closed.
   issue_thread_barrier();
+  bool is_complete = true;
   for (ThreadLog* log = first_log(); log != nullptr; log = log->next) {
-    wait_until_idle(*log);
-    if (log->busy.load(std::memory_order_acquire) == 0 || log == current_log) flush(*log);
+    if (wait_until_whole(*log))
+      flush(*log);
+    else
+      is_complete = false;
   }
   if (!output.is_open()) return;
   tables.write_names();
-  write_chunk(trace::ChunkKind::end, "", 0);
+  if (is_complete) write_chunk(trace::ChunkKind::end, "", 0);
 }
 
 void Recorder::lock_all() NO_THREAD_SAFETY_ANALYSIS {
-  if (current_log == nullptr) attach();
-  if (current_log != nullptr) current_log->busy.store(1, std::memory_order_relaxed);
+  if (current_log != nullptr)
+    current_log->busy.store(ThreadLog::kInside, std::memory_order_relaxed);
   tables.naming_lock().lock();
   late_lock.lock();
   logs_lock_.lock();
@@ -215,7 +225,7 @@ void Recorder::unlock_all() NO_THREAD_SAFETY_ANALYSIS {
   logs_lock_.unlock();
   late_lock.unlock();
   tables.naming_lock().unlock();
-  if (current_log != nullptr) current_log->busy.store(0, std::memory_order_release);
+  if (current_log != nullptr) current_log->busy.store(ThreadLog::kIdle, std::memory_order_release);
 }
 
 void Recorder::stop_in_child() {
@@ -236,7 +246,7 @@ void Recorder::restart_in_child() NO_THREAD_SAFETY_ANALYSIS {
   tables.naming_lock().reset();
   for (ThreadLog* log = logs_; log != nullptr; log = log->next) {
     log->chunk.clear();
-    log->busy.store(0, std::memory_order_relaxed);
+    log->busy.store(ThreadLog::kIdle, std::memory_order_relaxed);
     log->in_use = log == current_log || log == late_log;
   }
 }

@@ -26,7 +26,12 @@ class Recorder {
 
   // Nanoseconds since the trace began.
   uint64_t now() { return static_cast<uint64_t>((pages_.now() - began_).n); }
-  // A log for the calling thread; null: no memory.
+  // Nothing is to be recorded any more; also in a child that has a copy of our memory and ran no
+  // fork handlers.
+  bool is_over() const {
+    return state.load(std::memory_order_relaxed) > RecorderState::on || output.is_of_another();
+  }
+  // A log for the calling thread; null: there is no memory, or the thread may hold our locks.
   ThreadLog* attach();
   // The log's thread ends: written out, and free for another thread.
   void detach(ThreadLog* log);
@@ -34,8 +39,11 @@ class Recorder {
   bool flush(ThreadLog& log);
 
   bool is_of_this_process() const;
-  void open();   // the library starts
-  void close();  // the process ends: everything that is recorded is in the file
+  void open();  // the library starts
+  // The process ends: everything that is recorded is in the file. In a signal handler that
+  // interrupted this thread while it held our locks, or the allocator's, nothing more is written:
+  // it would wait for itself. If it interrupted the thread while it changed its chunk, all else is.
+  void close();
   void name_new_frames() { tables.write_names(); }
 
   void lock_all();
@@ -51,7 +59,7 @@ class Recorder {
   bool begin_file();
   bool write_chunk(trace::ChunkKind kind, const void* payload, size_t bytes);
   bool write_command_line();
-  void wait_until_idle(const ThreadLog& log);
+  bool wait_until_whole(const ThreadLog& log);
 
   PageSource& pages_;
   MetadataArena arena_;

@@ -35,8 +35,10 @@ class StackCache {
 
 struct alignas(kCacheLine) ThreadLog {
   static constexpr size_t kRoom = 64 * 1024;
+  // What `busy` says. A signal handler in a thread that changes its chunk finds it half changed.
+  static constexpr uint32_t kIdle = 0, kInside = 1, kChanging = 2;
 
-  std::atomic<uint32_t> busy;  // the thread is inside; also keeps us out of ourselves
+  std::atomic<uint32_t> busy;  // not idle: the thread is inside; also keeps us out of ourselves
   uint32_t thread;
   bool in_use;
   trace::ChunkBuilder chunk;

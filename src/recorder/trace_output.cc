@@ -57,6 +57,7 @@ bool TraceOutput::open(const char* path) {
   const int fd = open_empty(path);
   struct stat found;
   if (fd < 0 || fstat(fd, &found) != 0) return false;
+  owner_.set();
   LockGuard guard(lock_);
   strcpy(path_, path);
   fd_ = move_high(fd);
@@ -84,6 +85,7 @@ bool TraceOutput::reopen() {
 }
 
 bool TraceOutput::write(const void* data, size_t bytes) {
+  if (is_of_another()) return false;  // and somebody who is not here may hold the lock
   LockGuard guard(lock_);
   if (failed_) return false;
   if (!is_ours() && !reopen()) return fail(errno);
@@ -124,6 +126,7 @@ void TraceOutput::forget() NO_THREAD_SAFETY_ANALYSIS {
   if (is_ours()) close(fd_);
   fd_ = -1;
   path_[0] = 0;
+  owner_.set();
 }
 
 }  // namespace llamalloc

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/copy_mark.h"
 #include "os/lock.h"
 
 namespace llamalloc {
@@ -25,10 +26,13 @@ class TraceOutput {
     LockGuard guard(lock_);
     return path_[0] != 0;
   }
-  // All of it or nothing; false after the first failure, which is told once on stderr.
+  // All of it or nothing; false after the first failure, which is told once on stderr, and in a
+  // process that is_of_another().
   bool write(const void* data, size_t bytes);
-  // In a forked child: the file is the parent's.
+  // In a forked child: the file is the parent's. From then on the child may open its own.
   void forget();
+  // This is a child that has a copy of the file's descriptor, and ran no fork handlers.
+  bool is_of_another() const { return owner_.is_in_copy(); }
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 
  private:
@@ -37,6 +41,7 @@ class TraceOutput {
   int append(const char* data, size_t bytes) REQUIRES(lock_);
   bool fail(int error) REQUIRES(lock_);
 
+  CopyMark owner_;  // set in the process that writes
   Lock lock_{LockRank::trace_output};
   int fd_ GUARDED_BY(lock_) = -1;
   uint64_t device_ GUARDED_BY(lock_) = 0;   // of the file

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceOutput where others can write too.
+// TraceOutput where others can write too, and in a child that has a copy of it.
 #include "recorder/trace_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -104,6 +107,18 @@ TEST_F(TraceOutputTest, WritesToNoPipeOrPlantedFileOfAnotherUser) {
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   EXPECT_TRUE(write_to(file, "where he keeps it")) << "in a folder that is not open to all";
   close(reader);
+}
+
+TEST_F(TraceOutputTest, AChildWithACopyWritesNothing) {
+  const std::string path = in_folder("t.trace");
+  ASSERT_TRUE(write_to(path, "parent "));
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) _exit(write("child ") ? 1 : 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(write("parent"));
+  EXPECT_EQ(content(path), "parent parent");
 }
 
 }  // namespace
