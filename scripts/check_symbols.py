@@ -12,8 +12,8 @@ state_file engine telemetry:
     pages to telemetry: no global variables.
 libllamalloc.so, and libllamalloc_trace.so, which records:
     needs libc and the loader only; every undefined symbol in src/shim/imports.txt (the recording
-    one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and _exit); no
-    text relocation, no executable stack, small static TLS.
+    one also in imports_trace.txt); exports exactly what src/shim/exports.map lists (and what
+    exit.cc defines); no text relocation, no executable stack, small static TLS.
 libllamalloc.so, as GCC makes it for x86-64: code and constants stay within a budget.
 src/shim/exports.map and libllamalloc.a: the names of contracts/api.def, no more and no less.
 
@@ -239,7 +239,7 @@ def main(arguments: list[str]) -> int:
     faults += check_product(product, exports, imports) + check_size(product)
     faults += check_table(exports, symbols(archive)[1])
     imports |= words_of(shim / "imports_trace.txt")
-    faults += check_product(recording, exports | {"_exit", "_Exit"}, imports)
+    faults += check_product(recording, exports | {"_exit", "_Exit", "daemon"}, imports)
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

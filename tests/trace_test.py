@@ -104,3 +104,17 @@ def test_a_handler_allocates_in_a_thread_past_its_exit_handlers(tmp_path: Path) 
     assert found["ended_in_order"], json.dumps(found)
     assert found["allocations"] >= 500_000, json.dumps(found)
     assert found["missing_frees"] == found["unknown_frees"] == 0, json.dumps(found)
+
+
+def test_quick_exit_writes_all_events(tmp_path: Path) -> None:
+    found = recorded(tmp_path / "t.trace", compile_program("unhandled_ends"), "quick_exit")
+    assert found["ended_in_order"] and found["allocations"] >= 2000, json.dumps(found)
+
+
+def test_both_processes_of_daemon_write_all_events(tmp_path: Path) -> None:
+    """`recorded` reads standard output to its end, and so waits for the one that goes on."""
+    found = recorded(tmp_path / "t.trace", compile_program("unhandled_ends"), "daemon")
+    assert found["ended_in_order"] and found["allocations"] >= 2000, json.dumps(found)
+    (child,) = tmp_path.glob("t.trace.*")
+    found = traces.info(child)
+    assert found["ended_in_order"] and found["allocations"] >= 2000, json.dumps(found)

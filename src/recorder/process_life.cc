@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "os/lock.h"
 #include "os/stdio_lock.h"
 #include "os/waiter.h"
@@ -117,6 +119,7 @@ void child_after_fork() {
   if (key_made && current_log != nullptr) pthread_setspecific(exit_key, current_log);
   recorder.open();
   if (recorder.state.load(std::memory_order_relaxed) != RecorderState::on) return;
+  at_quick_exit(end_recording);  // early, so that it runs after the program's own
   start_naming();
 }
 

@@ -16,7 +16,7 @@
 //
 // Not recorded: what a signal handler asks that interrupts the recorder; a child that has a copy of
 // our memory and ran no fork handlers (_Fork, bare system calls), since it may have copied locks
-// whose holders it has not.
+// whose holders it has not. exec keeps the PID: the new program's recording replaces the old one.
 //
 // Off unless LLAMALLOC_TRACE names a file when the library starts. What is asked before that is
 // kept in the first buffer of each thread. Every hook keeps errno, takes no lock that a program
@@ -49,5 +49,7 @@ class InsideScope {
 // memory is its parent's.
 void end_recording();
 [[noreturn]] void end_process(int status);
+// daemon(3), whose parent ends so.
+int become_daemon(bool keeps_folder, bool keeps_files);
 
 }  // namespace llamalloc

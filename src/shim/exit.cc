@@ -7,7 +7,7 @@
 #include "recorder/recorder.h"
 #include "shim/call_site.h"
 
-// That they do not return is in the C library's declarations.
+// That the first two do not return is in the C library's declarations.
 extern "C" {
 
 LLAMALLOC_EXPORT void _exit(int status) {
@@ -16,6 +16,10 @@ LLAMALLOC_EXPORT void _exit(int status) {
 
 LLAMALLOC_EXPORT void _Exit(int status) {
   llamalloc::end_process(status);
+}
+
+LLAMALLOC_EXPORT int daemon(int keeps_folder, int keeps_files) {
+  return llamalloc::become_daemon(keeps_folder != 0, keeps_files != 0);
 }
 
 }  // extern "C"

@@ -67,8 +67,10 @@ def record(
 
     The exit code is that of the program, or 128 + n if signal n ended it, or 1 if the program
     succeeded but nothing was recorded. If the program is killed, only its last events are lost.
-    Programs that it starts are recorded too, each in its own file T.trace.PID. Files of an earlier
-    run, T.trace and T.trace.NUMBER, are removed.
+    Programs that it starts are recorded too, each in its own file T.trace.PID. If one replaces
+    itself by another program (exec), the other's trace replaces its own: the process and with it
+    the file stay the same, also with %p. Files of an earlier run, T.trace and T.trace.NUMBER, are
+    removed.
 
     Examples:
 
