@@ -160,24 +160,30 @@ class Engine {
   // Null: no memory.
   void* allocate(ThreadCache* cache, const Request& request);
   // Keeps a freed object above kSmallMax for reuse, mostly without a lock or system call; a run for
-  // which there is no room is freed. False: nothing was done, and the caller must deallocate it.
-  // The worker, which later returns what is kept, is wanted as soon as that is more than one run; a
-  // mapping is kept only while it is awake.
-  [[gnu::always_inline]] bool keep_large(ThreadCache* cache, Span* span, size_t given) {
-    if (span->kind == SpanKind::slots || span->sampled) return false;
-    if (given != kUnknownSize && given > span->object_size()) return false;
+  // which there is no room is freed. `no`: the caller must deallocate it. The worker,
+  // which later returns what is kept, is wanted as soon as that is more than one run; a mapping is
+  // kept only while it is awake.
+  enum class Kept : uint8_t { no, yes, and_worker_wanted };
+  [[gnu::always_inline]] Kept keep_large(ThreadCache* cache, Span* span, size_t given) {
+    if (span->kind == SpanKind::slots || span->sampled) return Kept::no;
+    if (given != kUnknownSize && given > span->object_size()) return Kept::no;
     const bool worked = has_worker.load(std::memory_order_relaxed);
-    if (span->kind == SpanKind::direct) return worked && !is_dozing() && heap.keep_direct(span);
-    if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use())) return false;
-    if (__builtin_expect((!worked || is_dozing()) && heap.has_empty_pages(), 0)) want_worker();
-    return true;
+    if (span->kind == SpanKind::direct)
+      return worked && !is_dozing() && heap.keep_direct(span) ? Kept::yes : Kept::no;
+    if (cache == nullptr || !cache->magazines.keep_run(heap, span, threads.in_use()))
+      return Kept::no;
+    if (__builtin_expect((worked && !is_dozing()) || !heap.has_empty_pages(), 1)) return Kept::yes;
+    want_worker();
+    return Kept::and_worker_wanted;
   }
   // A free that its fast path left over, inside a slow path of the thread that has the slot. True:
-  // keep_large did it, and nothing else happened. errno stays. p, span, given: as for deallocate.
+  // keep_large did it, and nobody has to be started. errno stays. p, span, given: as for
+  // deallocate.
   [[gnu::always_inline]] bool free(CacheSlot& slot, ThreadCache*& adopted, void* p, Span* span,
                                    size_t given) {
     ThreadCache* const current = slot.cache.load(std::memory_order_relaxed);
-    if (keep_large(current != threads.empty() ? current : nullptr, span, given)) return true;
+    const Kept kept = keep_large(current != threads.empty() ? current : nullptr, span, given);
+    if (kept != Kept::no) return kept == Kept::yes;
     const ErrnoKeeper keep;
     deallocate(own_cache(slot, adopted), p, span, given);
     return false;

@@ -266,6 +266,13 @@ TRAPS = (
     _idle("small", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "sleep"),
     _idle("mixed", "shuffled", "main"),
+    Trap(
+        "idle: runs alone",
+        "160 MiB in objects of 400 KiB freed by the only thread, which has no others",
+        "idle_runs",
+        60,
+        grouped=True,
+    ),
     _idle_seccomp("late", "openat and membarrier end the process, after a burst"),
     _idle_seccomp("early", "membarrier is refused from the start, then a burst"),
     _idle("small", "shuffled", "spin"),
