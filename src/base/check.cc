@@ -29,11 +29,13 @@ void print_line(const char* format, ...) {
 }
 
 void check_failed(const char* file, int line, const char* text) {
+  HeldLines::let_go();
   print_line("%s:%d: check failed: %s", file, line, text);
   abort();
 }
 
 void check_failed(const char* file, int line, const char* text, uint64_t left, uint64_t right) {
+  HeldLines::let_go();
   print_line("%s:%d: check failed: %s (%llu against %llu)", file, line, text,
              static_cast<unsigned long long>(left), static_cast<unsigned long long>(right));
   abort();

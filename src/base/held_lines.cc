@@ -14,13 +14,27 @@ constinit thread_local HeldLines* held __attribute__((tls_model("initial-exec"))
 
 }  // namespace
 
-HeldLines::HeldLines() {
+HeldLines::HeldLines() : outer_(held) {
   held = this;
 }
 
 HeldLines::~HeldLines() {
-  held = nullptr;
+  held = outer_;
+  if (used_ != 0 && held != nullptr)
+    say(text_, used_);
+  else
+    write();
+}
+
+void HeldLines::write() {
   if (used_ != 0) write_quietly(STDERR_FILENO, text_, used_);
+  used_ = 0;
+}
+
+void HeldLines::let_go() {
+  HeldLines* const lines = held;
+  held = nullptr;
+  if (lines != nullptr) lines->write();
 }
 
 void HeldLines::say(const char* text, size_t length) {

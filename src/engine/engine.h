@@ -160,9 +160,9 @@ class Engine {
   // Null: no memory.
   void* allocate(ThreadCache* cache, const Request& request);
   // Keeps a freed object above kSmallMax for reuse, mostly without a lock or system call; a run for
-  // which there is no room is freed. `no`: the caller must deallocate it. The worker,
-  // which later returns what is kept, is wanted as soon as that is more than one run; a mapping is
-  // kept only while it is awake.
+  // which there is no room is freed. `no`: nothing was done, and the caller must deallocate it. The
+  // worker, which later returns what is kept, is wanted as soon as that is more than one run; a
+  // mapping is kept only while it is awake.
   enum class Kept : uint8_t { no, yes, and_worker_wanted };
   [[gnu::always_inline]] Kept keep_large(ThreadCache* cache, Span* span, size_t given) {
     if (span->kind == SpanKind::slots || span->sampled) return Kept::no;

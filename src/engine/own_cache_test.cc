@@ -175,7 +175,11 @@ TEST_F(OwnCacheTest, WhatGoesOnAShelfWakesTheWorker) {
     const int before = made_.world.wanted;
     void* const runs[] = {engine_.allocate(own(), request), engine_.allocate(own(), request)};
     made_.world.wanted = before;
-    for (void* run : runs) ASSERT_TRUE(free(run));
+    for (void* run : runs) {
+      const int wanted = made_.world.wanted;
+      const bool done = free(run);
+      ASSERT_EQ(done, made_.world.wanted == wanted) << "else the caller has to start one";
+    }
   }
   EXPECT_TRUE(engine_.heap.has_empty_pages());
   EXPECT_GT(made_.world.wanted, 0);

@@ -16,12 +16,17 @@ int move_high(int fd);
 // the number for a file of its own.
 class OpenFile {
  public:
-  // False: fd is -1, or not a file.
+  // False: fd is -1.
   bool hold(int fd);
-  int fd() const { return fd_; }
+  int fd() const { return fd_; }  // -1: none
+  // The program has it.
+  void forget() { fd_ = -1; }
   bool is_ours() const;
   // Whether the path names the file.
   bool is_at(const char* path) const;
+  bool is_same(const OpenFile& other) const {
+    return device_ == other.device_ && inode_ == other.inode_;
+  }
   // What close says; an errno: EBADF, the program has closed it.
   int close();
 

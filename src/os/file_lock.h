@@ -5,6 +5,8 @@
 // even if a child that was forked meanwhile still has the descriptor.
 #pragma once
 
+#include "os/descriptor.h"
+
 namespace llamalloc {
 
 class FileLock {
@@ -22,7 +24,7 @@ class FileLock {
   const char* reason() const;
 
  private:
-  int fd_ = -1;
+  OpenFile file_;
   int error_ = 0;
 };
 

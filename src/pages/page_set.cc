@@ -190,7 +190,7 @@ bool PageSet::extend(HugePage* page, uint32_t first, Blocks old_blocks, Blocks n
 }
 
 bool PageSet::is_consistent() {
-  bool good = true;
+  bool good = newest_ == nullptr || newest_->set == this;
   uint32_t pages = 0;
   for (const bool broken : {false, true})
     for (int b = 0; b < kBuckets; ++b) {

@@ -8,6 +8,7 @@
 // become empty (docs/heap_policy.md, H3); a broken one only if no other fits, so that those become
 // empty. Inside the page it takes the lowest blocks.
 // Invariant: each page of the set is in the bucket of its longest_run; none has used_blocks == 0.
+// newest_ is one of them, or null.
 #pragma once
 
 #include <bit>

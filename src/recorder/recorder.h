@@ -12,11 +12,12 @@
 // New stacks are written before the chunk whose events refer to them. A lock is taken only for a
 // new stack or a full chunk. If the process is killed, each thread loses at most its last 64 KiB.
 // The same is lost if a signal handler ends the process and interrupted its thread while that held
-// a lock, ours or the allocator's. If it interrupted an event, its own thread loses that much.
+// a lock, ours or the allocator's. If it interrupted an event, that thread loses its last chunk.
 //
 // Not recorded: what a signal handler asks that interrupts the recorder; a child that has a copy of
 // our memory and ran no fork handlers (_Fork, bare system calls), since it may have copied locks
-// whose holders it has not. exec keeps the PID: the new program's recording replaces the old one.
+// whose holders do not exist there. exec keeps the PID: the new program's recording replaces the
+// old one.
 //
 // Off unless LLAMALLOC_TRACE names a file when the library starts. What is asked before that is
 // kept in the first buffer of each thread. Every hook keeps errno, takes no lock that a program

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/held_lines.h"
 #include "os/descriptor.h"
 #include "os/path.h"
 
@@ -60,35 +61,30 @@ bool TraceOutput::open(const char* path) {
   owner_.set();
   LockGuard guard(lock_);
   strcpy(path_, path);
-  fd_ = move_high(fd);
-  device_ = found.st_dev;
-  inode_ = found.st_ino;
+  file_.hold(move_high(fd));
   is_regular_ = S_ISREG(found.st_mode);
   written_ = 0;
   failed_ = false;
   return true;
 }
 
-bool TraceOutput::is_ours() const {
-  struct stat found;
-  return fd_ >= 0 && fstat(fd_, &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
-}
-
 bool TraceOutput::reopen() {
-  const int fd = ::open(path_, kFlags);
-  if (fd < 0) return false;
-  fd_ = move_high(fd);
-  if (is_ours()) return true;
-  close(fd_);
-  fd_ = -1;
-  return errno = ESTALE, false;
+  OpenFile again;
+  if (!again.hold(move_high(::open(path_, kFlags)))) return false;
+  if (!again.is_same(file_)) {
+    again.close();
+    return errno = ESTALE, false;
+  }
+  file_ = again;
+  return true;
 }
 
 bool TraceOutput::write(const void* data, size_t bytes) {
   if (is_of_another()) return false;  // and somebody who is not here may hold the lock
+  const HeldLines lines;
   LockGuard guard(lock_);
   if (failed_) return false;
-  if (!is_ours() && !reopen()) return fail(errno);
+  if (!file_.is_ours() && !reopen()) return fail(errno);
   if (is_regular_ && exceeds_file_size_limit(written_ + bytes)) return fail(EFBIG);
   const int error = append(static_cast<const char*>(data), bytes);
   if (error != 0) return fail(error);
@@ -98,7 +94,7 @@ bool TraceOutput::write(const void* data, size_t bytes) {
 
 int TraceOutput::append(const char* data, size_t bytes) {
   while (bytes > 0) {
-    const ssize_t written = ::write(fd_, data, bytes);
+    const ssize_t written = ::write(file_.fd(), data, bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return written < 0 ? errno : ENOSPC;
     data += written;
@@ -112,19 +108,16 @@ bool TraceOutput::fail(int error) {
   failed_ = true;
   print_line("cannot write the trace %s: %s; recording stops, the program continues", path_,
              strerrordesc_np(error));
-  if (is_ours()) {
-    if (is_regular_ && ftruncate(fd_, static_cast<off_t>(written_)) != 0) errno = 0;
-    close(fd_);
-  }
-  fd_ = -1;
+  if (file_.is_ours() && is_regular_ && ftruncate(file_.fd(), static_cast<off_t>(written_)) != 0)
+    errno = 0;
+  file_.close();
   return false;
 }
 
 // No other thread is there.
 void TraceOutput::forget() NO_THREAD_SAFETY_ANALYSIS {
   lock_.reset();
-  if (is_ours()) close(fd_);
-  fd_ = -1;
+  file_.close();
   path_[0] = 0;
   owner_.set();
 }

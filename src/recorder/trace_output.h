@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "os/copy_mark.h"
+#include "os/descriptor.h"
 #include "os/lock.h"
 
 namespace llamalloc {
@@ -36,16 +37,13 @@ class TraceOutput {
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }  // for fork
 
  private:
-  bool is_ours() const REQUIRES(lock_);
   bool reopen() REQUIRES(lock_);
   int append(const char* data, size_t bytes) REQUIRES(lock_);
   bool fail(int error) REQUIRES(lock_);
 
   CopyMark owner_;  // set in the process that writes
   Lock lock_{LockRank::trace_output};
-  int fd_ GUARDED_BY(lock_) = -1;
-  uint64_t device_ GUARDED_BY(lock_) = 0;   // of the file
-  uint64_t inode_ GUARDED_BY(lock_) = 0;    // of the file
+  OpenFile file_ GUARDED_BY(lock_);
   uint64_t written_ GUARDED_BY(lock_) = 0;  // bytes; the file's length, if it is a regular file
   bool is_regular_ GUARDED_BY(lock_) = false;
   bool failed_ GUARDED_BY(lock_) = false;

@@ -148,6 +148,8 @@ void control_main() {
     const HeldLines lines;
     goes_on = control.server->serve();
   }
+  // To end a thread takes calls that a filter of the program may not allow.
+  for (Waiter end; process_world.program_filters_calls();) end.wait(Nanos::seconds(1'000'000));
 }
 
 bool add_service(Responder* responder, int fd, const ListenAddress& address, int clients,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/misuse.h"
+#include "base/held_lines.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,6 +107,7 @@ void report_misuse(const void* p, const Span* span, const char* format, ...) {
   line.add_list(format, args);
   va_end(args);
   describe(line, p, span);
+  if (aborts) HeldLines::let_go();
   print_line("object %p: %s; %s", p, line.text(), aborts ? "aborting" : "continuing");
   if (aborts) abort();
 }

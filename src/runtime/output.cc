@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/held_lines.h"
 #include "base/path_pattern.h"
 #include "base/print_plain.h"
 #include "os/path.h"
@@ -307,6 +308,7 @@ void write_all_at_exit() REQUIRES(background.work_lock) {
 
 void write_at_exit() {
   if (!is_learning() && process.options.profile.text[0] == 0 && !writes_stats()) return;
+  const HeldLines lines;
   if (!wait_for_work_lock(kLongestWaitAtExit))
     return print_line(
         "the background thread is busy (does a disk hang?); nothing is written at exit");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/commands.h"
+#include "base/held_lines.h"
 #include "os/no_cancel.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
@@ -40,6 +41,7 @@ bool act_sampling(const char* on_or_off) {
 }
 
 bool act_write(bool (*write)(const char*), const char* path) {
+  const HeldLines lines;
   LockGuard guard(background.work_lock);
   return write(path);
 }

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,29 +28,12 @@ bool would_wait() {
   return errno == EAGAIN || errno == EINTR;
 }
 
+// Ends the connection, also where a forked child has a copy.
+void shut(const OpenFile& socket) {
+  if (socket.is_ours()) shutdown(socket.fd(), SHUT_RDWR);
+}
+
 }  // namespace
-
-bool OwnSocket::hold(int socket) {
-  struct stat status;
-  fd = socket;
-  if (fd < 0 || fstat(fd, &status) != 0) return false;
-  inode = status.st_ino;
-  return true;
-}
-
-bool OwnSocket::is_ours() const {
-  struct stat status;
-  return fd >= 0 && fstat(fd, &status) == 0 && status.st_ino == inode && S_ISSOCK(status.st_mode);
-}
-
-void OwnSocket::shut() {
-  if (is_ours()) shutdown(fd, SHUT_RDWR);
-}
-
-void OwnSocket::close() {
-  if (is_ours()) ::close(fd);
-  fd = -1;
-}
 
 // ----- Services -----
 
@@ -92,12 +74,12 @@ template <typename F>
 void ClientServer::for_each_client(F&& f) {
   for (int s = 0; s < service_count_; ++s)
     for (int c = 0; c < services_[s].count; ++c)
-      if (services_[s].clients[c].socket.fd >= 0) f(&services_[s], &services_[s].clients[c]);
+      if (services_[s].clients[c].socket.fd() >= 0) f(&services_[s], &services_[s].clients[c]);
 }
 
 ClientServer::Client* ClientServer::free_place(const Service& service) {
   for (int c = 0; c < service.count; ++c)
-    if (service.clients[c].socket.fd < 0) return &service.clients[c];
+    if (service.clients[c].socket.fd() < 0) return &service.clients[c];
   return nullptr;
 }
 
@@ -113,7 +95,7 @@ ClientServer::Client* ClientServer::silent_longest(const Service& service, Nanos
 }
 
 bool ClientServer::accepts(const Service& service, Nanos now) const {
-  return service.listener.fd >= 0 && now >= service.rest_until &&
+  return service.listener.fd() >= 0 && now >= service.rest_until &&
          (free_place(service) != nullptr || silent_longest(service, now) != nullptr);
 }
 
@@ -157,7 +139,7 @@ int ClientServer::milliseconds_to_deadline(int at_most) {
   for (int s = 0; s < service_count_; ++s) {
     const Service& service = services_[s];
     if (now < service.rest_until) look_at(service.rest_until);
-    if (service.impatient && service.listener.fd >= 0 && !accepts(service, now))
+    if (service.impatient && service.listener.fd() >= 0 && !accepts(service, now))
       look_at(now + kGrace);
   }
   if (first == Nanos::max()) return at_most;
@@ -172,7 +154,7 @@ bool ClientServer::wait(int patience_ms, Poll* polled) {
     any = true;
     const bool reads = client->waits == Client::Waits::for_line;
     const bool idle = client->waits == Client::Waits::for_time;
-    polled->add(client->socket.fd,
+    polled->add(client->socket.fd(),
                 static_cast<short>(idle    ? POLLRDHUP  // all that TCP tells when the peer closes
                                    : reads ? POLLIN
                                            : POLLOUT),
@@ -180,9 +162,9 @@ bool ClientServer::wait(int patience_ms, Poll* polled) {
   });
   const Nanos now = clock_.now();
   for (int s = 0; s < service_count_; ++s) {
-    any |= services_[s].listener.fd >= 0;
+    any |= services_[s].listener.fd() >= 0;
     if (accepts(services_[s], now))
-      polled->add(services_[s].listener.fd, POLLIN, &services_[s], nullptr);
+      polled->add(services_[s].listener.fd(), POLLIN, &services_[s], nullptr);
   }
   if (!any) return false;
   if (poll(polled->polled, polled->count, milliseconds_to_deadline(patience_ms)) >= 0) return true;
@@ -196,7 +178,7 @@ void ClientServer::accept_waiting(Service* service) {
   {
     LockGuard guard(lock_);
     if (!service->listener.is_ours()) {
-      service->listener.fd = -1;
+      service->listener.forget();
       return;
     }
   }
@@ -206,7 +188,7 @@ void ClientServer::accept_waiting(Service* service) {
 
 // Parts with the client that was silent longest, if another one is there to take its place.
 bool ClientServer::make_place(Service* service) {
-  pollfd listener = {service->listener.fd, POLLIN, 0};
+  pollfd listener = {service->listener.fd(), POLLIN, 0};
   Client* client = silent_longest(*service, clock_.now());
   if (client == nullptr || poll(&listener, 1, 0) != 1) return false;
   finish(service, client);
@@ -218,7 +200,7 @@ bool ClientServer::accept_one(Service* service) {
   if (free_place(*service) == nullptr && !make_place(service)) return false;
   LockGuard guard(lock_);
   const int fd =
-      move_high(accept4(service->listener.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      move_high(accept4(service->listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (fd < 0) {
     if (!would_wait() && errno != ECONNABORTED) service->rest_until = clock_.now() + kRest;
     return false;
@@ -230,7 +212,7 @@ bool ClientServer::accept_one(Service* service) {
   client->waits = Client::Waits::for_line;
   client->since = clock_.now();
   client->deadline = client->since + kLineTime;
-  if (!client->socket.hold(fd)) client->socket.fd = -1;
+  client->socket.hold(fd);
   return true;
 }
 
@@ -251,7 +233,7 @@ void ClientServer::go_on(Service* service, Client* client) {
 
 ClientServer::Line ClientServer::read_line(const Service& service, Client* client) {
   const size_t room = kLongestLine - client->used;
-  const ssize_t n = recv(client->socket.fd, client->line + client->used, room, MSG_DONTWAIT);
+  const ssize_t n = recv(client->socket.fd(), client->line + client->used, room, MSG_DONTWAIT);
   if (n < 0) return would_wait() ? Line::partial : Line::lost;
   client->used += static_cast<size_t>(n);
   client->line[client->used] = 0;
@@ -262,7 +244,7 @@ ClientServer::Line ClientServer::read_line(const Service& service, Client* clien
 
 void ClientServer::answer(Service* service, Client* client) {
   start_sending(client);
-  if (service->local && !has_right(client->socket.fd))
+  if (service->local && !has_right(client->socket.fd()))
     service->responder->refuse(Refusal::other_user, &client->out);
   else if (client->used == 0 || client->line[0] == '\r' || client->line[0] == '\n')
     service->responder->refuse(Refusal::silent, &client->out);
@@ -311,7 +293,7 @@ bool ClientServer::send_reply(Service* service, Client* client) {
 bool ClientServer::send_piece(Client* client) {
   while (client->sent < client->out.size()) {
     if (!client->socket.is_ours()) return false;
-    const ssize_t n = send(client->socket.fd, client->out.data() + client->sent,
+    const ssize_t n = send(client->socket.fd(), client->out.data() + client->sent,
                            client->out.size() - client->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0) return would_wait();
     client->sent += static_cast<size_t>(n);
@@ -324,9 +306,10 @@ bool ClientServer::send_piece(Client* client) {
 // it: a part of it is read first.
 void ClientServer::finish(Service* service, Client* client) {
   if (client->socket.is_ours())
-    for (int i = 0; i < 4 && recv(client->socket.fd, client->line, kLongestLine, MSG_DONTWAIT) > 0;)
+    for (int i = 0;
+         i < 4 && recv(client->socket.fd(), client->line, kLongestLine, MSG_DONTWAIT) > 0;)
       ++i;
-  client->socket.shut();
+  shut(client->socket);
   {
     LockGuard guard(lock_);
     client->socket.close();

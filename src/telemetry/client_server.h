@@ -14,16 +14,15 @@
 // silent longest, after kGrace: so those that send nothing cannot keep others out.
 //
 // The program may close our descriptors, or reuse their numbers for its own files. So each
-// descriptor is used only while it still is our socket (same inode). Descriptors are opened and
+// descriptor is used only while it still is our socket. Descriptors are opened and
 // closed under lock(), which a fork takes, so that the child knows all of them. Nothing is read or
 // written under it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <cstring>
 
+#include "os/descriptor.h"
 #include "os/lock.h"
 #include "os/pages.h"
 #include "telemetry/text.h"
@@ -58,19 +57,6 @@ class Responder {
   ~Responder() = default;
 };
 
-// A socket of ours, as long as the program leaves it alone.
-struct OwnSocket {
-  int fd = -1;
-  ino_t inode = 0;
-
-  // fd: -1 or a socket of ours. False: none.
-  bool hold(int socket);
-  bool is_ours() const;
-  // Ends the connection, also where a forked child has a copy.
-  void shut();
-  void close();
-};
-
 class ClientServer {
  public:
   static constexpr int kServices = 2;
@@ -84,7 +70,7 @@ class ClientServer {
   // The place of one client. Callers provide the memory.
   struct Client {
     enum class Waits : uint8_t { for_line, for_reader, for_time };
-    OwnSocket socket WRITTEN_UNDER(lock_);  // by the thread that serves, which reads it without
+    OpenFile socket WRITTEN_UNDER(lock_);  // by the thread that serves, which reads it without
     Waits waits = Waits::for_line;
     bool has_more = false;  // the responder does
     Nanos deadline{};
@@ -115,7 +101,7 @@ class ClientServer {
   // serve nobody.
   bool serve(int patience_ms = -1);
 
-  const OwnSocket& listener(int service = 0) const { return services_[service].listener; }
+  const OpenFile& listener(int service = 0) const { return services_[service].listener; }
   // Before a fork, and after it in the parent.
   Lock& lock() RETURN_CAPABILITY(lock_) { return lock_; }
   // In the child, which has one thread and serves nobody.
@@ -123,7 +109,7 @@ class ClientServer {
 
  private:
   struct Service {
-    OwnSocket listener WRITTEN_UNDER(lock_);
+    OpenFile listener WRITTEN_UNDER(lock_);
     Responder* responder = nullptr;
     Client* clients = nullptr;
     int count = 0;

@@ -290,7 +290,7 @@ TEST_F(ClientServerTest, AClosedListenerWakesNobody) {
   for (int i = 0; i < 4; ++i) server.serve(0);
   close(listener);
   server.serve(0);
-  ASSERT_EQ(server.listener().fd, -1);
+  ASSERT_EQ(server.listener().fd(), -1);
   const auto began = std::chrono::steady_clock::now();
   EXPECT_TRUE(server.serve(200));
   EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(150));

@@ -132,7 +132,7 @@ bool is_readable(const UnwindModule& module, uintptr_t begin, uintptr_t end) {
 bool find_place(uintptr_t address, Place* out) {
   dl_find_object found;
   if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0 ||
-      !find_unwind_module(address, &out->module))
+      !find_whole_module(address, &out->module))
     return false;
   const FunctionIndex index(out->module);
   out->name = hash_name(found.dlfo_link_map->l_name);

@@ -128,8 +128,12 @@ TEST(CodeShape, ALoadedFileCutShortHasNone) {
     const auto body = [&] {
       const LoadedPlugin cut(path);
       const size_t before = all_functions().size();
-      if (truncate(path.c_str(), left) != 0) _exit(1);
-      _exit(all_functions().size() <= before - 2000 ? 0 : 2);
+      const uintptr_t place = cut.address("f1000") + 5;
+      CodeShape shape;
+      if (!shape_of_code(place, &shape)) _exit(1);
+      if (truncate(path.c_str(), left) != 0) _exit(2);
+      if (shape_of_code(place, &shape)) _exit(3);
+      _exit(all_functions().size() <= before - 2000 ? 0 : 4);
     };
     EXPECT_EXIT(body(), testing::ExitedWithCode(0), "") << left;
   }

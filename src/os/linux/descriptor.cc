@@ -43,7 +43,8 @@ int move_high(int fd) {
 bool OpenFile::hold(int fd) {
   struct stat status;
   fd_ = fd;
-  if (fd < 0 || fstat(fd, &status) != 0) return false;
+  if (fd < 0) return false;
+  if (fstat(fd, &status) != 0) status = {};
   device_ = status.st_dev;
   inode_ = status.st_ino;
   return true;

@@ -245,6 +245,23 @@ bool is_whole(const ElfW(Phdr) & part, uintptr_t start) {
   return is_there(start) && is_there(start + part.p_filesz - 1);
 }
 
+// The same of the whole module, by the headers in its first page.
+bool is_whole(const dl_find_object& found) {
+  const auto start = reinterpret_cast<uintptr_t>(found.dlfo_map_start);
+  alignas(ElfW(Phdr)) char page[2048];
+  if (found.dlfo_link_map->l_name[0] == 0) return true;  // the kernel lets nobody write to it
+  if (!read_own_memory(start, page, sizeof(page))) return false;
+  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
+  const size_t room = (sizeof(page) - sizeof(header)) / sizeof(ElfW(Phdr));
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff != sizeof(header) ||
+      header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phnum > room)
+    return true;  // not known
+  const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(page + sizeof(header));
+  for (int i = 0; i < header.e_phnum; ++i)
+    if (!is_whole(parts[i], found.dlfo_link_map->l_addr + parts[i].p_vaddr)) return false;
+  return true;
+}
+
 }  // namespace
 
 uint64_t module_identity(const UnwindModule& module) {
@@ -267,6 +284,12 @@ bool find_unwind_module(uintptr_t address, UnwindModule* out) {
   out->build = hashes.build;
   out->identity = identity_of(hashes, out->start);
   return true;
+}
+
+bool find_whole_module(uintptr_t address, UnwindModule* out) {
+  dl_find_object found;
+  return _dl_find_object(reinterpret_cast<void*>(address), &found) == 0 && is_whole(found) &&
+         find_unwind_module(address, out);
 }
 
 bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out) {

@@ -29,8 +29,10 @@ struct UnwindModule {
 
 // False where no module with an unwind table covers the address.
 bool find_unwind_module(uintptr_t address, UnwindModule* out);
-// The same of a module of the loader's list; false: it has no unwind table, or its file has become
-// shorter since it was loaded.
+// False, too, where the file has become shorter since it was loaded: to read what is not there ends
+// the process. For code that need not run any more, under the loader's lock.
+bool find_whole_module(uintptr_t address, UnwindModule* out);
+// The same of a module of the loader's list; false: it has no unwind table.
 bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out);
 
 // Runs work() while no module can be unmapped: under the loader's lock, which dlclose holds when it

@@ -31,25 +31,21 @@ int open_or_make(const char* path, const char* guarded) {
 
 FileLock::Fault FileLock::open(const char* path, const char* guarded) {
   const ErrnoKeeper keep;
-  fd_ = off_standard(open_or_make(path, guarded));
-  if (fd_ < 0) {
+  if (!file_.hold(move_high(open_or_make(path, guarded)))) {
     error_ = errno;
     struct stat found;
     return error_ == EACCES && lstat(path, &found) == 0 ? Fault::refused : Fault::system;
   }
-  if (flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Fault::none;
-  ::close(fd_);
-  fd_ = -1;
+  if (flock(file_.fd(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Fault::none;
+  file_.close();
   return Fault::busy;
 }
 
 // Unlocked by name: a copy of the descriptor in a child would keep it.
 void FileLock::close() {
-  if (fd_ < 0) return;
   const ErrnoKeeper keep;
-  flock(fd_, LOCK_UN);
-  ::close(fd_);
-  fd_ = -1;
+  if (file_.is_ours()) flock(file_.fd(), LOCK_UN);
+  file_.close();
 }
 
 const char* FileLock::reason() const {

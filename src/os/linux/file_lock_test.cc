@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "os/file_lock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -63,6 +64,22 @@ TEST_F(FileLockTest, AProcessThatWasKilledDoesNotKeepIt) {
   }
   waitpid(child, nullptr, 0);
   EXPECT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
+}
+
+// As closefrom(3) does, and then a file of the program has the number.
+TEST_F(FileLockTest, AFileOfTheProgramStaysOpen) {
+  ASSERT_EQ(lock_.open(path_.c_str(), path_.c_str()), Fault::none);
+  int fd = -1;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
+    if (fs::exists(entry) && fs::read_symlink(entry) == path_)
+      fd = std::stoi(entry.path().filename().string());
+  ASSERT_GE(fd, 0);
+  const int own = open("/dev/null", O_RDONLY);
+  ASSERT_EQ(dup2(own, fd), fd);
+  EXPECT_EQ(other_.open(path_.c_str(), path_.c_str()), Fault::none) << "it went with the number";
+  lock_.close();
+  EXPECT_EQ(fcntl(fd, F_GETFD), 0);
+  close(fd), close(own);
 }
 
 TEST_F(FileLockTest, FollowsNoLinkAndWaitsForNoPipe) {

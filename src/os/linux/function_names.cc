@@ -198,7 +198,7 @@ void visit_function_names_at(uintptr_t return_address, FunctionNames& visitor, P
   UnwindModule unwind;
   dl_find_object found;
   dl_phdr_info info;
-  if (!find_unwind_module(return_address - 1, &unwind) ||
+  if (!find_whole_module(return_address - 1, &unwind) ||
       _dl_find_object(reinterpret_cast<void*>(return_address - 1), &found) != 0 ||
       !describe(unwind, found, &info))
     return;
