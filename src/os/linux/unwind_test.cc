@@ -397,11 +397,11 @@ TEST(Unwind, CodeMadeAtRunTimeHasNoImage) {
   };
   using Function = void (*)();
   reinterpret_cast<void (*)(Function)>(code)(here);
-  ASSERT_EQ(trace.depth, 2);
+  const int last = trace.depth - 1;
+  EXPECT_EQ(trace.frames[last], reinterpret_cast<uintptr_t>(code) + 6);
   EXPECT_NE(trace.images[0], 0u);
-  EXPECT_EQ(trace.frames[1], reinterpret_cast<uintptr_t>(code) + 6);
-  EXPECT_EQ(trace.images[1], 0u);
-  EXPECT_EQ(trace.codes[1], 0u);
+  EXPECT_EQ(trace.images[last], 0u);
+  EXPECT_EQ(trace.codes[last], 0u);
   EXPECT_TRUE(trace.truncated);
   munmap(code, 4096);
 }
