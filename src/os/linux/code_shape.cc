@@ -109,17 +109,15 @@ struct Place {
 bool is_readable(const UnwindModule& module, uintptr_t begin, uintptr_t end) {
   constexpr size_t kPage = 4096;  // the first one of a module is always mapped
   if (module.start % kPage != 0 || begin >= end) return false;
-  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(module.start);
-  const size_t room = kPage / sizeof(ElfW(Phdr));
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr)) ||
-      header.e_phoff != sizeof(header) || header.e_phnum >= room)
-    return false;
-  const auto* const segments = reinterpret_cast<const ElfW(Phdr)*>(&header + 1);
+  size_t count;
+  const ElfW(Phdr)* const segments =
+      segments_in(reinterpret_cast<const void*>(module.start), &count);
+  if (segments == nullptr || count >= kPage / sizeof(ElfW(Phdr))) return false;
   uintptr_t lowest = UINTPTR_MAX;
-  for (int i = 0; i < header.e_phnum; ++i)
+  for (size_t i = 0; i < count; ++i)
     if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr < lowest) lowest = segments[i].p_vaddr;
   const uintptr_t base = module.start - lowest / kPage * kPage;
-  for (int i = 0; i < header.e_phnum; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const ElfW(Phdr)& segment = segments[i];
     const uintptr_t low = base + segment.p_vaddr;
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && low <= begin &&

@@ -251,18 +251,25 @@ bool is_whole(const dl_find_object& found) {
   alignas(ElfW(Phdr)) char page[2048];
   if (found.dlfo_link_map->l_name[0] == 0) return true;  // the kernel lets nobody write to it
   if (!read_own_memory(start, page, sizeof(page))) return false;
-  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(page);
-  const size_t room = (sizeof(page) - sizeof(header)) / sizeof(ElfW(Phdr));
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff != sizeof(header) ||
-      header.e_phentsize != sizeof(ElfW(Phdr)) || header.e_phnum > room)
-    return true;  // not known
-  const auto* const parts = reinterpret_cast<const ElfW(Phdr)*>(page + sizeof(header));
-  for (int i = 0; i < header.e_phnum; ++i)
+  constexpr size_t kRoom = (sizeof(page) - sizeof(ElfW(Ehdr))) / sizeof(ElfW(Phdr));
+  size_t count;
+  const ElfW(Phdr)* const parts = segments_in(page, &count);
+  if (parts == nullptr || count > kRoom) return true;  // not known
+  for (size_t i = 0; i < count; ++i)
     if (!is_whole(parts[i], found.dlfo_link_map->l_addr + parts[i].p_vaddr)) return false;
   return true;
 }
 
 }  // namespace
+
+const ElfW(Phdr) * segments_in(const void* page, size_t* count) {
+  const auto& header = *static_cast<const ElfW(Ehdr)*>(page);
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff != sizeof(header) ||
+      header.e_phentsize != sizeof(ElfW(Phdr)))
+    return nullptr;
+  *count = header.e_phnum;
+  return reinterpret_cast<const ElfW(Phdr)*>(&header + 1);
+}
 
 uint64_t module_identity(const UnwindModule& module) {
   return identity_of(hashes_of(module), module.start);

@@ -35,6 +35,10 @@ bool find_whole_module(uintptr_t address, UnwindModule* out);
 // The same of a module of the loader's list; false: it has no unwind table.
 bool find_unwind_module(const dl_phdr_info& info, UnwindModule* out);
 
+// The headers of a module's segments, in its first page or a copy of that, as linkers write them;
+// null: it has others. There may be more than the page has room for.
+const ElfW(Phdr) * segments_in(const void* page, size_t* count);
+
 // Runs work() while no module can be unmapped: under the loader's lock, which dlclose holds when it
 // unmaps and which dl_iterate_phdr holds when it calls back. Not inside malloc.
 template <typename Work>

@@ -163,15 +163,16 @@ void with_module(PageSource& system, Work&& work) {
 
 // The headers as the file's first page has them, which is mapped.
 bool describe(const UnwindModule& module, const dl_find_object& found, dl_phdr_info* out) {
-  const auto& header = *reinterpret_cast<const ElfW(Ehdr)*>(module.start);
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff != sizeof(header) ||
-      header.e_phentsize != sizeof(ElfW(Phdr)))
-    return false;
+  size_t count;
+  const ElfW(Phdr)* const segments =
+      segments_in(reinterpret_cast<const void*>(module.start), &count);
+  if (segments == nullptr) return false;
   *out = {};
   out->dlpi_addr = found.dlfo_link_map->l_addr;
   out->dlpi_name = found.dlfo_link_map->l_name;
-  out->dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(&header + 1);
-  out->dlpi_phnum = std::min<ElfW(Half)>(header.e_phnum, Symboliser::Module::kMaxHeaders);
+  out->dlpi_phdr = segments;
+  out->dlpi_phnum =
+      static_cast<ElfW(Half)>(std::min<size_t>(count, Symboliser::Module::kMaxHeaders));
   return true;
 }
 

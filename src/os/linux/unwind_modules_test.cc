@@ -31,6 +31,19 @@ std::string join(std::initializer_list<std::string> parts) {
   return all;
 }
 
+// Loads, calls back through the plugin, unloads. Returns where `call` was.
+void* visit(const std::string& path) {
+  void* plugin = dlopen(path.c_str(), RTLD_NOW);
+  if (plugin == nullptr) {
+    ADD_FAILURE() << dlerror();
+    return nullptr;
+  }
+  void* call = dlsym(plugin, "call");
+  reinterpret_cast<void (*)(Callback)>(call)(check_here);
+  EXPECT_EQ(dlclose(plugin), 0);
+  return call;
+}
+
 class UnwindModules : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -58,65 +71,43 @@ class UnwindModules : public ::testing::Test {
     return object;
   }
 
+  // Two plugins come and go in turn, mostly at one place, and forget() is called between. The rows
+  // of one must not serve for the other.
+  template <typename Forget>
+  void expect_own_rows(const std::string& flags, Forget&& forget) {
+    const std::string small = plugin("small", 1000, flags);
+    const std::string large = plugin("large", 3000, flags);
+    int same_place = 0;
+    for (int i = 0; i < 50; ++i) {
+      void* before = visit(small);
+      forget();
+      same_place += before == visit(large);
+      forget();
+    }
+    EXPECT_GT(same_place, 0);  // else the test shows nothing
+    EXPECT_EQ(agreement.wrong, wrong_before_);
+  }
+
   std::string folder_;
   int wrong_before_ = 0;
 };
 
-// Loads, calls back through the plugin, unloads. Returns where `call` was.
-void* visit(const std::string& path) {
-  void* plugin = dlopen(path.c_str(), RTLD_NOW);
-  if (plugin == nullptr) {
-    ADD_FAILURE() << dlerror();
-    return nullptr;
-  }
-  void* call = dlsym(plugin, "call");
-  reinterpret_cast<void (*)(Callback)>(call)(check_here);
-  EXPECT_EQ(dlclose(plugin), 0);
-  return call;
-}
-
 TEST_F(UnwindModules, ARowDoesNotOutliveItsModule) {
-  const std::string small = plugin("small", 1000, "-Wl,--build-id=sha1");
-  const std::string large = plugin("large", 3000, "-Wl,--build-id=sha1");
-  int same_place = 0;
-  for (int i = 0; i < 50; ++i) same_place += visit(small) == visit(large);
-  EXPECT_GT(same_place, 0);  // else the test shows nothing
-  EXPECT_EQ(agreement.wrong, wrong_before_);
+  expect_own_rows("-Wl,--build-id=sha1", [] {});
 }
 
 TEST_F(UnwindModules, WithoutABuildIdClearingTheCacheIsEnough) {
-  const std::string small = plugin("small", 1000, "-Wl,--build-id=none");
-  const std::string large = plugin("large", 3000, "-Wl,--build-id=none");
-  int same_place = 0;
-  for (int i = 0; i < 50; ++i) {
-    void* before = visit(small);
-    unwind_cache_clear();
-    same_place += before == visit(large);
-    unwind_cache_clear();
-  }
-  EXPECT_GT(same_place, 0);
-  EXPECT_EQ(agreement.wrong, wrong_before_);
+  expect_own_rows("-Wl,--build-id=none", [] { unwind_cache_clear(); });
 }
 
 // Who samples without learning has nobody else to look.
 TEST_F(UnwindModules, WithoutABuildIdASymboliserThatLooksIsEnough) {
-  const std::string small = plugin("small", 1000, "-Wl,--build-id=none");
-  const std::string large = plugin("large", 3000, "-Wl,--build-id=none");
   MetadataArena arena(system_pages);
   Symboliser names(arena, system_pages);
-  const auto look = [&] {
+  expect_own_rows("-Wl,--build-id=none", [&] {
     char name[100];
     names.frame_name(reinterpret_cast<uintptr_t>(&system) + 1, name, sizeof(name));
-  };
-  int same_place = 0;
-  for (int i = 0; i < 50; ++i) {
-    void* before = visit(small);
-    look();
-    same_place += before == visit(large);
-    look();
-  }
-  EXPECT_GT(same_place, 0);
-  EXPECT_EQ(agreement.wrong, wrong_before_);
+  });
 }
 
 TEST_F(UnwindModules, ThreadsUnwindWhileOthersLoadAndUnload) {
