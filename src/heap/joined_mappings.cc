@@ -2,6 +2,7 @@
 // Kept mappings in pieces, where the system would only take and zero what is fetched again a moment
 // later. A piece is whole huge pages.
 #include <algorithm>
+#include <utility>
 
 #include "heap/direct_mappings.h"
 
@@ -67,9 +68,11 @@ void DirectMappings::cut_off(Span* span, size_t bytes) {
   keep(piece);
 }
 
-// Returns how many of its bytes now have memory.
+// Returns how many of its bytes now have memory. An end that is less than a huge page takes the end
+// of another one over: 511 faults on small pages cost several times what a huge page costs.
 size_t DirectMappings::fill_from_kept(Span* span) {
   size_t filled = 0;
+  Span* end = nullptr;
   const size_t whole = align_down(span->bytes, kHugePageSize);
   while (filled < whole) {
     Span* piece = take_piece(kHugePageSize, true);
@@ -83,10 +86,20 @@ size_t DirectMappings::fill_from_kept(Span* span) {
       LockGuard guard(lock_);
       keep(piece);
     } else {
-      unmap(piece);
+      if (end == nullptr || end->bytes < piece->bytes) std::swap(end, piece);
+      if (piece != nullptr) unmap(piece);
     }
     if (moved < wanted) break;
   }
+  if (end == nullptr) return filled;
+  if (filled == whole) {
+    const size_t moved =
+        system_.move(end->base, std::min(end->bytes, span->bytes - whole), span->base + whole);
+    filled += moved;
+    end->base += moved;
+    end->bytes -= moved;
+  }
+  unmap(end);
   return filled;
 }
 

@@ -116,6 +116,33 @@ TEST_F(JoinedMappingsTest, WhereRoundingWouldWasteMuchTheEndIsFetched) {
   EXPECT_EQ(direct_.kept_bytes(), 14 * kMiB);
 }
 
+TEST_F(JoinedMappingsTest, AnEndIsTakenOver) {
+  keep({5, 5});
+  Span* span = allocate(9 * kMiB);
+  EXPECT_EQ(span->bytes, 9 * kMiB);
+  EXPECT_EQ(span->used_bytes(), 9 * kMiB);
+  EXPECT_EQ(direct_.kept_bytes(), 0u);
+  for (size_t i = 0; i < span->bytes; i += kSmallPage) ASSERT_EQ(span->base[i], 1) << i;
+  EXPECT_TRUE(direct_.is_consistent());
+}
+
+TEST_F(JoinedMappingsTest, AnEndMayBeTooShortOrTooLong) {
+  keep({5, 5});
+  EXPECT_EQ(allocate(9 * kMiB + kMiB / 16)->used_bytes(), 9 * kMiB);
+  keep({5, 5});
+  EXPECT_EQ(allocate(9 * kMiB - kMiB / 4)->used_bytes(), 9 * kMiB - kMiB / 4);
+  EXPECT_EQ(direct_.kept_bytes(), 0u);
+  EXPECT_TRUE(direct_.is_consistent());
+}
+
+// What lies before it would have to be zeroed, too.
+TEST_F(JoinedMappingsTest, AnEndBehindFreshMemoryIsFetched) {
+  keep({5});
+  Span* span = allocate(9 * kMiB);
+  EXPECT_EQ(span->used_bytes(), 4 * kMiB);
+  for (size_t i = 4 * kMiB; i < span->bytes; i += kSmallPage) ASSERT_EQ(span->base[i], 0) << i;
+}
+
 // It would be several mappings for the system.
 TEST_F(JoinedMappingsTest, WhatGrowsIsNotJoined) {
   keep({6, 10});

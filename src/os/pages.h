@@ -56,9 +56,9 @@ class PageSource {
   // to a block stays so, and one that has huge pages to a huge page, unless address space is
   // scarce.
   virtual void* remap(void* address, size_t old_bytes, size_t new_bytes) = 0;
-  // Moves memory of mappings, in whole huge pages, to where another mapping was never touched; its
-  // address space is gone then. Returns how many bytes, from the start on: less than asked for
-  // where the system refuses. What lies there need not survive.
+  // Moves memory of mappings to where another mapping was never touched, one huge page after the
+  // other and then what is left; its address space is gone then. Returns how many bytes, from the
+  // start on: less than asked for where the system refuses. What lies there need not survive.
   virtual size_t move(void*, size_t, void*) { return 0; }
   // Whether address space is there for more than what is in use: for that, and for mappings of
   // which a part has no memory. A simulation takes all of a mapping for memory.

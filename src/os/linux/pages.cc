@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -186,13 +187,16 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
 size_t SystemPages::move(void* from, size_t bytes, void* to) {
   const ErrnoKeeper keep;
   size_t done = 0;
-  for (; done < bytes; done += kHugePageSize) {
+  while (done < bytes) {
+    const size_t step = std::min(bytes - done, kHugePageSize);
     void* const place = static_cast<char*>(to) + done;
-    void* const moved = mremap(static_cast<char*>(from) + done, kHugePageSize, kHugePageSize,
+    void* const moved = mremap(static_cast<char*>(from) + done, step, step,
                                MREMAP_MAYMOVE | MREMAP_FIXED, place);
-    if (moved == place) continue;
-    map_over(place, kHugePageSize);
-    break;
+    if (moved != place) {
+      map_over(place, step);
+      break;
+    }
+    done += step;
   }
   return done;
 }
