@@ -47,6 +47,8 @@ def test_the_same_seed_gives_the_same_result() -> None:
         (["/none.trace"], 1, "/none.trace: No such file"),
         (["synthetic:none"], 1, "two-class"),
         (["synthetic:waves:x"], 1, "'x' is not a number"),
+        (["synthetic:waves:-1"], 1, "'-1' is not a number"),
+        (["synthetic:waves:99999999999999999999999"], 1, "up to 1000000000000"),
         (["synthetic:waves:1000", "--learn", "/none.trace"], 1, "/none.trace"),
         (["synthetic:waves:1000", "--predictor", "model:/none"], 1, "/none"),
         (["synthetic:waves", "--policy", "worst-fit"], 2, "slabs-lowest"),
@@ -97,6 +99,15 @@ def test_a_damaged_predictor_is_named_once(tmp_path: Path, kind: str) -> None:
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.count(str(damaged)) == 1 and done.stderr.count("\n") == 1
         assert done.stderr.count("llamalloc") == 1 and "it is " not in done.stderr
+
+
+def test_another_file_is_not_replaced_by_what_was_learned(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"a model")
+    done = run("synthetic:waves:1000", "--predictor", "online", "--keep", str(kept))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"llamalloc-simulate: state {kept}: not a state file")
+    assert kept.read_bytes() == b"a model"
 
 
 def replayed(trace: str, samples: int, speed: float = 1) -> dict:

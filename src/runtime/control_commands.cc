@@ -40,11 +40,15 @@ void add_change(char* name, Text* out) {
         kLiveOptionNames);
 }
 
-void add_act(const char* name, const char* argument, const char* fault, Text* out) {
-  if (act(name, argument) == 0)
+void add_act(const char* name, const char* argument, Text* out) {
+  const char* why = "expected sampling on, or sampling off";
+  const int error = act(name, argument, &why);
+  if (error == 0)
     out->add("ok\n");
+  else if (error == EIO)
+    out->add("error: %.300s: %s\n", argument, why);
   else
-    out->add("error: %s\n", fault);
+    out->add("error: %s\n", why);
 }
 
 }  // namespace
@@ -80,16 +84,16 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
       add_change(argument, out);
       break;
     case Command::sampling:
-      add_act("sampling", argument, "sampling on, or sampling off", out);
+      add_act("sampling", argument, out);
       break;
     case Command::profile:
-      add_act("profile", argument, "cannot write the file; stderr says why", out);
+      add_act("profile", argument, out);
       break;
     case Command::window:
-      add_act("window", argument, "no window is open, or no memory, or stderr says why", out);
+      add_act("window", argument, out);
       break;
     case Command::heap:
-      add_act("heap", argument, "cannot write the file; stderr says why", out);
+      add_act("heap", argument, out);
       break;
     case Command::release:
       add_release(out);

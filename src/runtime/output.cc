@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/held_lines.h"
 #include "base/path_pattern.h"
@@ -29,9 +30,14 @@ constexpr Nanos kPeakStep = Nanos::millis(100);  // between two looks
 
 constexpr Nanos kFirstStats = Nanos::seconds(1);  // after the start
 
+// Who wants a file. A fault is told once to each of the first two.
+enum class Wanted : uint8_t { by_option, by_call, by_command };
+
 struct OutputState {
-  bool complained = false;  // about a fault; once
+  bool complained[2] = {};  // of what options, and of what calls want
   bool is_child = false;    // forked from the process that was started with these options
+  Wanted wanted GUARDED_BY(background.work_lock) = Wanted::by_option;
+  const char* fault GUARDED_BY(background.work_lock) = nullptr;  // of the last file
   Nanos last_flush GUARDED_BY(background.work_lock){};
   bool finished GUARDED_BY(background.work_lock) = false;  // the recorded time is over
   ProfileWindow* window GUARDED_BY(background.work_lock) = nullptr;
@@ -84,15 +90,19 @@ const char* sink_reason() REQUIRES(background.work_lock) {
   return state.sink && state.sink->error() != 0 ? state.sink->reason() : "out of memory";
 }
 
-bool complain(const char* what, const char* path, const char* reason) {
-  if (!state.complained)
+// A command is answered with the reason.
+bool complain(const char* what, const char* path, const char* reason)
+    REQUIRES(background.work_lock) {
+  state.fault = reason;
+  if (state.wanted == Wanted::by_command) return false;
+  if (!std::exchange(state.complained[static_cast<int>(state.wanted)], true))
     print_line("cannot write the %s %s: %s; the program continues without it", what, path, reason);
-  state.complained = true;
   return false;
 }
 
 // Of a file that no command asks for. False: it is not to be written.
-bool fill_if_allowed(OwnPath* path, const char* what, const char* pattern) {
+bool fill_if_allowed(OwnPath* path, const char* what, const char* pattern)
+    REQUIRES(background.work_lock) {
   if (!path->fill(pattern)) return false;
   if (!process_world.program_filters_calls()) return true;
   return complain(what, path->text, "the program's seccomp filter might end it for opening a file");
@@ -108,7 +118,7 @@ void check_path(const char* option, const char* pattern) {
       "cannot write the %s file %.300s: %s; correct this, or choose another path with %s:PATH; the "
       "program continues",
       option, path, strerrordesc_np(error), option);
-  state.complained = true;
+  state.complained[static_cast<int>(Wanted::by_option)] = true;
 }
 
 }  // namespace
@@ -117,6 +127,15 @@ void check_output_paths() {
   const Options& options = process.options;
   if (options.profile.text[0] != 0) check_path("profile", options.profile.text);
   if (options.stats.text[0] != 0 && owns_paths()) check_path("stats", options.stats.text);
+}
+
+bool write_for(const char** why, bool (*write)(const char*), const char* path) {
+  background.work_lock.assert_held();
+  state.wanted = why != nullptr ? Wanted::by_command : Wanted::by_call;
+  const bool written = write(path);
+  state.wanted = Wanted::by_option;
+  if (!written && why != nullptr) *why = state.fault;
+  return written;
 }
 
 bool write_profile(const char* path, bool at_exit, ProfileKind kind, const ProfileWindow* window) {
@@ -168,14 +187,17 @@ bool open_window() {
   background.work_lock.assert_held();
   close_window();
   state.window = new (window_room) ProfileWindow(process.system);
-  if (!process.profiler.open_window(state.window, process.system.now()))
+  if (!process.profiler.open_window(state.window, process.system.now())) {
+    state.fault = "out of memory";
     return close_window(), false;
+  }
   window_opened.store(state.window->opened.n, std::memory_order_relaxed);
   return true;
 }
 
 bool write_profile_window(const char* path) {
   background.work_lock.assert_held();
+  state.fault = "no window is open";
   if (state.window == nullptr) return false;
   const bool written = write_profile(path, false, ProfileKind::lifetimes, state.window);
   if (written) close_window();

@@ -32,6 +32,9 @@ void close_window();
 Nanos window_age();  // since it was opened; 0: none is open. Without the lock
 bool write_profile_window(const char* path);
 bool write_stats(const char* path);
+// One of those, as a command or (`why` null) a call of the program wants it. *why is the reason if
+// it fails, in place of a line on stderr.
+bool write_for(const char** why, bool (*write)(const char*), const char* path);
 // contracts/control_protocol.md, "Statistics JSON". False: no memory, nothing was written.
 bool write_stats_json(ByteSink& sink);
 // The counters as text on stderr.

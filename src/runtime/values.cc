@@ -40,10 +40,10 @@ bool act_sampling(const char* on_or_off) {
   return true;
 }
 
-bool act_write(bool (*write)(const char*), const char* path) {
+int act_write(bool (*write)(const char*), const char* path, const char** why) {
   const HeldLines lines;
   LockGuard guard(background.work_lock);
-  return write(path);
+  return write_for(why, write, path) ? 0 : EIO;
 }
 
 bool write_profile_so_far(const char* path) {
@@ -148,7 +148,7 @@ int change_glibc_parameter(GlibcParameter parameter, int value) {
   return 0;
 }
 
-int act(const char* name, const char* argument) {
+int act(const char* name, const char* argument, const char** why) {
   const CommandRow* row = find_command(name, strlen(name));
   if (row == nullptr || !row->is_act()) return ENOENT;
   if (row->act_takes_argument() != (argument != nullptr)) return EINVAL;
@@ -159,13 +159,13 @@ int act(const char* name, const char* argument) {
     case Command::sampling:
       return act_sampling(argument) ? 0 : EINVAL;
     case Command::profile:
-      return act_write(write_profile_so_far, argument) ? 0 : EIO;
+      return act_write(write_profile_so_far, argument, why);
     case Command::window:
-      return act_write(act_window, argument) ? 0 : EIO;
+      return act_write(act_window, argument, why);
     case Command::heap:
-      return act_write(write_heap_profile, argument) ? 0 : EIO;
+      return act_write(write_heap_profile, argument, why);
     case Command::stats:
-      return act_write(write_stats, argument) ? 0 : EIO;
+      return act_write(write_stats, argument, why);
     default:
       return ENOENT;
   }

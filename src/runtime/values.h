@@ -33,8 +33,9 @@ enum class GlibcParameter : int {
 // has no effect.
 int change_glibc_parameter(GlibcParameter parameter, int value);
 
-// 0; ENOENT: no such act; EINVAL: its argument is wrong; EIO: the file could not be written.
-int act(const char* name, const char* argument);
+// 0; ENOENT: no such act; EINVAL: its argument is wrong; EIO: the file could not be written. Then
+// *why says why; without it, a line on stderr does.
+int act(const char* name, const char* argument, const char** why = nullptr);
 
 // Sets the calling thread's tag (profile/tag_table.h). Returns the previous tag.
 const char* exchange_tag(const char* tag);

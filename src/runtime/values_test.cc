@@ -9,6 +9,7 @@
 #include "base/commands.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
+#include "runtime/output.h"
 #include "runtime/process.h"
 
 namespace llamalloc {
@@ -67,6 +68,33 @@ TEST(Values, ActsSayWhatIsWrong) {
   EXPECT_EQ(act("stats", nullptr), EINVAL);
   EXPECT_EQ(act("stats", "/dev/null/x"), EIO);
   EXPECT_EQ(act("nonsense", nullptr), ENOENT);
+}
+
+TEST(Values, CommandsAreToldTheReasonAndCallsHaveOneLine) {
+  const auto told_by = [](auto what) {
+    testing::internal::CaptureStderr();
+    what();
+    return testing::internal::GetCapturedStderr();
+  };
+  const char* why = nullptr;
+  EXPECT_EQ(told_by([&] { EXPECT_EQ(act("heap", "/dev/null/x", &why), EIO); }), "");
+  EXPECT_STREQ(why, "Not a directory");
+  EXPECT_EQ(act("window", "/dev/null/x", &why), EIO);
+  EXPECT_STREQ(why, "no window is open");
+  EXPECT_EQ(act("window", "open", &why), 0);
+  EXPECT_EQ(act("window", "/nowhere/x", &why), EIO);
+  EXPECT_STREQ(why, "No such file or directory");
+  EXPECT_EQ(act("window", "close", &why), 0);
+
+  const auto call = [] { EXPECT_EQ(act("heap", "/dev/null/x"), EIO); };
+  told_by(call);
+  EXPECT_EQ(told_by(call), "") << "once";
+  EXPECT_NE(told_by([] {
+              LockGuard guard(background.work_lock);
+              EXPECT_FALSE(write_stats("/dev/null/x"));
+            }),
+            "")
+      << "a file that an option names";
 }
 
 // A caller may hold the loader's lock, which the worker may wait for while it has its own.

@@ -49,7 +49,8 @@ std::unique_ptr<ProductPolicy> ProductPolicy::make_learning(TraceInput& input,
   made->learning_ = std::make_unique<SimLearning>(engine, input);
   made->world_.engine = &engine;
   made->world_.stacks = &made->learning_->stacks();
-  return made->learning_->open(options.state, error) ? std::move(made) : nullptr;
+  const bool kept = options.keep.empty() || made->learning_->may_keep(options.keep, error);
+  return kept && made->learning_->open(options.state, error) ? std::move(made) : nullptr;
 }
 
 ProductPolicy::Thread& ProductPolicy::thread_of(uint32_t number) {

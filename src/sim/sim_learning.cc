@@ -27,6 +27,18 @@ bool SimLearning::open(const std::string& state, std::string* error) {
   return true;
 }
 
+// As a process finds the file that it is to keep.
+bool SimLearning::may_keep(const std::string& path, std::string* error) const {
+  const TraceProgram program = input_.program();
+  LearnedState there;
+  char text[512] = {};
+  const ReadStatus status = read_learned_state(path.c_str(), {program.build, program.name.c_str()},
+                                               system_pages, &there, text, sizeof(text));
+  there.give_back();
+  *error = text;
+  return may_replace(status);
+}
+
 // ----- The gate -----
 
 void SimGate::start(Nanos now) {

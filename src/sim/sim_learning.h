@@ -42,6 +42,8 @@ class SimLearning : public SimGate {
 
   // False: `error` says what is wrong with the state file. An empty path: nothing was learned yet.
   bool open(const std::string& state, std::string* error);
+  // Whether write() may: what is no state file of this program is left alone, as `error` says.
+  bool may_keep(const std::string& path, std::string* error) const;
   // At the program's end: a last round, and the state goes to the file.
   bool write(const std::string& path, Nanos now, std::string* error);
 

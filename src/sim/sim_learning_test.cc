@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "sim/outcome_json.h"
 #include "sim/simulation.h"
@@ -116,6 +117,21 @@ TEST_F(SimLearningTest, WhatIsKnownIsRightFromTheFirstAllocation) {
   const Run knows = run(*load, second);
   EXPECT_EQ(knows.chosen[0], static_cast<uint8_t>(LifetimeClass::never));
   EXPECT_EQ(knows.chosen[1], static_cast<uint8_t>(LifetimeClass::le_10s));
+}
+
+TEST_F(SimLearningTest, AnotherFileIsNotWrittenOver) {
+  const auto load = waves(1);
+  const auto fault = [&] {
+    LearningOptions keeps = options();
+    keeps.keep = state_;
+    std::string error;
+    return make_learning_policy(*load, keeps, &error) != nullptr ? std::string() : error;
+  };
+  EXPECT_EQ(fault(), "") << "there is none";
+  std::ofstream(state_).close();
+  EXPECT_EQ(fault(), "") << "an empty one";
+  std::ofstream(state_) << "a model, or the trace itself";
+  EXPECT_NE(fault().find(state_ + ": not a state file"), std::string::npos) << fault();
 }
 
 // It could not save what the samples cost.

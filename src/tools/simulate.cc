@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <tuple>
 
 #include "sim/outcome_json.h"
 #include "tools/standard_output.h"
@@ -253,8 +254,10 @@ int run(const Arguments& arguments) {
   error = "cannot reserve 9 TiB of address space; raise `ulimit -v`";
   const auto policy = learns ? make_learning_policy(*input, arguments.learning, &error)
                              : make_policy(arguments.policy);
-  const std::string& state = arguments.learning.state;
-  if (policy == nullptr) return failed(state.empty() ? arguments.policy : state, error);
+  const auto& [state, keep] = std::tie(arguments.learning.state, arguments.learning.keep);
+  const bool is_of_keep = !keep.empty() && error.find(keep) != std::string::npos;
+  const std::string& named = is_of_keep ? keep : state;
+  if (policy == nullptr) return failed(named.empty() ? arguments.policy : named, error);
   if (!arguments.conf.empty() && !policy->configure(arguments.conf, &error))
     return failed("--conf " + arguments.conf, error);
   policy->take_evidence(prediction.evidence);

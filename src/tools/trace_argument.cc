@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/trace_argument.h"
 
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 
 #include "trace_file/trace_reader.h"
 
@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kPrefix[] = "synthetic:";
 constexpr uint64_t kEvents = 1'000'000;
+constexpr uint64_t kMostEvents = 1'000'000'000'000;
 
 // A trace file. Its sources share one reader: one of them is read at a time.
 class TraceFile final : public sim::TraceInput {
@@ -89,10 +90,9 @@ std::unique_ptr<sim::TraceInput> open_synthetic(const std::string& text, std::st
   uint64_t events = kEvents;
   if (colon != std::string::npos) {
     const std::string digits = text.substr(colon + 1);
-    char* end = nullptr;
-    events = strtoull(digits.c_str(), &end, 10);
-    if (digits.empty() || *end != 0 || events == 0) {
-      *error = "'" + digits + "' is not a number of events";
+    const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), events);
+    if (fault != std::errc{} || *end != 0 || events == 0 || events > kMostEvents) {
+      *error = "'" + digits + "' is not a number of events up to 1000000000000";
       return nullptr;
     }
   }

@@ -190,8 +190,8 @@ size_t SystemPages::move(void* from, size_t bytes, void* to) {
   while (done < bytes) {
     const size_t step = std::min(bytes - done, kHugePageSize);
     void* const place = static_cast<char*>(to) + done;
-    void* const moved = mremap(static_cast<char*>(from) + done, step, step,
-                               MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    void* const moved =
+        mremap(static_cast<char*>(from) + done, step, step, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (moved != place) {
       map_over(place, step);
       break;
