@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`llamalloc simulate` without the C++ tool: what is run, what fails how, what is shown."""
 
+import errno
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ from rich.console import Console
 from support.simulated import result
 
 from llamalloc.cli import call
+from llamalloc.formats import regular_file
 from llamalloc.reporting import simulation_pictures, simulation_table
 from llamalloc.running import simulation
 from llamalloc.running.simulation import Agreement, Setting, SimulationError
@@ -106,6 +112,116 @@ def test_wrong_use_is_told(
     assert told in error and error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--policy", "paper-k2", "--predictor", "online"], "only for the policy llamalloc"),
+        (["--predictor", "none,foo"], "no predictor 'foo'"),
+        (["--predictor", "none,model:none.model"], "none.model: no such file"),
+        (["--predictor", "none,state:none.learned"], "none.learned: no such file"),
+        (["--predictor", "online,online:64KiB", "--keep", "k"], "the same file"),
+        (["--predictor", "online", "--keep", "text"], "text: not a state file; it is left alone"),
+        (["--predictor", "online", "--keep", "none/k"], "none is not a writable folder"),
+        (["--predictor", "none", "--keep", "k"], "--keep needs"),
+        (["--policy", "best-fit", "--conf", "segregate:always"], "only the policy llamalloc"),
+        (["--pictures", "text"], "text is not a writable folder"),
+        (["--check-against-replay", "--json"], "takes no other option"),
+        (["--check-against-replay", "--pictures", "x"], "takes no other option"),
+        (["--check-against-replay", "--predictor", "foo"], "takes no other option"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_simulated(
+    tool: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tool.parent)
+    Path("text").write_text("of somebody")
+    tool.write_text(
+        '#!/bin/sh\n[ "$1" ] && touch started\n'
+        "case $* in *foo*) echo \"llamalloc-simulate: no predictor 'foo'\" >&2; exit 2;; esac\n"
+        "exit 1\n"
+    )
+    assert call(["simulate", "t.trace", *words]) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1
+    assert not Path("started").exists() and Path("text").read_text() == "of somebody"
+
+
+def test_only_what_learns_is_kept_and_only_llamalloc_has_options(tool: Path) -> None:
+    answer(tool, {})
+    setting = Setting("t.trace", keep=str(tool.parent / "k"), conf="segregate:always")
+    runs = [("llamalloc", "online"), ("llamalloc", "none"), ("paper-k2", "none")]
+    simulation.check(setting, runs)
+    (tool.parent / "calls").unlink()
+    simulation.run_all(setting, runs)
+    calls = (tool.parent / "calls").read_text().splitlines()
+    assert [("--keep" in line, "--conf" in line) for line in sorted(calls, key=len)] == [
+        (False, False),
+        (False, True),
+        (True, True),
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_runs_and_starts_nothing_else(tool: Path, number: int) -> None:
+    started = tool.parent / "started"
+    tool.write_text(f'#!/bin/sh\n[ "$1" ] || exit 1\necho $$ >>{started}\nexec sleep 60\n')
+    words = ["simulate", "t.trace", "--predictor", "oracle,none,exact,site"]
+    command = [sys.executable, "-m", "llamalloc.cli", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 30
+        while not started.exists() or started.read_text().count("\n") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=20)
+    assert (process.returncode, error) == (128 + number, "")
+    pids = started.read_text().split()
+    assert len(pids) == 2 and not any(Path("/proc", pid).exists() for pid in pids)
+
+
+def test_a_run_that_fails_ends_the_others(tool: Path) -> None:
+    tool.write_text("#!/bin/sh\ncase $* in *exact*) exit 3;; esac\nexec sleep 60\n")
+    began = time.monotonic()
+    with pytest.raises(SimulationError, match="exit code 3"):
+        simulation.run_all(Setting("t"), [("llamalloc", "none"), ("llamalloc", "exact")])
+    assert time.monotonic() - began < 20
+
+
+def test_pictures_that_cannot_be_written_cost_no_table(
+    tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, _data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    answer(tool, result("llamalloc", "oracle"))
+    monkeypatch.setattr(regular_file, "write", full)
+    assert call(["simulate", "t.trace", "--pictures", str(tool.parent / "new")]) == 1
+    told = capsys.readouterr()
+    assert "llamalloc, oracle" in told.out and "No space left on device" in told.err
+
+
+def test_a_name_may_hold_any_bytes(tool: Path) -> None:
+    name = os.fsdecode(b"model:a\xff[/b].model")
+    found = result("llamalloc", name)
+    found["trace"]["file"] = "FILE"
+    data = json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
+    (tool.parent / "answer").write_bytes(data.replace(b"FILE", b"bad\xff.trace"))
+    command = [sys.executable, "-m", "llamalloc.cli", "simulate", b"bad\xff.trace"]
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    words = [*command, "--pictures", str(tool.parent / "new")]
+    done = subprocess.run(words, capture_output=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert b"bad\xff.trace" in done.stdout and "a\ufffd[/b].model".encode() in done.stdout
+    (tool.parent / "answer").unlink()
+    tool.write_bytes(b"#!/bin/sh\necho 'llamalloc-simulate: bad\xff.trace: damaged' >&2; exit 1\n")
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.returncode == 1 and done.stderr == b"llamalloc: bad\\udcff.trace: damaged\n"
+
+
 def test_what_is_done_is_said_now_and_then(
     tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,7 +299,6 @@ def test_every_picture_is_drawn(tmp_path: Path, tool: Path) -> None:
     answer(tool, results[0])
     assert call(["simulate", "t.trace", "--pictures", str(tmp_path / "new")]) == 0
     assert (tmp_path / "new" / "memory.png").read_bytes().startswith(PNG)
-    assert call(["simulate", "t.trace", "--pictures", str(tool)]) == 2
 
 
 def test_agreement_is_within_two_percent() -> None:

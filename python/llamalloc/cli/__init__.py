@@ -8,6 +8,7 @@ with the exit code of the program that they started.
 
 from __future__ import annotations
 
+import io
 import sys
 
 import typer
@@ -58,6 +59,8 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main() -> None:
     """Entry of the console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files: any bytes
     code = call(sys.argv[1:])
     try:
         if sys.stdout is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -63,7 +64,8 @@ def simulate(
         bool,
         typer.Option(
             "--check-against-replay",
-            help="Replay the trace on the real library too; both must agree within 2 %.",
+            help="Replay the trace on the real library too; both must agree within 2 %. Takes no "
+            "other option.",
         ),
     ] = False,
 ) -> int:
@@ -80,7 +82,8 @@ def simulate(
 
     With `online` and `state:FILE` the simulated process learns while the trace runs, as with the
     option `learn` (docs/learning.md). `online:64KiB` samples an object in 64 KiB. `state:FILE`
-    begins with what an earlier run left: a state file of a process, or of `--keep`.
+    begins with what an earlier run left: a state file of a process, or of `--keep`. Only the policy
+    llamalloc runs with them, as only it takes options of `--conf`.
 
     With every predictor the gate decides whether llamalloc places objects by it, as in a process.
     What a predictor could save shows with `--conf segregate:always`.
@@ -114,18 +117,25 @@ def simulate(
     setting = replace(setting, keep=keep, conf=conf)
     try:
         if check_against_replay:
+            other = setting != simulation.Setting(trace) or pictures is not None or as_json
+            if other or (policy, predictor) != ("llamalloc", "oracle"):
+                told = "simulates without a model, and takes no other option"
+                raise typer.BadParameter(told, param_hint="--check-against-replay")
             return _check(setting)
+        if pictures is not None:
+            _check_pictures(pictures)
         predictors = [name.strip() for name in predictor.split(",") if name.strip()]
         if not predictors:
             raise typer.BadParameter("is empty; try oracle", param_hint="--predictor")
         runs = simulation.plan(simulation.parse_policies(policy), predictors)
+        simulation.check(setting, runs)
         results = _run(setting, runs)
     except simulation.SimulationError as failure:
         print(f"llamalloc: {failure}", file=sys.stderr)
         return 1
+    _print(results, as_json)
     if pictures is not None:
         _write_pictures(results, pictures)
-    _print(results, as_json)
     return 0
 
 
@@ -178,14 +188,19 @@ def _say(done: int, total: int, what: str) -> None:
     print(f"llamalloc: simulated {what} ({done} of {total})", file=sys.stderr, flush=True)
 
 
+def _check_pictures(folder: Path) -> None:
+    """Raises BadParameter where the pictures could not be written after all runs."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        told = f"{folder}: {there} is not a writable folder"
+        raise typer.BadParameter(told, param_hint="--pictures")
+
+
 def _write_pictures(results: list[Result], folder: Path) -> None:
     from llamalloc.reporting import simulation_pictures
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "--pictures"
-        raise typer.BadParameter(f"{folder}: {error.strerror}", param_hint=hint) from error
+    sys.stdout.flush()
+    folder.mkdir(parents=True, exist_ok=True)
     for name, png in simulation_pictures.all_pictures(results).items():
         regular_file.write(folder / name, png)
     print(f"llamalloc: wrote pictures to {folder}", file=sys.stderr)

@@ -56,7 +56,8 @@ def predictor_of(result: dict[str, Any]) -> str:
     if result["policy"] in BLIND:
         return "-"
     error = f" ±{result['error']:.2%}" if result["error"] else ""
-    return f"{result['predictor']}{error}"
+    name = result["predictor"].encode(errors="surrogateescape").decode(errors="replace")
+    return f"{name}{error}"
 
 
 def _row(result: dict[str, Any]) -> list[str]:
@@ -65,7 +66,7 @@ def _row(result: dict[str, Any]) -> list[str]:
     outlived = sum(row["outlived"] for row in result["classes"])
     drops = result["trace"]["drops"]
     return [
-        name_of(result),
+        escape(name_of(result)),
         f"{totals['average']:.3f}",
         f"{totals['average_small']:.3f}",
         f"{totals['after_drops']:.3f}" if drops else "-",
@@ -88,7 +89,7 @@ def _losses(results: list[dict[str, Any]]) -> Table:
         low = last_low(result)
         shares = [sum(m[name] for m in samples) / live for name in LOSSES]
         shares.append(low["pinned"] / max(result["trace"]["peak_live"], 1))
-        view.add_row(name_of(result), *(f"{share:.1%}" for share in shares))
+        view.add_row(escape(name_of(result)), *(f"{share:.1%}" for share in shares))
     return view
 
 

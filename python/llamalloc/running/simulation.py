@@ -49,26 +49,32 @@ A placement is an allocation, or a resize to another size bucket.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from llamalloc.running import launch
+from llamalloc.formats import learned_state
+from llamalloc.running import ending, launch
 
 TOOL = "llamalloc-simulate"
 REPLAY = "llamalloc-replay"
-LEARNED = ("llamalloc", "paper-k2", "paper-k4")
+LLAMALLOC = "llamalloc"
+LEARNED = (LLAMALLOC, "paper-k2", "paper-k4")
 BLIND = ("slabs-fullest", "slabs-lowest", "first-fit", "best-fit")
 POLICIES = LEARNED + BLIND
 LOSSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
 AGREED = 0.02  # how far simulation and replay may be apart
 _JOBS = 2
+# A path may hold any bytes, and so may the names in a damaged file.
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 Result = dict[str, Any]
 
@@ -90,6 +96,11 @@ class Setting:
     pace: str | None = None  # a file: when things happened in a replay
     keep: str | None = None  # a state file for what was learned
     conf: str | None = None  # options of llamalloc, as in LLAMALLOC_CONF
+
+    def of_run(self, policy: str, predictor: str) -> Setting:
+        """What concerns this run: only llamalloc has options, and only what learns is kept."""
+        conf = self.conf if policy == LLAMALLOC else None
+        return replace(self, conf=conf, keep=self.keep if learns(predictor) else None)
 
     def arguments(self) -> list[str]:
         """For the tool."""
@@ -164,13 +175,58 @@ def plan(policies: Iterable[str], predictors: Iterable[str]) -> list[tuple[str, 
         (policy, predictor)
         for policy in policies
         for predictor in (["none"] if policy in BLIND else predictors)
-        if policy == "llamalloc" or not learns(predictor)
+        if policy == LLAMALLOC or not learns(predictor)
     ]
 
 
 def learns(predictor: str) -> bool:
     """Whether the simulated process learns while the trace runs."""
     return predictor.split(":")[0] in ("online", "state")
+
+
+def check(setting: Setting, runs: list[tuple[str, str]]) -> None:
+    """Raises LaunchError for what would fail only after other runs have been simulated."""
+    if not runs:
+        raise launch.LaunchError("online and state:FILE are only for the policy llamalloc")
+    _check_keep(setting.keep, [predictor for _, predictor in runs if learns(predictor)])
+    if setting.conf is not None and all(policy != LLAMALLOC for policy, _ in runs):
+        raise launch.LaunchError("--conf: only the policy llamalloc has options")
+    for _, predictor in runs:
+        name, _, file = predictor.partition(":")
+        if name in ("model", "state") and file and not Path(file).is_file():
+            raise launch.LaunchError(f"{file}: no such file; --predictor {name}:FILE reads it")
+    tool = find_tool()
+    for policy, predictor in runs:
+        words = replace(setting.of_run(policy, predictor), trace="").arguments()
+        _check_words([str(tool), *words, "--policy", policy, "--predictor", predictor])
+
+
+def _check_keep(keep: str | None, learning: list[str]) -> None:
+    if keep is None:
+        return
+    if not learning:
+        raise launch.LaunchError("--keep needs the predictor online or state:FILE")
+    if len(learning) > 1:
+        both = " and ".join(learning)
+        raise launch.LaunchError(
+            f"--keep: {both} would write the same file; simulate one at a time"
+        )
+    path = Path(keep)
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise launch.LaunchError(f"{keep}: {path.parent} is not a writable folder")
+    try:
+        foreign = path.exists() and path.stat().st_size and not learned_state.is_state_file(path)
+    except OSError as error:
+        raise launch.LaunchError(f"{keep}: {error.strerror}; name another file") from None
+    if foreign:
+        raise launch.LaunchError(f"{keep}: not a state file; it is left alone; name another file")
+
+
+def _check_words(command: list[str]) -> None:
+    """Wrong arguments end the tool with 2, before it finds that there is no trace."""
+    done = subprocess.run(command, capture_output=True, check=False, **_TEXT)
+    if done.returncode == 2:
+        raise launch.LaunchError(done.stderr.strip().removeprefix(f"{TOOL}: "))
 
 
 def run_all(
@@ -182,9 +238,11 @@ def run_all(
     """The result of every run, in order; progress(done, total, run) after each, and heard(runs)
     now and then: how many are done, parts of them included.
 
-    Raises SimulationError with the tool's own message if one fails.
+    Raises SimulationError with the tool's own message if one fails. Then, and after a signal that
+    ends us, no run is left.
     """
     tool = find_tool()
+    tools = _Tools()
     done = 0
     shares = dict.fromkeys(runs, 0.0)
 
@@ -197,19 +255,61 @@ def run_all(
             shares[run] = part
             heard(sum(shares.values()))
 
-        result = _json_of([str(tool), *setting.arguments(), *words], heard=share)
+        command = [str(tool), *setting.of_run(*run).arguments(), *words]
+        result = _json_of(command, heard=share, tools=tools)
         done += 1
         share(1.0)
         progress(done, len(runs), f"{policy}, {predictor}")
         return result
 
     with ThreadPoolExecutor(_JOBS) as pool:
-        futures = [pool.submit(one, run) for run in runs]
         try:
+            futures = [pool.submit(one, run) for run in runs]
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
             return [future.result() for future in futures]
-        except SimulationError:
-            pool.shutdown(cancel_futures=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            tools.end()
             raise
+
+
+class _Tools:
+    """The tools that run, so that all of them can be ended. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._ended = False
+
+    @contextlib.contextmanager
+    def started(self, *words: Any, **how: Any) -> Iterator[subprocess.Popen[str]]:
+        """Inside the block it runs; if the block fails, it is killed."""
+        process = None
+        try:
+            with ending.held(), self._lock:
+                if self._ended:
+                    raise SimulationError("ended by a signal, or since another run failed")
+                process = subprocess.Popen(*words, **how)
+                self._running.add(process)
+            yield process
+            process.wait()
+        except BaseException:
+            if process is not None:
+                ending.kill(process)
+            raise
+        finally:
+            with self._lock:
+                self._running.discard(process)
+            if process is not None and process.stderr is not None:
+                process.stderr.close()
+
+    def end(self) -> None:
+        """Kills what runs; what is started later fails."""
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                process.kill()  # its thread waits for it
 
 
 def compare_with_replay(setting: Setting, samples: int = 100, speed: float = 1) -> Agreement:
@@ -255,12 +355,13 @@ def _json_of(
     command: list[str],
     environment: dict[str, str] | None = None,
     heard: Callable[[float], None] = lambda share: None,
+    tools: _Tools | None = None,
 ) -> Result:
     said = ""
     with (
-        tempfile.TemporaryFile("w+") as output,
-        subprocess.Popen(
-            command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment
+        tempfile.TemporaryFile("w+", **_TEXT) as output,
+        (tools or _Tools()).started(
+            command, stdout=output, stderr=subprocess.PIPE, env=environment, **_TEXT
         ) as process,
     ):
         for line in process.stderr or ():
