@@ -297,6 +297,24 @@ def test_a_damaged_trace_is_one_line(verb: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("verb", [["info"], ["cut", "-o", "o"], ["export", "-o", "o.parquet"]])
+def test_a_name_may_hold_any_bytes(verb: list[str], tmp_path: Path) -> None:
+    words = [str(tmp_path / word) if word.startswith("o") else word for word in verb]
+    path = tmp_path / os.fsdecode(b"bad\xff.trace")
+    done = trace(*words, path)
+    assert done.returncode == 1
+    assert done.stderr == f"llamalloc: {tmp_path}/bad\\udcff.trace: No such file or directory\n"
+    path.write_bytes((GOLDEN / "trace_v1.trace").read_bytes())
+    assert trace(*words, path).returncode == 0
+
+
+def test_a_parquet_file_needs_a_name_in_utf_8(tmp_path: Path) -> None:
+    source = GOLDEN / "trace_v1.trace"
+    done = trace("export", source, "-o", tmp_path / os.fsdecode(b"bad\xff.parquet"))
+    assert done.returncode == 1 and done.stderr.endswith(": the name is not UTF-8; name another "
+                                                         "file\n")  # fmt: skip
+
+
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """Imitated by a limit on the size of files."""
     table = tmp_path / "t.parquet"

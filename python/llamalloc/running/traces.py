@@ -118,6 +118,10 @@ def export(path: Path, output: Path) -> int:
     import polars as pl
     from polars.io.plugins import register_io_source
 
+    try:
+        str(output).encode()
+    except UnicodeEncodeError:
+        raise TraceError(f"{output}: the name is not UTF-8; name another file") from None
     schema = {
         "time_ns": pl.UInt64, "object": pl.UInt64, "size": pl.UInt64, "stack": pl.UInt32,
         "thread": pl.UInt32, "kind": pl.Enum(KINDS), "alignment": pl.UInt64,
@@ -153,7 +157,8 @@ def stacks(path: Path) -> Any:
     """A polars frame: stack, frames (names, the allocation site's first)."""
     import polars as pl
 
-    lines = _run("tables", path).splitlines()
+    text = _run("tables", path).encode(errors="surrogateescape")
+    lines = text.decode(errors="replace").splitlines()
     pairs = [line.partition("\t") for line in lines]
     return pl.DataFrame(
         {
@@ -197,8 +202,9 @@ def find_tool() -> Path:
 
 def _run(*words: object) -> str:
     done = subprocess.run(
-        [str(find_tool()), *map(str, words)], capture_output=True, text=True, check=False
-    )
+        [str(find_tool()), *map(str, words)],
+        capture_output=True, encoding="utf-8", errors="surrogateescape", check=False,
+    )  # fmt: skip
     if done.returncode != 0:
         raise TraceError(_message(done.stderr, done.returncode))
     return done.stdout
