@@ -133,3 +133,62 @@ def wait_until(happened, patience: float = 15.0) -> None:
 def only_child(pid: int) -> int:
     (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(child)
+
+
+FORKS = """
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  for (int n = atoi(argv[1]); n > 0; n--) if (fork() == 0) break;
+  for (int i = 0; i < 100000; i++) { void *volatile p = malloc(500); free(p); }
+  while (wait(NULL) > 0) {}
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("forks") / "forks", FORKS)
+
+
+def recorded(path: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [*LLAMALLOC, "record", "-o", path, "--", *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_a_start_script_starts_is_recorded(forks: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.pb.gz"
+    done = recorded(path, "sh", "-c", f"{forks} 0; :")
+    (child,) = tmp_path.iterdir()
+    assert done.returncode == 0 and done.stderr.count("\n") == 2
+    assert "too little to be sampled" in done.stderr and f"{child}: " in done.stderr
+    assert profile.read(child).program == "forks"
+
+
+@pytest.mark.parametrize("number", [2, 9])
+def test_children_are_listed_or_counted(forks: Path, tmp_path: Path, number: int) -> None:
+    path = tmp_path / "p.pb.gz"
+    done = recorded(path, forks, str(number))
+    files = list(tmp_path.iterdir())
+    assert done.returncode == 0 and len(files) == 1 + number
+    assert done.stderr.count("objects sampled") == (3 if number == 2 else 1)
+    assert (f"9 processes that the program started were recorded: {path}.PID" in done.stderr) == (
+        number == 9
+    )
+    assert all(profile.read(file) for file in files)
+
+
+def test_only_profiles_of_an_earlier_run_are_removed(forks: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.pb.gz"
+    assert recorded(path, forks, "1").returncode == 0
+    (old,) = tmp_path.glob("p.pb.gz.*")
+    others = {"p.pb.gz.20260101": b"notes", "p.pb.gz.7": gzip.compress(b"notes"), "p.pb.gz.8": b""}
+    for name, data in others.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "p.pb.gz.9").mkdir()
+    done = recorded(path, forks, "0")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert not old.exists() and (tmp_path / "p.pb.gz.9").is_dir()
+    assert {name: (tmp_path / name).read_bytes() for name in others} == others

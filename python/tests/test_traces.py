@@ -204,6 +204,15 @@ def test_children_record_into_files_of_their_own(program: Path, tmp_path: Path) 
     assert_balanced(parent)
 
 
+def test_only_traces_of_an_earlier_run_are_removed(program: Path, tmp_path: Path) -> None:
+    path, old, notes = (tmp_path / name for name in ("t.trace", "t.trace.7", "t.trace.20260101"))
+    old.write_bytes((GOLDEN / "trace_v1.trace").read_bytes())
+    notes.write_text("of somebody")
+    done = trace("-o", path, "--", program, "known")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert not old.exists() and notes.read_text() == "of somebody"
+
+
 def test_a_program_that_closes_every_file_is_recorded(program: Path, tmp_path: Path) -> None:
     path = tmp_path / "t.trace"
     assert trace("-o", path, "--", program, "churn", "close", "churn").returncode == 0

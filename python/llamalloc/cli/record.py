@@ -58,8 +58,11 @@ def record(
 
     `llamalloc train` learns from the profile, and `pprof` opens it. The profile is written every
     two seconds, so a crash loses at most two seconds of samples. The exit code is that of the
-    program, or 128 + n if signal n ended it, or 1 if the program succeeded but the profile is empty
-    or missing.
+    program, or 128 + n if signal n ended it, or 1 if the program succeeded but nothing was
+    recorded.
+
+    Programs that it starts are recorded too, each in its own file P.pb.gz.PID. Profiles of an
+    earlier run, P.pb.gz and P.pb.gz.NUMBER, are removed.
 
     --attach samples a process that already runs under llamalloc with the option `control` or
     `http`. It records what is allocated from now on. Afterwards the process samples as before. The
@@ -107,7 +110,8 @@ def record(
 
 
 def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
-    from llamalloc.running import child
+    from llamalloc.formats.profile import is_profile
+    from llamalloc.running import child, children
 
     library = launch.find_library()
     program = launch.checked(command[0])
@@ -118,7 +122,7 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
         return Path(path_pattern.filled(str(profile), pid, name, now))
 
     def environment(pid: int) -> dict[str, str]:
-        own(pid).unlink(missing_ok=True)
+        children.remove_earlier(own(pid), is_profile)
         path = path_pattern.literal(str(own(pid)))
         return launch.environment(library, options | {"owner_pid": str(pid), "profile": path})
 
@@ -127,7 +131,8 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
-    recorded = _finish(own(pids[0]))
+    path = own(pids[0])
+    recorded = _finish_all(path, children.recorded(path, is_profile))
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 
@@ -167,7 +172,23 @@ def _attached(
     return 0 if _finish(profile) else 1
 
 
-def _finish(profile: Path) -> bool:
+def _finish_all(profile: Path, others: list[Path]) -> bool:
+    """`others`: the profiles of processes that the program started. Whether one can be used."""
+    from llamalloc.running import children
+
+    if told := children.number_told(profile, others):
+        _say(told)
+    if not others:
+        return _finish(profile)
+    if not profile.exists():
+        _say(f"{profile}: the program itself allocated too little to be sampled; what it started:")
+    good = profile.exists() and _finish(profile)
+    for file in others:
+        good = _finish(file, quiet=bool(told)) or good
+    return good
+
+
+def _finish(profile: Path, quiet: bool = False) -> bool:
     from llamalloc.formats.profile import ProfileError
     from llamalloc.running import recording
 
@@ -175,13 +196,15 @@ def _finish(profile: Path) -> bool:
         _say(f"{profile}: nothing was recorded; see the messages above, or llamalloc doctor")
         return False
     try:
-        _say(recording.finish(profile))
+        text = recording.finish(profile)
     except ProfileError as error:
         _say(str(error))
         return False
     except OSError as error:
         _say(f"{profile}: recorded, but not packed: {error.strerror or error}")
         return False
+    if not quiet:
+        _say(text)
     return True
 
 

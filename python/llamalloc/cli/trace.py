@@ -69,7 +69,7 @@ def record(
     succeeded but nothing was recorded. If the program is killed, only its last events are lost.
     Programs that it starts are recorded too, each in its own file T.trace.PID. If one replaces
     itself by another program (exec), the other's trace replaces its own: the process and with it
-    the file stay the same, also with %p. Files of an earlier run, T.trace and T.trace.NUMBER, are
+    the file stay the same, also with %p. Traces of an earlier run, T.trace and T.trace.NUMBER, are
     removed.
 
     Examples:
@@ -82,7 +82,7 @@ def record(
         raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
-    from llamalloc.running import child, traces
+    from llamalloc.running import child, children, traces
 
     pattern = str(_writable(output.absolute()))
     traces.find_tool()
@@ -95,8 +95,7 @@ def record(
         return Path(path_pattern.filled(pattern, pid, name, now))
 
     def environment(pid: int) -> dict[str, str]:
-        for old in (own(pid), *traces.of_children(own(pid))):
-            old.unlink(missing_ok=True)
+        children.remove_earlier(own(pid), traces.is_trace)
         return traces.environment(own(pid), pid, options)
 
     pids: list[int] = []
@@ -232,21 +231,21 @@ def _writable(path: Path) -> Path:
 
 def _finish(path: Path, pack: bool) -> bool:
     from llamalloc.formats.units import bytes_text
-    from llamalloc.running import traces
+    from llamalloc.running import children, traces
 
-    children = traces.of_children(path)
-    if len(children) > 8:
-        _say(f"{len(children)} processes that the program started were recorded: {path}.PID")
-    if not path.exists() and not children:
+    others = traces.of_children(path)
+    if told := children.number_told(path, others):
+        _say(told)
+    if not path.exists() and not others:
         _say(f"{path}: nothing was recorded; see the messages above, or llamalloc doctor")
         return False
     good = path.exists()
-    for file in ([path] if good else []) + children:
+    for file in ([path] if good else []) + others:
         try:
             if pack and file.stat().st_size > _LARGE:
                 _say(f"packing {file}: {bytes_text(file.stat().st_size)} were recorded")
             text = traces.finish(file, pack=pack).text()
-            if file == path or len(children) <= 8:
+            if file == path or not told:
                 _say(text)
         except traces.TraceError as error:
             _say(str(error))

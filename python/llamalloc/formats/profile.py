@@ -46,6 +46,7 @@ NUMBER_LABELS = (
     "peak_bytes",
 )
 _MAX_FILE_BYTES = 1 << 30
+_GZIP = b"\x1f\x8b"
 _CURE = "record one with: llamalloc record -o p.pb.gz -- ./server"
 
 
@@ -135,11 +136,23 @@ def read(path: Path | str) -> Profile:
         ) from fault
 
 
+def is_profile(path: Path) -> bool:
+    """Whether the file is one of ours, good or not: it has the comment. Raises OSError."""
+    with regular_file.opened(path) as stream:
+        if stream.read(2) != _GZIP:
+            return False
+    try:
+        data = _bytes_of(path)
+    except ProfileError:
+        return False
+    return data[:1] == b"\x0a" and COMMENT.encode() in data
+
+
 def _bytes_of(path: Path) -> bytes:
     """The file's contents, unpacked where they are gzip data."""
     try:
         with regular_file.opened(path) as file:
-            packed = file.read(2) == b"\x1f\x8b"
+            packed = file.read(2) == _GZIP
             file.seek(0)
             with gzip.open(file) if packed else file as stream:
                 data = stream.read(_MAX_FILE_BYTES + 1)

@@ -7,7 +7,6 @@ The C++ tool `llamalloc-trace`, installed with the library, reads the events; he
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,10 +17,11 @@ import numpy as np
 
 from llamalloc.formats import path_pattern, regular_file
 from llamalloc.formats.units import bytes_text, seconds_text
-from llamalloc.running import launch
+from llamalloc.running import children, launch
 
 TRACE_LIBRARY = "libllamalloc_trace.so"
 TOOL = "llamalloc-trace"
+MAGIC = b"llmtrace"
 LONGEST_PATH = 1000  # TraceOutput::kLongestPath
 KINDS = ("allocate", "resize", "free")
 
@@ -75,11 +75,15 @@ def environment(path: Path, pid: int, options: Mapping[str, str]) -> dict[str, s
     }
 
 
+def is_trace(path: Path) -> bool:
+    """Whether the file begins as one. Raises OSError."""
+    with regular_file.opened(path) as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
 def of_children(path: Path) -> list[Path]:
     """What processes other than the first recorded beside `path`: PATH.PID, oldest first."""
-    number = re.compile(re.escape(path.name) + r"\.\d+")
-    found = [p for p in path.parent.iterdir() if number.fullmatch(p.name)]
-    return sorted(found, key=lambda p: (p.stat().st_mtime_ns, p.name))
+    return children.recorded(path, is_trace)
 
 
 def finish(path: Path, *, pack: bool = True) -> Recording:
