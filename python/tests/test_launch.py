@@ -10,7 +10,7 @@ from support.programs import OWN_MALLOC, TRIVIAL, compiled
 from llamalloc.running import launch
 from llamalloc.running.launch import LaunchError
 
-LIBRARY = Path("/lib/libllamalloc.so")
+LIBRARY = Path("/bin/sh").resolve()  # an ELF file
 
 
 def refused(program: Path) -> str:
@@ -54,6 +54,7 @@ def test_missing_and_unexecutable_files_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     assert "no such file" in refused(tmp_path / "none")
     assert "chmod +x" in refused(tmp_path / "f")
+    assert refused(tmp_path).endswith(": is a folder; name the program in it")
     with pytest.raises(LaunchError, match="not found in PATH"):
         launch.checked("surely-no-such-program")
 
@@ -72,6 +73,29 @@ def test_the_environment_holds_the_library_first_and_our_options_last() -> None:
 def test_bad_options_are_refused(text: str) -> None:
     with pytest.raises(LaunchError):
         launch.parse_conf(text)
+
+
+def test_bad_options_of_the_environment_name_their_variable() -> None:
+    with pytest.raises(LaunchError, match=r"^LLAMALLOC_CONF: no option 'retane'"):
+        launch.environment(LIBRARY, {}, {"LLAMALLOC_CONF": "retane:1"})
+
+
+def test_a_library_that_cannot_be_preloaded_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loader would complain, and run the program without it."""
+    for name in ("a b", "a:b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "l.so").write_bytes(LIBRARY.read_bytes())
+        with pytest.raises(LaunchError, match=r"l\.so: LD_PRELOAD holds no path with a space"):
+            launch.environment(folder / "l.so", {}, {})
+    (tmp_path / "link").symlink_to(tmp_path / "a b")
+    monkeypatch.setenv("LLAMALLOC_LIBRARY", str(tmp_path / "link" / "l.so"))
+    assert launch.find_library() == tmp_path / "link" / "l.so"
+    (tmp_path / "text.so").write_text("text")
+    with pytest.raises(LaunchError, match=r"text\.so: not an ELF file; name the built"):
+        launch.environment(tmp_path / "text.so", {}, {})
 
 
 def test_a_comma_in_a_path_is_refused() -> None:

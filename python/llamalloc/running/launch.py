@@ -42,7 +42,8 @@ def find_library(name: str = LIBRARY) -> Path:
     if named := os.environ.get("LLAMALLOC_LIBRARY"):
         found = Path(named) if name == LIBRARY else Path(named).with_name(name)
         if found.is_file():
-            return found.resolve()
+            found = found.absolute()
+            return found if _fits(found) and not _fits(found.resolve()) else found.resolve()
         if name != LIBRARY:
             raise LaunchError(
                 f"{found}: no such file; run `make build`, or unset LLAMALLOC_LIBRARY"
@@ -74,6 +75,8 @@ def find_program(name: str) -> Path:
         raise LaunchError(f"{name}: not found in PATH; give the path of the program")
     if not Path(name).exists():
         raise LaunchError(f"{name}: no such file")
+    if Path(name).is_dir():
+        raise LaunchError(f"{name}: is a folder; name the program in it")
     raise LaunchError(f"{name}: not executable; use `chmod +x` or another file")
 
 
@@ -195,14 +198,35 @@ def conf_text(options: Mapping[str, str]) -> str:
     return ",".join(f"{key}:{value}" for key, value in options.items())
 
 
+def _fits(library: Path) -> bool:
+    return not set(str(library)) & set(" :")  # they separate the paths of LD_PRELOAD
+
+
+def _check_preloadable(library: Path) -> None:
+    """Where the loader cannot use it, it says so, and runs the program without it."""
+    if not _fits(library):
+        cure = "link or move its folder to another path"
+        raise LaunchError(f"{library}: LD_PRELOAD holds no path with a space or colon; {cure}")
+    try:
+        elf.read(library)
+    except (elf.ElfError, OSError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise LaunchError(f"{library}: {cause}; name the built {LIBRARY}") from None
+
+
 def environment(
     library: Path, options: Mapping[str, str], base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """`base` (default: ours) with the library first in LD_PRELOAD, and the options over those of
     LLAMALLOC_CONF that were there."""
+    _check_preloadable(library)
     env = dict(os.environ if base is None else base)
     others = [p for p in env.get("LD_PRELOAD", "").replace(":", " ").split() if p != str(library)]
     env["LD_PRELOAD"] = ":".join([str(library), *others])
-    merged = parse_conf(env.get("LLAMALLOC_CONF", "")) | dict(options)
+    try:
+        before = parse_conf(env.get("LLAMALLOC_CONF", ""))
+    except LaunchError as error:
+        raise LaunchError(f"LLAMALLOC_CONF: {error}") from None
+    merged = before | dict(options)
     env["LLAMALLOC_CONF"] = conf_text(merged)
     return env

@@ -336,8 +336,8 @@ def replay(trace: str, samples: int = 100, speed: float = 1) -> Result:
     """What llamalloc-replay prints, under the library without a model."""
     library = launch.find_library()
     words = [str(find_tool(REPLAY)), trace, "--samples", str(samples), "--speed", str(speed)]
-    environment = {**os.environ, "LD_PRELOAD": str(library)}
-    environment.pop("LLAMALLOC_CONF", None)
+    base = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LLAMALLOC_CONF")}
+    environment = launch.environment(library, {}, base)
     return _json_of(words, environment)
 
 
