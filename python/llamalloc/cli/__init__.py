@@ -23,6 +23,7 @@ from llamalloc.cli.simulate import simulate
 from llamalloc.cli.top import ps, top
 from llamalloc.cli.trace import trace
 from llamalloc.cli.train import train
+from llamalloc.formats.file_kinds import OutputError
 from llamalloc.running.ending import tidy_end
 from llamalloc.running.launch import LaunchError
 
@@ -77,7 +78,7 @@ def call(arguments: list[str]) -> int:
             return int(app(arguments, prog_name="llamalloc", standalone_mode=False) or 0)
     except _CLICK_ERROR as error:
         return _complain(_message(error))
-    except LaunchError as error:
+    except (LaunchError, OutputError) as error:
         return _complain(str(error))
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from llamalloc.formats import regular_file
+from llamalloc.formats import file_kinds, regular_file
 from llamalloc.running import launch
 
 
@@ -127,7 +127,8 @@ def compare(
 
 
 def _check_output(output: Path) -> None:
-    """Raises LaunchError before anything runs, not after all rounds."""
+    """Raises LaunchError or OutputError before anything runs, not after all rounds."""
+    file_kinds.check_output(output)
     if not _can_be_written(output):
         raise launch.LaunchError(
             f"{output}: cannot be written; name a file in a folder that exists"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from llamalloc.formats import path_pattern, units
+from llamalloc.formats import file_kinds, path_pattern, units
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc record -o p.pb.gz -- ./server"
@@ -87,6 +87,9 @@ def record(
         raise launch.LaunchError(f"--interval: {error}") from None
     from llamalloc.cli.run import paths_of
 
+    file_kinds.check_output(output, file_kinds.PROFILE)
+    if stats is not None:
+        file_kinds.check_output(stats, None, [output])
     profile = Path(paths_of(profile=output)["profile"])
     seconds = None if duration is None else _seconds(duration)
     if control is not None or attach is not None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llamalloc.formats import learned_state, regular_file
+from llamalloc.formats import file_kinds, learned_state, regular_file
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ def report(
 
         llamalloc report --json s.json | jq .[0].counters.outlivers
     """
+    if html is not None:
+        file_kinds.check_output(html, None, map(Path, files))
     try:
         if diff:
             return _difference(files, html, json)
@@ -200,5 +202,5 @@ def _write_page(items: list[_Item], path: Path) -> None:
 
 
 def _write(text: str, path: Path) -> None:
-    regular_file.write(path, text.encode())
+    regular_file.write(path, text.encode(errors="replace"))
     print(f"llamalloc: wrote {path}", file=sys.stderr)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from llamalloc.formats import path_pattern, regular_file
+from llamalloc.formats import file_kinds, path_pattern, regular_file
 from llamalloc.running import launch, learn_place
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
@@ -87,6 +87,8 @@ def run(
     """
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
+    if stats is not None:
+        file_kinds.check_output(stats, None, filter(None, (model, conf_file)))
     library = launch.find_library()
     program = launch.checked(command[0])
     name = launch.file_name(program)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from llamalloc.formats import path_pattern, regular_file
+from llamalloc.formats import file_kinds, path_pattern, regular_file
 from llamalloc.running import launch
 
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc trace -o t.trace -- ./server"
@@ -84,6 +84,7 @@ def record(
         raise launch.LaunchError(_NO_PROGRAM)
     from llamalloc.running import child, children, traces
 
+    file_kinds.check_output(output, file_kinds.TRACE)
     pattern = str(_writable(output.absolute()))
     traces.find_tool()
     program = launch.checked(command[0])
@@ -95,7 +96,7 @@ def record(
         return Path(path_pattern.filled(pattern, pid, name, now))
 
     def environment(pid: int) -> dict[str, str]:
-        children.remove_earlier(own(pid), traces.is_trace)
+        children.remove_earlier(own(pid), file_kinds.is_trace)
         return traces.environment(own(pid), pid, options)
 
     pids: list[int] = []
@@ -172,6 +173,8 @@ def cut(
     if start is not None and end is not None and start >= end:
         raise launch.LaunchError(f"--from {start:g} is not before --to {end:g}")
 
+    file_kinds.check_output(output, file_kinds.TRACE, [file])
+
     def work() -> None:
         target = _writable(output)
         traces.cut(file, target, events=events, start=start, end=end)
@@ -191,6 +194,9 @@ def export(file: TraceFile, output: Output) -> int:
         llamalloc trace export t.trace -o t.parquet
     """
     from llamalloc.running import traces
+
+    for written in (output, traces.stacks_path(output)):
+        file_kinds.check_output(written, None, [file])
 
     def work() -> None:
         count = traces.export(file, _writable(output))

@@ -88,12 +88,13 @@ def train(
 
     Then: llamalloc run --model redis.model -- ./server
     """
-    from llamalloc.formats import learned_state, model_file, profile
+    from llamalloc.formats import file_kinds, learned_state, model_file, profile
     from llamalloc.learning import train as training
     from llamalloc.reporting import train_report
 
     try:
         if report is not None:
+            file_kinds.check_output(report, None, [*inputs, *(holdout or []), output])
             model_file.check_writable(report)  # before the work, not after it
         with _progress() as progress:
             result = training.train(

@@ -137,7 +137,7 @@ def _count(number: int, what: str) -> str:
 
 def write_html(result: TrainResult, path: Path) -> None:
     """Writes the page: no scripts, no links, pictures inside. Raises OSError."""
-    regular_file.write(path, page(result).encode())
+    regular_file.write(path, page(result).encode(errors="replace"))
 
 
 def page(result: TrainResult) -> str:

@@ -15,13 +15,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from llamalloc.formats import path_pattern, regular_file
+from llamalloc.formats import file_kinds, path_pattern, regular_file
 from llamalloc.formats.units import bytes_text, seconds_text
 from llamalloc.running import children, launch
 
 TRACE_LIBRARY = "libllamalloc_trace.so"
 TOOL = "llamalloc-trace"
-MAGIC = b"llmtrace"
 LONGEST_PATH = 1000  # TraceOutput::kLongestPath
 KINDS = ("allocate", "resize", "free")
 
@@ -75,15 +74,9 @@ def environment(path: Path, pid: int, options: Mapping[str, str]) -> dict[str, s
     }
 
 
-def is_trace(path: Path) -> bool:
-    """Whether the file begins as one. Raises OSError."""
-    with regular_file.opened(path) as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 def of_children(path: Path) -> list[Path]:
     """What processes other than the first recorded beside `path`: PATH.PID, oldest first."""
-    return children.recorded(path, is_trace)
+    return children.recorded(path, file_kinds.is_trace)
 
 
 def finish(path: Path, *, pack: bool = True) -> Recording:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of our files a path names, so that no output replaces an input or another kind of file.
+
+A name tells nothing: `train -o *.pb.gz` names a recording as its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from llamalloc.formats import learned_state, profile, regular_file, safetensors_file
+
+PROFILE, MODEL, STATE, TRACE = "profile", "model", "state file", "trace"
+TRACE_MAGIC = b"llmtrace"
+_CURE = "would be lost; remove it, or name another file"
+
+
+class OutputError(ValueError):
+    """An output would replace what must be kept. The message names the file and the cause."""
+
+
+def is_trace(path: Path) -> bool:
+    """Whether the file begins as one. Raises OSError."""
+    with regular_file.opened(path) as stream:
+        return stream.read(len(TRACE_MAGIC)) == TRACE_MAGIC
+
+
+def _is_model(path: Path) -> bool:
+    with regular_file.opened(path) as stream:
+        header = int.from_bytes(stream.read(8), "little")
+    return header < path.stat().st_size and safetensors_file.begins(path)
+
+
+_KINDS = {
+    STATE: learned_state.is_state_file,
+    TRACE: is_trace,
+    MODEL: _is_model,
+    PROFILE: profile.is_profile,
+}
+
+
+def kind_of(path: Path) -> str | None:
+    """The kind of the file; None: no file, or none of ours."""
+    try:
+        return next(
+            (kind for kind, holds in _KINDS.items() if path.is_file() and holds(path)), None
+        )
+    except OSError:
+        return None
+
+
+def check_output(output: Path, kind: str | None = None, inputs: Iterable[Path] = ()) -> None:
+    """Raises OutputError where a new file at `output`, of this kind or none of ours, would replace
+    one of the inputs, or a file of ours of another kind."""
+    if any(is_same(output, path) for path in inputs):
+        raise OutputError(f"{output}: is an input, and {_CURE.replace('remove it, or ', '')}")
+    found = kind_of(output)
+    if found is not None and found != kind:
+        raise OutputError(f"{output}: is a {found}, and {_CURE}")
+
+
+def is_same(a: Path, b: Path) -> bool:
+    """Whether both paths name one file, be it there or not."""
+    try:
+        return a.samefile(b)
+    except OSError:
+        return a.resolve() == b.resolve()
