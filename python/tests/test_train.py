@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles in, model and account out: by the API and by the command."""
 
+import gzip
 import json
 import re
 
@@ -91,6 +92,18 @@ def test_without_holdout_the_last_of_several_runs_is_measured_on_first(runs, tmp
     assert result.learned.weights.sum() == pytest.approx(
         2 * result.measured_on.weights.sum(), rel=0.1
     )
+
+
+def test_a_copy_is_no_other_run(runs, tmp_path):
+    copy = tmp_path / "copy.pb.gz"
+    copy.write_bytes(gzip.compress(gzip.decompress(runs[0].read_bytes()), 1))
+    for again in (runs[0], copy):
+        result = train([runs[0], again], tmp_path / "m", steps=5)
+        assert result.split == "contexts" and result.profiles == [str(runs[0])]
+        assert result.verdict.use != "yes"
+        assert not any("another run it gave" in reason for reason in result.verdict.reasons)
+        with pytest.raises(profile.ProfileError, match="is of the same run as"):
+            train([runs[0]], tmp_path / "m", holdout=[again])
 
 
 def test_a_profile_of_one_context_is_enough(tmp_path):

@@ -6,8 +6,8 @@
 State files give counts for the tables; the network learns from profiles only. The evidence is
 measured on contexts or runs that it did not learn from (learning/trial.py):
   hold-out runs given      learn all profiles, measure on the hold-out
-  two or more profiles     learn all but the last, measure on the last, then learn the last as well
-  one profile              learn four fifths of the contexts, measure on the rest, then learn those
+  profiles of more runs    learn all but the last, measure on the last, then learn the last as well
+  one run                  learn four fifths of the contexts, measure on the rest, then learn those
 """
 
 import time
@@ -83,8 +83,11 @@ def train(
     progress("reading profiles", 0, len(inputs) + len(holdout))
     profiles, states = _sorted_out([Path(path) for path in inputs])
     paths = [*profiles, *map(Path, holdout)]
-    runs = _read(paths, progress)
-    split = _split(runs[: len(profiles)], runs[len(profiles) :], rule, tail, seed)
+    read = _read(paths, progress)
+    given, held = _distinct(read[: len(profiles)]), _distinct(read[len(profiles) :])
+    _check_held(held, given)
+    runs = [*given, *held]
+    split = _split(given, held, rule, tail, seed)
     knowledge = _Knowledge(split, states, Rule(str(labels.Rule(rule)), tail))
     vocabulary = dataset.vocabulary(split.ship.tokens())
     learner = _Learner(vocabulary, seed, steps, progress)
@@ -102,7 +105,7 @@ def train(
         learner.weights,
         str(labels.Rule(rule)),
         knowledge.shipped(),
-        _programs([run.program for run in runs[: len(profiles)]] + [s.name for s in states]),
+        _programs([run.program for run in given] + [s.name for s in states]),
         proof,
     )
     size = model_file.write(model, Path(out))
@@ -112,9 +115,9 @@ def train(
         tail=tail,
         seed=seed,
         split=split.kind,
-        profiles=[str(path) for path in profiles],
+        profiles=[str(run.path) for run in given],
         states=[str(path) for path in inputs if Path(path) not in profiles],
-        holdout=[str(path) for path in holdout],
+        holdout=[str(run.path) for run in held],
         learned=split.ship,
         measured_on=split.measure,
         scores=measured.scores,
@@ -226,6 +229,27 @@ def _read(paths: Sequence[Path], progress: Progress) -> list[Profile]:
         runs.append(profile.read(path))
     progress("reading profiles", len(paths), len(paths))
     return runs
+
+
+def _run_of(found: Profile) -> tuple[int, int, str]:
+    return found.time_ns, found.duration_ns, found.program
+
+
+def _distinct(profiles: Sequence[Profile]) -> list[Profile]:
+    """One profile a run: a copy is no second run, and counts no object again."""
+    runs: dict[tuple[int, int, str], Profile] = {}
+    for found in profiles:
+        runs.setdefault(_run_of(found), found)
+    return list(runs.values())
+
+
+def _check_held(held: Sequence[Profile], given: Sequence[Profile]) -> None:
+    """Raises ProfileError for a hold-out profile of a run that is learned."""
+    learned = {_run_of(found): found.path for found in given}
+    for found in held:
+        if path := learned.get(_run_of(found)):
+            cure = "hold out a profile of another run"
+            raise ProfileError(found.path, f"is of the same run as {path}, which is learned", cure)
 
 
 def _split(runs: list[Profile], held: list[Profile], rule: str, tail: float, seed: int) -> Split:

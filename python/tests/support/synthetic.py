@@ -54,7 +54,8 @@ def profile(
     shapes = np.random.default_rng(7)
     draws = np.random.default_rng(seed)
     made = [_context(i, shapes, draws, version, samples) for i in range(contexts)]
-    return Profile(Path("server.pb.gz"), "server", exiting, 1, DURATION_NS, 524288, tuple(made))
+    start = 1 + 10 * seed + version  # no two runs begin at once
+    return Profile(Path("server.pb.gz"), "server", exiting, start, DURATION_NS, 524288, tuple(made))
 
 
 def _context(i: int, shapes, draws, version: int, samples: int) -> Context:
