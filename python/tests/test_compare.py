@@ -14,7 +14,7 @@ from support.programs import compiled
 
 from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import compare_page
-from llamalloc.running import compare, launch, load_figures
+from llamalloc.running import compare, launch, load_figures, server
 from llamalloc.running.compare import Measured, Row, Variant
 from llamalloc.running.server import free_port, listens
 
@@ -265,3 +265,16 @@ def test_ratios_are_to_the_same_round() -> None:
     first, second = compare_page.cells([shipped, ours], columns)
     assert first == ["as shipped", bytes_text(200 << 20), bytes_text(200 << 20), "200/s"]
     assert second == ["llamalloc", "0.80 (0.90)", "0.80 (0.90)", "0.80 (0.50)"]
+
+
+def test_a_server_that_takes_its_time_is_asked_ever_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(server.time, "sleep", pauses.append)
+    started = server.Server(["sleep", "60"], None, tmp_path / "output")
+    try:
+        started.wait_until(lambda: len(pauses) == 20, 60)
+    finally:
+        started.kill()
+    assert pauses[0] == 0.02 and pauses == sorted(pauses) and pauses[-1] == 0.25

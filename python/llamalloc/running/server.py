@@ -20,6 +20,8 @@ from pathlib import Path
 
 from llamalloc.running import ending, procmem
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25  # seconds; asking all the time keeps a core busy
+
 
 class ServerError(RuntimeError):
     """The program did not start, died or complained; the message holds its last words."""
@@ -71,6 +73,7 @@ class Server:
         """Returns when it takes requests. Raises ServerError if it ends before, or is too slow."""
         name = name or Path(self.words[0]).name
         deadline = time.monotonic() + patience
+        pause = _FIRST_PAUSE
         while not ready():
             if (status := self.process.poll()) is not None:
                 raise ServerError(f"{name} ended with {status} at its start; {self.last_words()}")
@@ -78,7 +81,8 @@ class Server:
                 raise ServerError(
                     f"{name} takes no requests after {patience:.0f} s; {self.last_words()}"
                 )
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def wait(self, patience: float | None) -> int | None:
         """Its exit status; None if it has not ended by itself after `patience` seconds."""
