@@ -177,7 +177,12 @@ def test_a_damaged_model_costs_one_line(loop, tmp_path):
     damaged, stats = tmp_path / "damaged.model", tmp_path / "s.json"
     damaged.write_bytes(loop.model.read_bytes()[:-1000])
     server = compile_program("lifetimes_server")
-    done = llamalloc("run", "--model", damaged, "--stats", stats, "--", server, "1", "4")
+    command = [COMMAND, "run", "--model", damaged, "--", server, "1", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert str(damaged) in done.stderr
+    conf = f"model:{damaged}"  # as without the command
+    done = llamalloc("run", "--conf", conf, "--stats", stats, "--", server, "1", "4")
     assert first_line(done.stdout)
     complaints = [line for line in done.stderr.splitlines() if str(damaged) in line]
     assert len(complaints) == 1, done.stderr

@@ -131,6 +131,16 @@ def _check_pattern(name: str, file: Path, program: str) -> None:
         _check(name, Path(path))
 
 
+def _check_model(file: Path) -> None:
+    """The library would refuse it, and the program run without predictions."""
+    from llamalloc.formats import model_file
+
+    try:
+        model_file.read(file)
+    except model_file.ModelError as error:
+        raise launch.LaunchError(f"{error}; llamalloc train writes models") from None
+
+
 def _check(name: str, file: Path) -> None:
     if name in _READ:
         if file.exists() and not file.is_file():
@@ -141,6 +151,10 @@ def _check(name: str, file: Path) -> None:
             raise launch.LaunchError(f"{file}: no such {_READ[name].format(file)}")
         if not os.access(file, os.R_OK):
             raise launch.LaunchError(f"{file}: not readable by this user")
+        if name == "model":
+            _check_model(file)
+    elif file.is_dir():
+        raise launch.LaunchError(f"{file}: is a folder; name a file in it")
     elif len(os.fsencode(file.absolute())) > LONGEST_PATH[name]:
         raise launch.LaunchError(f"{file}: path is longer than {LONGEST_PATH[name]} bytes")
     elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
