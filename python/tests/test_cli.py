@@ -2,6 +2,7 @@
 """The command line: every wrong use is one line that names cause and cure, with exit code 2."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from support.programs import compiled
 from llamalloc.cli import call
 from llamalloc.formats import places, units
 from llamalloc.running import launch
+
+GOLDEN_MODEL = Path(__file__).parents[2] / "contracts" / "golden" / "model_v3.safetensors"
 
 
 @pytest.fixture
@@ -38,6 +41,12 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["record", "-o", "/none/p.pb.gz", "--", "true"], "not a writable folder"),
         (["record", "-o", "/tmp/p.pb.gz", "--interval", "64K", "--", "true"], "64KiB"),
         (["record", "-o", "/tmp/p.pb.gz", "--control", "/tmp/none"], "--for"),
+        (["record", "-o", "/tmp/p.pb.gz", "--interval", "0", "--", "true"], "at least 1 byte"),
+        (["record", "-o", "/tmp/p.pb.gz", "--for", "25h", "--", "true"], "at most 24h"),
+        (["run", "--stats", "/tmp", "--", "true"], "/tmp: is a folder; name a file in it"),
+        (["run", "--control", "/tmp", "--", "true"], "/tmp: is a folder; name a file in it"),
+        (["run", "--model", "/dev/null", "--", "true"], "not a file"),
+        (["run", "--model", __file__, "--", "true"], "llamalloc train writes models"),
         (["trace", "--", "true"], "-o FILE is missing"),
         (["trace", "-o", "/tmp/t.trace"], "after --"),
         (["trace", "-o", "/none/t.trace", "--", "true"], "not a writable folder"),
@@ -100,7 +109,7 @@ def test_a_missing_library_is_told(
 
 
 def test_run_becomes_the_program(library: Path, tmp_path: Path) -> None:
-    (tmp_path / "m").touch()
+    shutil.copy(GOLDEN_MODEL, tmp_path / "m")
     script = 'echo "$$ $LD_PRELOAD $LLAMALLOC_CONF $1"; exit 5'
     words = ["--model", str(tmp_path / "m"), "--conf", "retain:1MiB", "--", "sh", "-c", script]
     process = subprocess.Popen(
@@ -126,13 +135,32 @@ def test_record_says_when_nothing_was_recorded(
     assert "signal 9" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("data", [b"", b"text", GOLDEN_MODEL.read_bytes()[:-1]])
+def test_a_model_that_cannot_be_read_is_told_before_the_start(
+    library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    """The library would run the program without predictions."""
+    (tmp_path / "m").write_bytes(data)
+    assert call(["run", "--model", str(tmp_path / "m"), "--", "echo", "started"]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith(f"llamalloc: {tmp_path / 'm'}: ") and err.count("\n") == 1
+
+
+def test_a_home_that_cannot_be_written_to_is_no_matter_of_a_report(tmp_path: Path) -> None:
+    profile = GOLDEN_MODEL.with_name("profile_v1.pb.gz")
+    command = [sys.executable, "-m", "llamalloc.cli", "report", profile, "--html", tmp_path / "r"]
+    homeless = os.environ | {"HOME": "/proc/none", "MPLCONFIGDIR": "/proc/none"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=homeless)
+    assert (done.returncode, done.stderr) == (0, f"llamalloc: wrote {tmp_path / 'r'}\n")
+
+
 @pytest.mark.parametrize("words", [("--version",), ("doctor", "--json"), ("trace", "--help")])
 def test_an_output_that_is_full_is_one_line(words: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "llamalloc.cli", *words]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "llamalloc: No space left on device\n"
+    assert done.stderr == "llamalloc: standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize(("text", "value"), [("64KiB", 65536), ("4096", 4096), ("1 MiB", 1 << 20)])

@@ -88,7 +88,7 @@ def test_another_version_is_told(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[8] = 99
     file.write_bytes(data)
-    assert "version 99" in complaint(str(file))
+    assert "version 99, not 1 or 2; remove it" in complaint(str(file))
 
 
 def test_a_damaged_file_is_no_obstacle(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """What LLAMALLOC_CONF would be of the programs that are started."""
     found: list[str] = []
     library = tmp_path / launch.LIBRARY
-    library.touch()
+    library.write_bytes(Path("/bin/sh").read_bytes())  # an ELF file
     monkeypatch.setenv("LLAMALLOC_LIBRARY", str(library))
     monkeypatch.delenv("LLAMALLOC_CONF", raising=False)
     monkeypatch.setattr(os, "execve", lambda _, __, env: found.append(env["LLAMALLOC_CONF"]))

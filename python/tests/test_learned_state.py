@@ -78,7 +78,7 @@ def test_every_cut_and_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     [
         (b"", "not a state file"),
         (b"llmlearn", "damaged, truncated"),
-        (with_bytes(8, b"\x03"), "version 3, not 2"),
+        (with_bytes(8, b"\x03"), "version 3, not 1 or 2"),
         (with_bytes(8, b"\x01"), "do not hold 3 nodes"),
         (with_bytes(12, b"\xff\xff\xff\xff"), "do not hold 4294967295 nodes"),
         (with_bytes(24, b"a/b"), "header is not sane"),

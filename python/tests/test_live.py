@@ -5,6 +5,7 @@ import gzip
 import http.server
 import json
 import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from llamalloc.cli import call
 from llamalloc.running import live, published
 
 STATS = json.dumps({"pid": 0, "command": "x", "stats": {}, "groups": [], "segregation": ""})
@@ -102,3 +104,20 @@ def test_senseless_counters_are_one_error(
     monkeypatch.setattr(published, "_find_block", fail)
     with pytest.raises(published.PublishedError, match=str(error)):
         published.read(os.getpid())
+
+
+def test_top_says_when_the_process_has_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+
+    def looks(target: str) -> Iterator[live.Look]:
+        yield live.Look(process.pid, "sleep", 0.0, {}, [], "", False, "")
+        process.kill()
+        process.wait()
+        raise live.LiveError(f"{target}: no such process")
+
+    look = looks(str(process.pid))
+    monkeypatch.setattr(live, "look", lambda _: next(look))
+    assert call(["top", str(process.pid), "--interval", "0.1"]) == 1
+    assert capsys.readouterr().err == f"llamalloc: {process.pid}: has ended\n"

@@ -354,3 +354,10 @@ def test_info_is_a_page_or_json() -> None:
     assert page.returncode == 0 and "make_session < main" in page.stdout
     assert "8: 4 allocations, 1 resizes, 3 frees" in page.stdout
     assert '"peak_bytes": 5096' in trace("info", "--json", GOLDEN / "trace_v1.trace").stdout
+
+
+def test_of_stacks_whose_objects_all_live_on_there_is_no_mean_life(tmp_path: Path) -> None:
+    part = tmp_path / "part.trace"
+    assert trace("cut", GOLDEN / "trace_v1.trace", "-o", part, "--events", "1").returncode == 0
+    row = trace("info", part).stdout.splitlines()[-1].split()
+    assert row[:6] == ["40", "B", "1", "40", "B", "-"]

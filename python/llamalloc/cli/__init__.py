@@ -8,6 +8,7 @@ with the exit code of the program that they started.
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 
@@ -28,6 +29,8 @@ from llamalloc.running.ending import tidy_end
 from llamalloc.running.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
+# Without a name: what writes to a file names it.
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
 
 app = typer.Typer(
@@ -81,7 +84,8 @@ def call(arguments: list[str]) -> int:
     except (LaunchError, OutputError) as error:
         return _complain(str(error))
     except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
+        named = error.filename or ("standard output" if error.errno in _OF_WRITING else "")
+        named = f"{named}: " if named else ""
         return _complain(f"{named}{error.strerror or error}", 1)
     except (KeyboardInterrupt, typer.Abort):
         return 130

@@ -14,6 +14,7 @@ import typer
 from llamalloc.formats import file_kinds, path_pattern, units
 from llamalloc.running import launch
 
+_LONGEST = 24 * 3600  # seconds: option profile_duration
 _NO_PROGRAM = "no program given; put it last, after --:  llamalloc record -o p.pb.gz -- ./server"
 
 
@@ -85,6 +86,8 @@ def record(
         interval_bytes = units.parse_bytes(interval)
     except ValueError as error:
         raise launch.LaunchError(f"--interval: {error}") from None
+    if interval_bytes == 0:
+        raise launch.LaunchError("--interval: at least 1 byte, which samples every allocation")
     from llamalloc.cli.run import paths_of
 
     file_kinds.check_output(output, file_kinds.PROFILE)
@@ -108,6 +111,8 @@ def record(
         "sample_interval": str(interval_bytes),
     }  # fmt: skip
     if seconds is not None:
+        if seconds > _LONGEST:
+            raise launch.LaunchError("--for: at most 24h; without --for, until the program ends")
         options["profile_duration"] = f"{round(seconds * 1000)}ms"
     return _started(command, options, profile)
 

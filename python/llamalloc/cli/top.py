@@ -24,12 +24,13 @@ def top(
     interval: Annotated[
         float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")
     ] = 2.0,
-) -> None:
+) -> int:
     """Watch a process under llamalloc: memory, huge pages, rates, page groups, call sites.
 
     By PID this works for every process under llamalloc, whatever its options are: its counters are
     read from outside, as a debugger would, and the process is not disturbed. You must be the same
     user or root. With the option `http` of the library, call sites are shown, too. Ctrl-C ends it.
+    When the process ends, so does the command, with exit code 1.
 
     Examples:
 
@@ -42,9 +43,16 @@ def top(
     from llamalloc.running import live
 
     try:
-        _watch(target, interval, once, as_json)
+        before = live.look(target)
     except live.LiveError as error:
         raise launch.LaunchError(str(error)) from None
+    try:
+        _watch(target, before, interval, once, as_json)
+    except live.LiveError as error:
+        ended = target.isdecimal() and not (live.PROC / target).exists()
+        typer.echo(f"llamalloc: {f'{target}: has ended' if ended else error}", err=True)
+        return 1
+    return 0
 
 
 def ps() -> int:
@@ -67,14 +75,13 @@ def ps() -> int:
     return 0 if found else 1
 
 
-def _watch(target: str, interval: float, once: bool, as_json: bool) -> None:
+def _watch(target: str, before: Any, interval: float, once: bool, as_json: bool) -> None:
     from rich.console import Console
 
     from llamalloc.reporting import live_view
     from llamalloc.running import live
 
     console = Console()
-    before = live.look(target)
     wait = 1.0 if once else interval
     while True:
         time.sleep(wait)

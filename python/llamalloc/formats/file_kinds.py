@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from llamalloc.formats import learned_state, profile, regular_file, safetensors_file
+from llamalloc.formats import learned_state, regular_file
 
 PROFILE, MODEL, STATE, TRACE = "profile", "model", "state file", "trace"
 TRACE_MAGIC = b"llmtrace"
@@ -27,16 +27,23 @@ def is_trace(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
+    """A length, and that much JSON."""
     with regular_file.opened(path) as stream:
-        header = int.from_bytes(stream.read(8), "little")
-    return header < path.stat().st_size and safetensors_file.begins(path)
+        head = stream.read(9)
+    return head[8:] == b"{" and int.from_bytes(head[:8], "little") < path.stat().st_size
+
+
+def _is_profile(path: Path) -> bool:
+    from llamalloc.formats import profile  # every command imports this file: it must be quick
+
+    return profile.is_profile(path)
 
 
 _KINDS = {
     STATE: learned_state.is_state_file,
     TRACE: is_trace,
     MODEL: _is_model,
-    PROFILE: profile.is_profile,
+    PROFILE: _is_profile,
 }
 
 

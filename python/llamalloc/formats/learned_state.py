@@ -15,6 +15,7 @@ from llamalloc.formats import regular_file
 MAGIC = b"llmlearn"
 VERSION = 2
 READABLE = (1, VERSION)  # of version 1, nodes end before `parent`, and there are no frames
+READABLE_TEXT = " or ".join(map(str, READABLE))
 CLASSES = 7  # le_10ms to gt_1000s
 MAX_BYTES = 1 << 20
 MAX_LEVEL = 65  # the size, and the frames of a stack trace
@@ -275,7 +276,7 @@ def _checked_rows(data: bytes, what: str) -> tuple[tuple[Node, ...], tuple[Frame
     version, count = _HEADER.unpack_from(data)[1:3]
     if version not in READABLE:
         raise StateError(
-            f"{what}: version {version}, not {VERSION}; read it with its own llamalloc"
+            f"{what}: version {version}, not {READABLE_TEXT}; read it with its own llamalloc"
         )
     node, modules, frames, tail = _OLD_NODE, 0, 0, 0
     if version == VERSION and len(data) >= _NO_NODES:

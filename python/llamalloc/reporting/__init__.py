@@ -7,3 +7,8 @@
 
 A summary computes and prints nothing; an output prints and computes nothing.
 """
+
+import logging
+
+# It would warn of a home that it cannot write to, as that of `nobody`.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -108,7 +108,7 @@ def _stacks(found: dict[str, Any]) -> Table:
             bytes_text(stack["bytes"]),
             f"{stack['objects']:,}",
             bytes_text(stack["live_bytes"]),
-            seconds_text(stack["mean_lifetime_ns"] / 1e9),
+            seconds_text(lived / 1e9) if (lived := stack["mean_lifetime_ns"]) else "-",
             " < ".join(names) + (f" < {more} more" if more > 0 else "") or "(unknown)",
         )
     return view

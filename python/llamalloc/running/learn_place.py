@@ -107,7 +107,7 @@ def _check_start(file: Path) -> None:
     if len(start) == len(magic) + 4 and start.startswith(magic):
         (version,) = struct.unpack("<I", start[len(magic) :])
         if version not in learned_state.READABLE:
-            told = f"state file of version {version}, not {learned_state.VERSION}"
+            told = f"state file of version {version}, not {learned_state.READABLE_TEXT}"
             raise LaunchError(f"{file}: {told}; remove it, or {_ANOTHER}")
 
 
