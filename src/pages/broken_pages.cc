@@ -17,13 +17,11 @@ constexpr uint32_t kMost = kBlocksPerHugePage - kBlocksPerHugePage / 4;
 constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until it is mended
 constexpr size_t kAtOnce = 16;                        // pages of a round; each is split
 constexpr size_t kSmallAtOnce = 64;                   // of those that consist of small ones
-// Each may split a mapping twice, and a process has 65,530 at most.
-constexpr size_t kMostBroken = 4096;
-constexpr size_t kMostFuller = kMostBroken / 2;  // then sparse ones alone
 
 struct Candidate {
   HugePage* page;
   double worth;
+  bool joins;  // a run of broken pages, behind its last one
   bool operator<(const Candidate& other) const { return worth > other.worth; }
 };
 
@@ -70,30 +68,41 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
   Breaking done;
   if (huge) mend_full_pages(rules, &done);
   BestFew<Candidate, kSmallAtOnce> best;
-  size_t in_pieces = 0, unbacked = 0, possible = 0, tried = 0;
+  size_t in_pieces = 0, runs = 0, unbacked = 0, possible = 0, tried = 0;
+  const char* behind_run = nullptr;
   for_each_page([&](HugePage& page) {
+    const bool joins = page.base == behind_run;
     in_pieces += page.broken;
+    runs += page.broken && !joins;
+    if (page.broken) behind_run = page.base + kHugePageSize;
     unbacked += (kBlocksPerHugePage - page.backed_blocks()) * kBlockSize;
-    if (!may_break || !is_to_break(&page, huge, rules)) return;
+    if (!may_break || !is_to_break(&page, huge, rules) || is_one_run_too_many(page, joins)) return;
     const Nanos taken{page.blocks_taken.load(std::memory_order_relaxed)};
     const Nanos cost = break_costs_.of(huge && !page.broken);
     const size_t gain = gain_of(&page);
     possible += gain;
-    best.add({&page, worth_of_breaking(gain, now - taken, cost)});
+    best.add({&page, worth_of_breaking(gain, now - taken, cost), joins});
   });
+  runs_ = runs;
   size_t more = huge ? kAtOnce : kSmallAtOnce;
   for (const Candidate* one = best.begin(); one != best.end() && more != 0; ++one, --more)
-    tried += break_one(one->page, rules, huge, &in_pieces, &done);
+    tried += break_one(one->page, one->joins, rules, huge, &in_pieces, &done);
   done.left = less(possible, tried);
   broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
 }
 
+// If it were broken.
+bool PageHeap::is_one_run_too_many(const HugePage& page, bool joins) const {
+  const size_t most = page.used_blocks > kSparse ? most_runs_ / 2 : most_runs_;
+  return !page.broken && !joins && runs_ >= most;
+}
+
 // Returns how many bytes it tried to give back. The page may be another one by now, so all is asked
-// again.
-size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
-                           Breaking* done) {
+// again. Unless it joins a run, it counts as one of its own until the next round.
+size_t PageHeap::break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge,
+                           size_t* in_pieces, Breaking* done) {
   PageSet* set = page->set.load(std::memory_order_acquire);
   if (set == nullptr) return 0;
   BlockBits rest;
@@ -109,8 +118,7 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
     anew = page->broken;  // and has been filled and emptied since
     is_whole = !anew;     // also one from before the process lost its huge pages
     if (is_whole && split_watch_.is_resting()) return 0;
-    const size_t most = page->used_blocks > kSparse ? kMostFuller : kMostBroken;
-    if (gain > less(rules.limit, done->given_back) || (is_whole && *in_pieces >= most)) return 0;
+    if (gain > less(rules.limit, done->given_back) || is_one_run_too_many(*page, joins)) return 0;
     const uint32_t fuller = page->used_blocks + kFuller;
     page->mended_from = static_cast<uint16_t>(
         std::min(fuller, anew ? page->mended_from : uint32_t{kBlocksPerHugePage}));
@@ -125,6 +133,7 @@ size_t PageHeap::break_one(HugePage* page, const BreakRules& rules, bool huge, s
   if (parted) break_costs_.broke(is_whole, took);
   done->break_time = done->break_time + took;
   *in_pieces += !anew && parted;
+  runs_ += !anew && parted && !joins;
   if (gone) {
     done->given_back += gain;
     done->pages += is_whole || !huge;

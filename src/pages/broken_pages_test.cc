@@ -55,6 +55,21 @@ class BrokenPagesTest : public testing::Test {
   PageHeap pages_{system_, arena_, tables_, sets_};
 };
 
+// So many runs of broken pages, whatever their length.
+TEST_F(BrokenPagesTest, BrokenPagesSideBySideCountAsOne) {
+  constexpr int kPages = 12;
+  pages_.limit_broken_runs(3);
+  PageHeap::Place rest[kPages];
+  for (PageHeap::Place& place : rest) take(kKept), place = take({kBlocksPerHugePage - kKept.n});
+  for (int i = 0; i < kPages; i += 2) give(rest[i], {kBlocksPerHugePage - kKept.n});
+  for (int i = 0; i < 4; ++i) break_later();
+  EXPECT_EQ(pages_.broken(), 3u) << "every other one";
+  for (int i = 1; i < kPages; i += 2) give(rest[i], {kBlocksPerHugePage - kKept.n});
+  for (int i = 0; i < kPages; ++i) break_later();
+  EXPECT_EQ(pages_.broken(), size_t{kPages});
+  EXPECT_TRUE(pages_.is_consistent());
+}
+
 TEST_F(BrokenPagesTest, TheFreePartOfANearlyEmptyPageGoesBack) {
   const PageHeap::Place kept = nearly_empty_page();
   EXPECT_GE(resident(kept.page), kHalf.bytes());

@@ -114,6 +114,9 @@ class PageHeap {
   // Huge pages in use up to which groups fill the holes in pages of longer-lived ones; 0: they
   // never do.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
+  // How many runs of broken pages side by side there may be; from half as many on, sparse ones
+  // alone make a new one. Each may split a mapping twice, and a process has 65,530 at most.
+  void limit_broken_runs(size_t most) { most_runs_ = most; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
   void fill_unknown_pages(bool yes) { fills_unknown_.store(yes, std::memory_order_relaxed); }
@@ -328,8 +331,9 @@ class PageHeap {
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   void move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) REQUIRES(from.lock());
   bool take_over(PageGroup group, Blocks blocks, uint32_t alignment);
-  size_t break_one(HugePage* page, const BreakRules& rules, bool huge, size_t* in_pieces,
-                   Breaking* done);
+  size_t break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge,
+                   size_t* in_pieces, Breaking* done);
+  bool is_one_run_too_many(const HugePage& page, bool joins) const;
   struct Full;
   void mend_full_pages(const BreakRules& rules, Breaking* done);
   void mend_full(PageSet& set, const BreakRules& rules, Breaking* done);
@@ -366,6 +370,7 @@ class PageHeap {
   std::atomic<size_t> unbacked_{0};  // bytes; written by break_pages
   std::atomic<size_t> broken_{0};    // the same
   // Of the caller of break_pages, of whom there is one at a time.
+  size_t most_runs_ = 4096, runs_ = 0;
   SplitWatch split_watch_;
   BackOff mend_pause_;
   BreakCosts break_costs_;

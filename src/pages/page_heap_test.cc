@@ -58,7 +58,6 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAnyRoomWillDo) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
-// Both holes are in one bucket. Only that of the higher page is long enough.
 TEST_F(PageHeapTest, WithoutMoreMemoryAShortHoleInALowPageHidesNoLongerOne) {
   const Held low = hole_in_full_page(24, 20), high = hole_in_full_page(24, 23);
   ASSERT_LT(low.start, high.start);
@@ -73,16 +72,19 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAShortHoleInALowPageHidesNoLongerOne) {
   EXPECT_TRUE(pages_.is_consistent());
 }
 
-// As the slots of two sizes leave them: a page whose holes are a block too short is no reason to
+// As objects of about one size leave them: a page whose holes are a block too short is no reason to
 // open another.
 TEST_F(PageHeapTest, AHoleThatIsJustLongEnoughIsFilled) {
-  const Held low = hole_in_full_page(16, 8), high = hole_in_full_page(16, 9);
-  ASSERT_LT(low.start, high.start);
-  give(low);
-  give(high);
-  const Held held = take(PageGroup::unknown, 9);
-  EXPECT_EQ(held.page, high.page);
-  EXPECT_EQ(held.start, high.start);
+  for (const uint32_t n : {9u, 17u, 23u, 64u, 88u, 95u, 127u, 128u}) {
+    const Held low = hole_in_full_page(64, n - 1), high = hole_in_full_page(64, n);
+    ASSERT_LT(low.start, high.start);
+    give(low);
+    give(high);
+    const Held held = take(PageGroup::unknown, n);
+    EXPECT_EQ(held.page, high.page) << n;
+    EXPECT_EQ(held.start, high.start) << n;
+    take(PageGroup::unknown, n - 1);
+  }
 }
 
 // Runs of 7 blocks, of which only that of the higher page begins at a multiple of 8: in the bucket

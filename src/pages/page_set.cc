@@ -6,22 +6,30 @@
 namespace llamalloc {
 
 int PageSet::bucket_of(uint32_t longest_run) {
-  if (longest_run <= kExact) return static_cast<int>(longest_run);
-  const int log = std::bit_width(longest_run) - 1;
-  return kExact + 4 * (log - kExactLog) + static_cast<int>((longest_run >> (log - 2)) & 3);
+  const int run = static_cast<int>(longest_run);
+  return run < kExact ? run : kExact + (run - kExact) / kLengths;
+}
+
+// kBuckets: none has pages.
+int PageSet::next_filled(bool broken, int from) const {
+  for (int w = from / 64; w < kWords; ++w) {
+    const uint64_t left = filled_[broken][w] & (w == from / 64 ? ~uint64_t{0} << from % 64 : ~0ul);
+    if (left != 0) return 64 * w + std::countr_zero(left);
+  }
+  return kBuckets;
 }
 
 void PageSet::insert(HugePage* page) {
   const int b = bucket_of(page->longest_run);
   buckets_[page->broken][b].insert(page);
-  filled_[page->broken] |= uint64_t{1} << b;
+  filled_[page->broken][b / 64] |= uint64_t{1} << b % 64;
 }
 
 void PageSet::erase(HugePage* page) {
   const int b = bucket_of(page->longest_run);
   AddressHeap<HugePage>& bucket = buckets_[page->broken][b];
   bucket.remove(page);
-  if (bucket.empty()) filled_[page->broken] &= ~(uint64_t{1} << b);
+  if (bucket.empty()) filled_[page->broken][b / 64] &= ~(uint64_t{1} << b % 64);
 }
 
 // Most changes leave the page in its bucket.
@@ -50,14 +58,13 @@ void PageSet::remove(HugePage* page) {
   insert(page);
 }
 
-// In the buckets before `end`. Every page in a bucket above that of n fits; of n's own bucket only
-// the lowest page is tried, and of any if that is the exception.
+// In the buckets before `end`. Of each only the lowest page is tried, also if it is the exception
+// or has no run that is aligned.
 HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
                               bool broken) const {
   HugePage* best = nullptr;
-  const uint64_t before = (uint64_t{1} << end) - 1, from = ~uint64_t{0} << bucket_of(blocks.n);
-  for (uint64_t left = filled_[broken] & before & from; left != 0; left &= left - 1) {
-    HugePage* page = buckets_[broken][std::countr_zero(left)].min();
+  for (int b = bucket_of(blocks.n); (b = next_filled(broken, b)) < end; ++b) {
+    HugePage* page = buckets_[broken][b].min();
     if (best && best->base < page->base) continue;
     if (page->longest_run < blocks.n || page == except) continue;
     if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
@@ -107,7 +114,7 @@ bool PageSet::has_memory(const HugePage* page, uint32_t first, uint32_t n) {
 
 PageSet::Place PageSet::take(Blocks blocks, uint32_t alignment, const PageFilter& among,
                              bool may_back) {
-  const int end = bucket_of(among.below);
+  const int end = std::min(bucket_of(among.below), kBuckets);
   const HugePage* except =
       newest_ != nullptr && newest_->opened > among.opened_until ? newest_ : nullptr;
   HugePage* page = lowest_fit(blocks, alignment, end, except, false);
@@ -195,7 +202,7 @@ bool PageSet::is_consistent() {
   for (const bool broken : {false, true})
     for (int b = 0; b < kBuckets; ++b) {
       const AddressHeap<HugePage>& bucket = buckets_[broken][b];
-      good &= bucket.is_consistent() && bucket.empty() == ((filled_[broken] >> b & 1) == 0);
+      good &= bucket.is_consistent() && bucket.empty() == (next_filled(broken, b) != b);
       bucket.for_each([&](HugePage* page) {
         ++pages;
         good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&

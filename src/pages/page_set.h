@@ -2,7 +2,7 @@
 // The huge pages in use for one page group, and the choice of blocks in them.
 //
 //   buckets_[broken][b]: pages by their longest run of free blocks, lowest address first: of
-//                        0, 1, 2 .. 15, 16 to 19, 20 to 23 and so on, four for each doubling
+//                        0, 1, 2 .. 127, 128 to 159, 160 to 191, 192 to 223, 224 to 255, 256
 //
 // A request for n blocks takes the lowest-addressed page that certainly fits, so that high pages
 // become empty (docs/heap_policy.md, H3); a broken one only if no other fits, so that those become
@@ -87,8 +87,10 @@ class PageSet {
   // The page with the longest free run, of those with one about as long the lowest; no broken one.
   // Null: there is none.
   HugePage* roomiest() const REQUIRES(lock_) {
-    const uint64_t filled = filled_[false];
-    return filled == 0 ? nullptr : buckets_[false][std::bit_width(filled) - 1].min();
+    for (int w = kWords - 1; w >= 0; --w)
+      if (const uint64_t filled = filled_[false][w])
+        return buckets_[false][64 * w + std::bit_width(filled) - 1].min();
+    return nullptr;
   }
 
   // A hint, read without the lock.
@@ -99,10 +101,14 @@ class PageSet {
   bool is_consistent() REQUIRES(lock_);
 
  private:
-  static constexpr int kExactLog = 4, kExact = 1 << kExactLog;
-  static constexpr int kBuckets =
-      kExact + 4 * (std::bit_width(kBlocksPerHugePage) - 1 - kExactLog) + 1;
+  // A run of so many blocks is the longest that is asked for. Up to there each length has a bucket:
+  // where one spans several, pages whose run is too short hide the others.
+  static constexpr int kExact = kBlocksPerHugePage / 2;
+  static constexpr int kLengths = kBlocksPerHugePage / 8;  // of a bucket behind it
+  static constexpr int kBuckets = kExact + (kBlocksPerHugePage - kExact) / kLengths + 1;
+  static constexpr int kWords = (kBuckets + 63) / 64;
   static int bucket_of(uint32_t longest_run);
+  int next_filled(bool broken, int from) const REQUIRES(lock_);
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
@@ -123,8 +129,8 @@ class PageSet {
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
-  uint64_t filled_[2] GUARDED_BY(lock_) = {};     // a bit for each bucket with pages
-  HugePage* newest_ GUARDED_BY(lock_) = nullptr;  // opened last; null: it has gone
+  uint64_t filled_[2][kWords] GUARDED_BY(lock_) = {};  // a bit for each bucket with pages
+  HugePage* newest_ GUARDED_BY(lock_) = nullptr;       // opened last; null: it has gone
   std::atomic<uint32_t> pages_{0};
 };
 
