@@ -93,6 +93,7 @@ LOADS = (
     (alternate, ["--turns", "2", "--turn", "4", "--base", "1"]),
     (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9"]),
     (buffers, ["--count", "3", "--least", "1", "--most", "3", "--steps", "9", "--requests"]),
+    (buffers, ["--count", "9", "--least", "129", "--most", "900", "--kib", "--steps", "9"]),
     (limited, ["--live", "8", "--bursts", "3"]),
     (idle, ["--burst", "8", "--seconds", "0.2"]),
     (idle, ["--burst", "8", "--seconds", "0.2", "--stays", "20"]),

@@ -3,6 +3,7 @@
 
     python -m lab.workloads.buffers [--allocators llamalloc,glibc]
     python -m lab.workloads.buffers --count 3 --least 2 --most 8 --requests
+    python -m lab.workloads.buffers --count 1500 --least 340 --most 360 --kib --steps 60000
 
 Prints the time that it takes; what the kernel charges, and RSS beside it, at the end, on average
 and at the peak; the peak over the payload.
@@ -26,6 +27,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     for name, usual, what in (("count", 20, "buffers"), ("least", 5, "MiB"), ("most", 25, "MiB"),
                               ("steps", 400, "replacements")):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=usual, help=f"{what} ({usual})")
+    parser.add_argument("--kib", action="store_true", help="the sizes are in KiB")
     all_new = "each step frees all and allocates as many of the same sizes"
     parser.add_argument("--requests", action="store_true", help=all_new)
     return parser.parse_args(argv)
@@ -40,12 +42,13 @@ def main(argv: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     names = ("count", "least", "most", "steps")
     words = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
-    words += ["--requests"] if options.requests else []
+    words += [word for word in ("--requests", "--kib") if getattr(options, word[2:])]
     runs = Rounds(options, "buffers")
     found = runs.run([Load("buffers", "buffers", (*words, "--wait"))])
     columns = (replace(SECONDS, ratio=True), *MEMORY)
     of_each = " a request" if options.requests else ""
-    title = f"{options.count} buffers of {options.least} to {options.most} MiB{of_each}"
+    unit = "KiB" if options.kib else "MiB"
+    title = f"{options.count} buffers of {options.least} to {options.most} {unit}{of_each}"
     compared_table.show([compared_table.table(title, found["buffers"], columns)], runs.grouped)
     compared_table.write(options.json, found)
     return 0

@@ -162,6 +162,20 @@ TEST_F(TurnsTest, WhatIsShelvedMakesRoomWithinALimit) {
   }
 }
 
+// Somebody who can make a program ask for it would make it slow.
+TEST_F(TurnsTest, WhatCanNeverBeHadEmptiesNoShelf) {
+  heap_.pages().limit_growth(size_t{12} << 20);
+  Span* grown = heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false);
+  Shelf& shelf = heap_.next_shelf();
+  while (shelf.room < kRunMax) shelf.earn(kRunMax);
+  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+  heap_.hide(run);
+  EXPECT_TRUE(heap_.shelve_run(shelf, run));
+  EXPECT_EQ(heap_.resize(grown, size_t{40} << 20), nullptr);
+  EXPECT_EQ(heap_.allocate(size_t{40} << 20, 1, PageGroup::unknown, false), nullptr);
+  EXPECT_FALSE(heap_.pages().has_empty()) << "the run still lies on its shelf";
+}
+
 TEST_F(TurnsTest, BelowTheRecentPeakNothingGoesBackEarly) {
   Span* large = heap_.allocate(kTurn, 1, PageGroup::unknown, false);
   char* slots[3000];

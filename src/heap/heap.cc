@@ -566,7 +566,8 @@ void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct) {
     if (bytes <= kRunMax) return nullptr;
     void* resized = direct_.resize(span, bytes);
-    if (resized == nullptr && drain_shelves()) resized = direct_.resize(span, bytes);
+    const bool may_help = resized == nullptr && direct_.could_map(less(bytes, span->bytes));
+    if (may_help && drain_shelves()) resized = direct_.resize(span, bytes);
     settle();
     return resized;
   }

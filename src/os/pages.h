@@ -4,7 +4,8 @@
 //   reserve --> commit --> (touch: backed) --> discard --> (touch: backed with zeroes again)
 //
 // Sizes and addresses are multiples of the system's page size; for reserve, of the huge page size.
-// Every call may fail: it then returns null or false and has changed nothing.
+// Every call may fail: it then returns null or false and has changed nothing; but of what is to be
+// discarded, a part may be.
 #pragma once
 
 #include <atomic>

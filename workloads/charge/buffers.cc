@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large zeroed buffers, replaced at random: images, frames, columns of a table.
 //
-// --count buffers of --least to --most MiB live at once. Each step frees one at random, allocates
-// one of another size and zeroes it. With --requests a step is a request: it frees all buffers, and
-// allocates as many of the same sizes. An allocator that unmaps a freed buffer pays for it with
-// page faults; one that keeps it pays with memory. Prints one line of JSON; `live` is the most
-// payload.
+// --count buffers of --least to --most MiB (--kib: KiB) live at once. Each step frees one at
+// random, allocates one of another size and zeroes it. With --requests a step is a request: it
+// frees all buffers, and allocates as many of the same sizes. An allocator that unmaps a freed
+// buffer pays for it with page faults; one that keeps it pays with memory. Prints one line of JSON;
+// `live` is the most payload.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -17,7 +17,8 @@ const char* const kProgram = "buffers";
 namespace {
 
 struct Settings {
-  size_t count = 20, least = 5, most = 25;  // MiB
+  size_t count = 20, least = 5, most = 25;
+  size_t unit = 1 << 20;  // of these two, in bytes
   size_t steps = 400;
   bool requests = false, wait = false;
 };
@@ -34,7 +35,7 @@ class Buffers {
   // Returns the live bytes.
   size_t replace(size_t i) {
     empty(table_[i]);
-    return fill(table_[i], (settings_.least << 20) + random_.below(range()));
+    return fill(table_[i], settings_.least * settings_.unit + random_.below(range()));
   }
   // Returns the live bytes.
   size_t replace_all() {
@@ -45,7 +46,7 @@ class Buffers {
   size_t any() { return random_.below(settings_.count); }
 
  private:
-  size_t range() const { return ((settings_.most - settings_.least) << 20) + 1; }
+  size_t range() const { return (settings_.most - settings_.least) * settings_.unit + 1; }
   // Its size stays known.
   void empty(Buffer& buffer) {
     std::free(buffer.memory);
@@ -76,17 +77,21 @@ size_t run(const Settings& settings) {
 }
 
 const char kHelp[] =
-    "usage: buffers [--count N] [--least MiB] [--most MiB] [--steps N] [--requests] [--wait]\n"
+    "usage: buffers [--count N] [--least MiB] [--most MiB] [--kib] [--steps N] [--requests]\n"
+    "               [--wait]\n"
     "\n"
     "--count (20) zeroed buffers of --least (5) to --most (25) MiB; one at random is replaced,\n"
-    "--steps (400) times. --requests: each time all are freed, and as many of the same sizes\n"
-    "allocated. --wait: stay until standard input ends, to be measured.\n";
+    "--steps (400) times. --kib: the sizes are in KiB. --requests: each time all are freed, and\n"
+    "as many of the same sizes allocated. --wait: stay until standard input ends, to be "
+    "measured.\n";
 
 Settings parse(char** argv) {
   Settings s;
   for (Words words(argv, kHelp); words.next();) {
     if (words.is("--wait"))
       s.wait = true;
+    else if (words.is("--kib"))
+      s.unit = 1 << 10;
     else if (words.is("--requests"))
       s.requests = true;
     else if (words.is("--count"))
