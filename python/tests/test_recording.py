@@ -180,15 +180,20 @@ def test_children_are_listed_or_counted(forks: Path, tmp_path: Path, number: int
     assert all(profile.read(file) for file in files)
 
 
-def test_only_profiles_of_an_earlier_run_are_removed(forks: Path, tmp_path: Path) -> None:
+def test_profiles_of_earlier_runs_stay_and_are_not_this_ones(forks: Path, tmp_path: Path) -> None:
     path = tmp_path / "p.pb.gz"
     assert recorded(path, forks, "1").returncode == 0
     (old,) = tmp_path.glob("p.pb.gz.*")
-    others = {"p.pb.gz.20260101": b"notes", "p.pb.gz.7": gzip.compress(b"notes"), "p.pb.gz.8": b""}
-    for name, data in others.items():
-        (tmp_path / name).write_bytes(data)
-    (tmp_path / "p.pb.gz.9").mkdir()
+    before = old.read_bytes()
+    time.sleep(0.05)
     done = recorded(path, forks, "0")
     assert done.returncode == 0 and done.stderr.count("\n") == 1
-    assert not old.exists() and (tmp_path / "p.pb.gz.9").is_dir()
-    assert {name: (tmp_path / name).read_bytes() for name in others} == others
+    assert old.read_bytes() == before and profile.read(path)
+
+
+def test_a_pattern_does_not_lead_to_another_file(forks: Path, tmp_path: Path) -> None:
+    state = tmp_path / "forks.x"
+    state.write_bytes(b"llmlearn")
+    done = recorded(tmp_path / "%e.x", forks, "0")
+    assert done.returncode == 2 and f"{state}: is a state file" in done.stderr
+    assert state.read_bytes() == b"llmlearn"

@@ -69,7 +69,9 @@ void DirectMappings::cut_off(Span* span, size_t bytes) {
 }
 
 // Returns how many of its bytes now have memory. An end that is less than a huge page takes the end
-// of another one over: 511 faults on small pages cost several times what a huge page costs.
+// of another one over: 511 faults on small pages cost several times what a huge page costs. But
+// only as a whole. Else it would be two mappings to the kernel, which may refuse to move both at
+// once.
 size_t DirectMappings::fill_from_kept(Span* span) {
   size_t filled = 0;
   Span* end = nullptr;
@@ -92,9 +94,9 @@ size_t DirectMappings::fill_from_kept(Span* span) {
     if (moved < wanted) break;
   }
   if (end == nullptr) return filled;
-  if (filled == whole) {
-    const size_t moved =
-        system_.move(end->base, std::min(end->bytes, span->bytes - whole), span->base + whole);
+  const size_t wanted = span->bytes - whole;
+  if (filled == whole && end->bytes >= wanted) {
+    const size_t moved = system_.move(end->base, wanted, span->base + whole);
     filled += moved;
     end->base += moved;
     end->bytes -= moved;

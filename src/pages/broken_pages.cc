@@ -18,6 +18,8 @@ constexpr uint32_t kFuller = kBlocksPerHugePage / 8;  // more than then, until i
 constexpr size_t kAtOnce = 16;                        // pages of a round; each is split
 constexpr size_t kSmallAtOnce = 64;                   // of those that consist of small ones
 
+constexpr size_t kMostOfRun = 4;  // pages on average, where there are many runs
+
 struct Candidate {
   HugePage* page;
   double worth;
@@ -76,7 +78,8 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
     runs += page.broken && !joins;
     if (page.broken) behind_run = page.base + kHugePageSize;
     unbacked += (kBlocksPerHugePage - page.backed_blocks()) * kBlockSize;
-    if (!may_break || !is_to_break(&page, huge, rules) || is_one_run_too_many(page, joins)) return;
+    if (!may_break || !is_to_break(&page, huge, rules) || is_one_too_many(page, joins, broken_))
+      return;
     const Nanos taken{page.blocks_taken.load(std::memory_order_relaxed)};
     const Nanos cost = break_costs_.of(huge && !page.broken);
     const size_t gain = gain_of(&page);
@@ -93,10 +96,11 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
   return done;
 }
 
-// If it were broken.
-bool PageHeap::is_one_run_too_many(const HugePage& page, bool joins) const {
+// If it were broken. Runs are also cut in two, by pages that fill again.
+bool PageHeap::is_one_too_many(const HugePage& page, bool joins, size_t in_pieces) const {
+  if (page.broken) return false;
   const size_t most = page.used_blocks > kSparse ? most_runs_ / 2 : most_runs_;
-  return !page.broken && !joins && runs_ >= most;
+  return (!joins && runs_ >= most) || in_pieces >= kMostOfRun * most_runs_;
 }
 
 // Returns how many bytes it tried to give back. The page may be another one by now, so all is asked
@@ -118,7 +122,8 @@ size_t PageHeap::break_one(HugePage* page, bool joins, const BreakRules& rules, 
     anew = page->broken;  // and has been filled and emptied since
     is_whole = !anew;     // also one from before the process lost its huge pages
     if (is_whole && split_watch_.is_resting()) return 0;
-    if (gain > less(rules.limit, done->given_back) || is_one_run_too_many(*page, joins)) return 0;
+    if (gain > less(rules.limit, done->given_back) || is_one_too_many(*page, joins, *in_pieces))
+      return 0;
     const uint32_t fuller = page->used_blocks + kFuller;
     page->mended_from = static_cast<uint16_t>(
         std::min(fuller, anew ? page->mended_from : uint32_t{kBlocksPerHugePage}));

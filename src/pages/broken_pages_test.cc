@@ -59,7 +59,7 @@ class BrokenPagesTest : public testing::Test {
 TEST_F(BrokenPagesTest, BrokenPagesSideBySideCountAsOne) {
   constexpr int kPages = 12;
   pages_.limit_broken_runs(3);
-  PageHeap::Place rest[kPages];
+  PageHeap::Place rest[kPages + 1];
   for (PageHeap::Place& place : rest) take(kKept), place = take({kBlocksPerHugePage - kKept.n});
   for (int i = 0; i < kPages; i += 2) give(rest[i], {kBlocksPerHugePage - kKept.n});
   for (int i = 0; i < 4; ++i) break_later();
@@ -67,6 +67,9 @@ TEST_F(BrokenPagesTest, BrokenPagesSideBySideCountAsOne) {
   for (int i = 1; i < kPages; i += 2) give(rest[i], {kBlocksPerHugePage - kKept.n});
   for (int i = 0; i < kPages; ++i) break_later();
   EXPECT_EQ(pages_.broken(), size_t{kPages});
+  give(rest[kPages], {kBlocksPerHugePage - kKept.n});
+  break_later();
+  EXPECT_EQ(pages_.broken(), size_t{kPages}) << "four times as many pages as runs";
   EXPECT_TRUE(pages_.is_consistent());
 }
 

@@ -114,8 +114,9 @@ class PageHeap {
   // Huge pages in use up to which groups fill the holes in pages of longer-lived ones; 0: they
   // never do.
   void share_pages_below(size_t pages) { small_heap_ = pages; }
-  // How many runs of broken pages side by side there may be; from half as many on, sparse ones
-  // alone make a new one. Each may split a mapping twice, and a process has 65,530 at most.
+  // How many runs of broken pages side by side are made; from half as many on, sparse ones alone
+  // begin a new one. Each may split a mapping twice, and a process has 65,530 at most. Pages that
+  // fill again cut a run in two, so there are at most four times as many pages.
   void limit_broken_runs(size_t most) { most_runs_ = most; }
   void use_huge_pages(bool yes) { pool_.use_huge_pages(yes); }
   // Whether what stays may fill holes in pages of `unknown`, as it does unless told otherwise.
@@ -333,7 +334,7 @@ class PageHeap {
   bool take_over(PageGroup group, Blocks blocks, uint32_t alignment);
   size_t break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge,
                    size_t* in_pieces, Breaking* done);
-  bool is_one_run_too_many(const HugePage& page, bool joins) const;
+  bool is_one_too_many(const HugePage& page, bool joins, size_t in_pieces) const;
   struct Full;
   void mend_full_pages(const BreakRules& rules, Breaking* done);
   void mend_full(PageSet& set, const BreakRules& rules, Breaking* done);

@@ -10,18 +10,11 @@ int PageSet::bucket_of(uint32_t longest_run) {
   return run < kExact ? run : kExact + (run - kExact) / kLengths;
 }
 
-// kBuckets: none has pages.
-int PageSet::next_filled(bool broken, int from) const {
-  for (int w = from / 64; w < kWords; ++w) {
-    const uint64_t left = filled_[broken][w] & (w == from / 64 ? ~uint64_t{0} << from % 64 : ~0ul);
-    if (left != 0) return 64 * w + std::countr_zero(left);
-  }
-  return kBuckets;
-}
-
 void PageSet::insert(HugePage* page) {
   const int b = bucket_of(page->longest_run);
-  buckets_[page->broken][b].insert(page);
+  AddressHeap<HugePage>& bucket = buckets_[page->broken][b];
+  bucket.insert(page);
+  lowest_[page->broken][b] = bucket.min()->base;
   filled_[page->broken][b / 64] |= uint64_t{1} << b % 64;
 }
 
@@ -29,7 +22,10 @@ void PageSet::erase(HugePage* page) {
   const int b = bucket_of(page->longest_run);
   AddressHeap<HugePage>& bucket = buckets_[page->broken][b];
   bucket.remove(page);
-  if (bucket.empty()) filled_[page->broken][b / 64] &= ~(uint64_t{1} << b % 64);
+  if (bucket.empty())
+    filled_[page->broken][b / 64] &= ~(uint64_t{1} << b % 64);
+  else
+    lowest_[page->broken][b] = bucket.min()->base;
 }
 
 // Most changes leave the page in its bucket.
@@ -59,16 +55,29 @@ void PageSet::remove(HugePage* page) {
 }
 
 // In the buckets before `end`. Of each only the lowest page is tried, also if it is the exception
-// or has no run that is aligned.
+// or has no run that is aligned. There may be many buckets: no page is read that need not be.
 HugePage* PageSet::lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
                               bool broken) const {
+  const auto fits = [&](const HugePage* page) {
+    return page->longest_run >= blocks.n && page != except &&
+           (alignment <= 1 || page->used.find_clear(blocks.n, alignment) != kBlocksPerHugePage);
+  };
+  const bool all_fit = alignment <= 1 && except == nullptr && blocks.n <= kExact;
   HugePage* best = nullptr;
-  for (int b = bucket_of(blocks.n); (b = next_filled(broken, b)) < end; ++b) {
-    HugePage* page = buckets_[broken][b].min();
-    if (best && best->base < page->base) continue;
-    if (page->longest_run < blocks.n || page == except) continue;
-    if (alignment > 1 && page->used.find_clear(blocks.n, alignment) == kBlocksPerHugePage) continue;
-    best = page;
+  const char* base = nullptr;
+  const int from = bucket_of(blocks.n);
+  for (int w = from / 64; 64 * w < end; ++w) {
+    uint64_t left = filled_[broken][w];
+    if (w == from / 64) left &= ~uint64_t{0} << from % 64;
+    if (end - 64 * w < 64) left &= (uint64_t{1} << (end - 64 * w)) - 1;
+    for (; left != 0; left &= left - 1) {
+      const int b = 64 * w + std::countr_zero(left);
+      if (best != nullptr && base < lowest_[broken][b]) continue;
+      HugePage* page = buckets_[broken][b].min();
+      if (!all_fit && !fits(page)) continue;
+      best = page;
+      base = lowest_[broken][b];
+    }
   }
   return best;
 }
@@ -202,7 +211,9 @@ bool PageSet::is_consistent() {
   for (const bool broken : {false, true})
     for (int b = 0; b < kBuckets; ++b) {
       const AddressHeap<HugePage>& bucket = buckets_[broken][b];
-      good &= bucket.is_consistent() && bucket.empty() == (next_filled(broken, b) != b);
+      good &= bucket.is_consistent() &&
+              bucket.empty() == ((filled_[broken][b / 64] >> b % 64 & 1) == 0) &&
+              (bucket.empty() || lowest_[broken][b] == bucket.min()->base);
       bucket.for_each([&](HugePage* page) {
         ++pages;
         good &= page->is_consistent() && page->set == this && page->used_blocks > 0 &&

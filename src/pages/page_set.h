@@ -21,8 +21,9 @@ namespace llamalloc {
 
 // Which pages blocks may come from.
 struct PageFilter {
-  uint32_t below = 2 * kBlocksPerHugePage;  // whose longest free run is shorter; a power of two
-  Nanos opened_until = Nanos::max();        // or later, but not the one opened last of the set
+  // Whose longest free run is shorter. Up to kBlocksPerHugePage / 2, or a multiple of an eighth.
+  uint32_t below = 2 * kBlocksPerHugePage;
+  Nanos opened_until = Nanos::max();  // or later, but not the one opened last of the set
 };
 inline constexpr PageFilter kAnyPage;
 
@@ -101,14 +102,14 @@ class PageSet {
   bool is_consistent() REQUIRES(lock_);
 
  private:
-  // A run of so many blocks is the longest that is asked for. Up to there each length has a bucket:
-  // where one spans several, pages whose run is too short hide the others.
+  // A run of so many blocks is the longest that is asked for, but for a whole page. Up to there
+  // each length has a bucket: where one spans several, pages whose run is too short hide the
+  // others.
   static constexpr int kExact = kBlocksPerHugePage / 2;
   static constexpr int kLengths = kBlocksPerHugePage / 8;  // of a bucket behind it
   static constexpr int kBuckets = kExact + (kBlocksPerHugePage - kExact) / kLengths + 1;
   static constexpr int kWords = (kBuckets + 63) / 64;
   static int bucket_of(uint32_t longest_run);
-  int next_filled(bool broken, int from) const REQUIRES(lock_);
   void insert(HugePage* page) REQUIRES(lock_);
   void erase(HugePage* page) REQUIRES(lock_);
   HugePage* lowest_fit(Blocks blocks, uint32_t alignment, int end, const HugePage* except,
@@ -129,8 +130,9 @@ class PageSet {
 
   Lock lock_{LockRank::page_set};
   AddressHeap<HugePage> buckets_[2][kBuckets] GUARDED_BY(lock_);
-  uint64_t filled_[2][kWords] GUARDED_BY(lock_) = {};  // a bit for each bucket with pages
-  HugePage* newest_ GUARDED_BY(lock_) = nullptr;       // opened last; null: it has gone
+  uint64_t filled_[2][kWords] GUARDED_BY(lock_) = {};       // a bit for each bucket with pages
+  const char* lowest_[2][kBuckets] GUARDED_BY(lock_) = {};  // of it; where one has pages
+  HugePage* newest_ GUARDED_BY(lock_) = nullptr;            // opened last; null: it has gone
   std::atomic<uint32_t> pages_{0};
 };
 

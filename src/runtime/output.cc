@@ -132,6 +132,7 @@ void check_output_paths() {
 bool write_for(const char** why, bool (*write)(const char*), const char* path) {
   background.work_lock.assert_held();
   state.wanted = why != nullptr ? Wanted::by_command : Wanted::by_call;
+  state.fault = "failed";
   const bool written = write(path);
   state.wanted = Wanted::by_option;
   if (!written && why != nullptr) *why = state.fault;
@@ -197,7 +198,7 @@ bool open_window() {
 
 bool write_profile_window(const char* path) {
   background.work_lock.assert_held();
-  state.fault = "no window is open";
+  state.fault = "no window is open; open one first, with window open";
   if (state.window == nullptr) return false;
   const bool written = write_profile(path, false, ProfileKind::lifetimes, state.window);
   if (written) close_window();
@@ -341,6 +342,7 @@ void write_at_exit() {
 // No other thread is there.
 void output_after_fork_in_child() NO_THREAD_SAFETY_ANALYSIS {
   state.is_child = true;
+  state.wanted = Wanted::by_option;  // the parent may have been asked just then
   state.peak = {};
   state.last_stats = process.system.now();
   drop_window();

@@ -80,7 +80,7 @@ TEST(Values, CommandsAreToldTheReasonAndCallsHaveOneLine) {
   EXPECT_EQ(told_by([&] { EXPECT_EQ(act("heap", "/dev/null/x", &why), EIO); }), "");
   EXPECT_STREQ(why, "Not a directory");
   EXPECT_EQ(act("window", "/dev/null/x", &why), EIO);
-  EXPECT_STREQ(why, "no window is open");
+  EXPECT_STREQ(why, "no window is open; open one first, with window open");
   EXPECT_EQ(act("window", "open", &why), 0);
   EXPECT_EQ(act("window", "/nowhere/x", &why), EIO);
   EXPECT_STREQ(why, "No such file or directory");

@@ -30,7 +30,7 @@ from llamalloc.running.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
 # Without a name: what writes to a file names it.
-_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
 
 app = typer.Typer(

@@ -62,8 +62,8 @@ def record(
     program, or 128 + n if signal n ended it, or 1 if the program succeeded but nothing was
     recorded.
 
-    Programs that it starts are recorded too, each in its own file P.pb.gz.PID. Profiles of an
-    earlier run, P.pb.gz and P.pb.gz.NUMBER, are removed.
+    Programs that it starts are recorded too, each in its own file P.pb.gz.PID. The
+    profile of an earlier run, P.pb.gz, is removed.
 
     --attach samples a process that already runs under llamalloc with the option `control` or
     `http`. It records what is allocated from now on. Afterwards the process samples as before. The
@@ -129,8 +129,11 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     def own(pid: int) -> Path:
         return Path(path_pattern.filled(str(profile), pid, name, now))
 
+    file_kinds.check_output(own(0), file_kinds.PROFILE)
+    started = time.time_ns()
+
     def environment(pid: int) -> dict[str, str]:
-        children.remove_earlier(own(pid), is_profile)
+        own(pid).unlink(missing_ok=True)
         path = path_pattern.literal(str(own(pid)))
         return launch.environment(library, options | {"owner_pid": str(pid), "profile": path})
 
@@ -140,7 +143,7 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
     path = own(pids[0])
-    recorded = _finish_all(path, children.recorded(path, is_profile))
+    recorded = _finish_all(path, children.recorded(path, is_profile, started))
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 

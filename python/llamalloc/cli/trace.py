@@ -82,7 +82,7 @@ def record(
         raise launch.LaunchError("-o FILE is missing; put options first and the program after --")
     if not command:
         raise launch.LaunchError(_NO_PROGRAM)
-    from llamalloc.running import child, children, traces
+    from llamalloc.running import child, traces
 
     file_kinds.check_output(output, file_kinds.TRACE)
     pattern = str(_writable(output.absolute()))
@@ -95,8 +95,11 @@ def record(
     def own(pid: int) -> Path:
         return Path(path_pattern.filled(pattern, pid, name, now))
 
+    file_kinds.check_output(own(0), file_kinds.TRACE)
+
     def environment(pid: int) -> dict[str, str]:
-        children.remove_earlier(own(pid), file_kinds.is_trace)
+        for old in (own(pid), *traces.of_children(own(pid))):
+            old.unlink(missing_ok=True)
         return traces.environment(own(pid), pid, options)
 
     pids: list[int] = []

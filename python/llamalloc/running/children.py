@@ -15,17 +15,20 @@ SHOWN = 8  # a line each; of more, their number
 IsRecording = Callable[[Path], bool]
 
 
-def recorded(path: Path, is_recording: IsRecording) -> list[Path]:
-    """The children's recordings beside `path`, oldest first."""
+# Of the clock that file systems use.
+_TICK = 20_000_000
+
+
+def recorded(path: Path, is_recording: IsRecording, since: int = 0) -> list[Path]:
+    """The children's recordings beside `path` that were written from `since` on (ns since 1970),
+    oldest first."""
     number = re.compile(re.escape(path.name) + r"\.\d+")
-    found = [p for p in path.parent.iterdir() if number.fullmatch(p.name) and _is(p, is_recording)]
-    return sorted(found, key=lambda p: (p.stat().st_mtime_ns, p.name))
-
-
-def remove_earlier(path: Path, is_recording: IsRecording) -> None:
-    """Removes `path`, and what children recorded in an earlier run."""
-    for old in (path, *recorded(path, is_recording)):
-        old.unlink(missing_ok=True)
+    found = [
+        (file.stat().st_mtime_ns, file.name, file)
+        for file in path.parent.iterdir()
+        if number.fullmatch(file.name) and _is(file, is_recording)
+    ]
+    return [file for time, _, file in sorted(found) if time >= since - _TICK]
 
 
 def number_told(path: Path, files: list[Path]) -> str:

@@ -181,9 +181,9 @@ void* SystemPages::remap(void* address, size_t old_bytes, size_t new_bytes) {
   return moved == MAP_FAILED ? nullptr : moved;
 }
 
-// By huge pages, as what was moved before is several mappings to older kernels. The kernel looks
-// whether it may before it unmaps the place; should it fail later all the same, the place is mapped
-// again.
+// By huge pages, as what was moved before is several mappings to older kernels; what is less is
+// one. The kernel looks whether it may before it unmaps the place, but whether all is one mapping
+// only afterwards (before Linux 6.17). Should it fail all the same, the place is mapped again.
 size_t SystemPages::move(void* from, size_t bytes, void* to) {
   const ErrnoKeeper keep;
   size_t done = 0;
