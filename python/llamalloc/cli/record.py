@@ -130,7 +130,7 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
         return Path(path_pattern.filled(str(profile), pid, name, now))
 
     file_kinds.check_output(own(0), file_kinds.PROFILE)
-    started = time.time_ns()
+    before = children.there(own(0))  # with %p in the name there are none of this run's pid
 
     def environment(pid: int) -> dict[str, str]:
         own(pid).unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def _started(command: list[str], options: dict[str, str], profile: Path) -> int:
     if code < 0:
         _say(f"{command[0]} was ended by signal {-code}")
     path = own(pids[0])
-    recorded = _finish_all(path, children.recorded(path, is_profile, started))
+    recorded = _finish_all(path, children.recorded(path, is_profile, before))
     return 128 - code if code < 0 else code or (0 if recorded else 1)
 
 

@@ -13,22 +13,32 @@ from pathlib import Path
 SHOWN = 8  # a line each; of more, their number
 
 IsRecording = Callable[[Path], bool]
+Identity = tuple[int, int, int]  # of a file and its contents: device, inode, time in ns
 
 
-# Of the clock that file systems use.
-_TICK = 20_000_000
+def recorded(
+    path: Path, is_recording: IsRecording, before: frozenset[Identity] = frozenset()
+) -> list[Path]:
+    """The children's recordings beside `path`, oldest first; without those of `before`, which are
+    as they were then."""
+    found = [file for file in _beside(path) if _is(file, is_recording)]
+    new = [file for file in found if _identity(file) not in before]
+    return sorted(new, key=lambda file: (file.stat().st_mtime_ns, file.name))
 
 
-def recorded(path: Path, is_recording: IsRecording, since: int = 0) -> list[Path]:
-    """The children's recordings beside `path` that were written from `since` on (ns since 1970),
-    oldest first."""
+def there(path: Path) -> frozenset[Identity]:
+    """What recorded() is to leave out later."""
+    return frozenset(map(_identity, _beside(path)))
+
+
+def _beside(path: Path) -> list[Path]:
     number = re.compile(re.escape(path.name) + r"\.\d+")
-    found = [
-        (file.stat().st_mtime_ns, file.name, file)
-        for file in path.parent.iterdir()
-        if number.fullmatch(file.name) and _is(file, is_recording)
-    ]
-    return [file for time, _, file in sorted(found) if time >= since - _TICK]
+    return [file for file in path.parent.iterdir() if number.fullmatch(file.name)]
+
+
+def _identity(file: Path) -> Identity:
+    status = file.stat()
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def number_told(path: Path, files: list[Path]) -> str:
