@@ -40,6 +40,15 @@ class TurnsTest : public OnFakeMemory {
     for (Span* span : spans) heap_.deallocate(span);
   }
 
+  // A run that nobody uses any more, but that keeps its page from being empty.
+  void shelve_run() {
+    Shelf& shelf = heap_.next_shelf();
+    while (shelf.room < kRunMax) shelf.earn(kRunMax);
+    Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
+    heap_.hide(run);
+    EXPECT_TRUE(heap_.shelve_run(shelf, run));
+  }
+
   size_t peak_ = 0;
   int locked_ = 0;
 };
@@ -112,11 +121,7 @@ TEST_F(TurnsTest, AMappingThatGrowsMakesTheHeapGrow) {
 }
 
 TEST_F(TurnsTest, WhatIsShelvedDoesNotKeepPagesFromMakingRoom) {
-  Shelf& shelf = heap_.next_shelf();
-  while (shelf.room < kRunMax) shelf.earn(kRunMax);
-  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  heap_.hide(run);
-  EXPECT_TRUE(heap_.shelve_run(shelf, run));
+  shelve_run();
   ASSERT_FALSE(heap_.pages().has_empty());
   heap_.allocate(kMapped, 1, PageGroup::unknown, false);
   EXPECT_LE(heap_.backed_bytes(), kMapped);
@@ -145,11 +150,7 @@ TEST_F(TurnsTest, WhatIsShelvedMakesRoomWithinALimit) {
   heap_.pages().limit_growth(kLimit);
   for (const bool grows : {false, true}) {
     Span* grown = grows ? heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false) : nullptr;
-    Shelf& shelf = heap_.next_shelf();
-    while (shelf.room < kRunMax) shelf.earn(kRunMax);
-    Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-    heap_.hide(run);
-    EXPECT_TRUE(heap_.shelve_run(shelf, run));
+    shelve_run();
     if (grows) {
       EXPECT_NE(heap_.resize(grown, kLimit - kRunMax), nullptr);
     } else {
@@ -166,11 +167,7 @@ TEST_F(TurnsTest, WhatIsShelvedMakesRoomWithinALimit) {
 TEST_F(TurnsTest, WhatCanNeverBeHadEmptiesNoShelf) {
   heap_.pages().limit_growth(size_t{12} << 20);
   Span* grown = heap_.allocate(kRunMax + 1, 1, PageGroup::unknown, false);
-  Shelf& shelf = heap_.next_shelf();
-  while (shelf.room < kRunMax) shelf.earn(kRunMax);
-  Span* run = heap_.allocate(kRunMax, 1, PageGroup::unknown, false);
-  heap_.hide(run);
-  EXPECT_TRUE(heap_.shelve_run(shelf, run));
+  shelve_run();
   EXPECT_EQ(heap_.resize(grown, size_t{40} << 20), nullptr);
   EXPECT_EQ(heap_.allocate(size_t{40} << 20, 1, PageGroup::unknown, false), nullptr);
   EXPECT_FALSE(heap_.pages().has_empty()) << "the run still lies on its shelf";

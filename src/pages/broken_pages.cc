@@ -78,35 +78,35 @@ Breaking PageHeap::break_pages(const BreakRules& rules) {
     runs += page.broken && !joins;
     if (page.broken) behind_run = page.base + kHugePageSize;
     unbacked += (kBlocksPerHugePage - page.backed_blocks()) * kBlockSize;
-    if (!may_break || !is_to_break(&page, huge, rules) || is_one_too_many(page, joins, broken_))
-      return;
+    if (!may_break || !is_to_break(&page, huge, rules) || is_one_too_many(page, joins)) return;
     const Nanos taken{page.blocks_taken.load(std::memory_order_relaxed)};
     const Nanos cost = break_costs_.of(huge && !page.broken);
     const size_t gain = gain_of(&page);
     possible += gain;
     best.add({&page, worth_of_breaking(gain, now - taken, cost), joins});
   });
+  broken_.store(in_pieces, std::memory_order_relaxed);
   runs_ = runs;
   size_t more = huge ? kAtOnce : kSmallAtOnce;
   for (const Candidate* one = best.begin(); one != best.end() && more != 0; ++one, --more)
-    tried += break_one(one->page, one->joins, rules, huge, &in_pieces, &done);
+    tried += break_one(one->page, one->joins, rules, huge, &done);
   done.left = less(possible, tried);
-  broken_.store(in_pieces, std::memory_order_relaxed);
   unbacked_.store(unbacked + done.given_back, std::memory_order_relaxed);
   return done;
 }
 
 // If it were broken. Runs are also cut in two, by pages that fill again.
-bool PageHeap::is_one_too_many(const HugePage& page, bool joins, size_t in_pieces) const {
+bool PageHeap::is_one_too_many(const HugePage& page, bool joins) const {
   if (page.broken) return false;
   const size_t most = page.used_blocks > kSparse ? most_runs_ / 2 : most_runs_;
-  return (!joins && runs_ >= most) || in_pieces >= kMostOfRun * most_runs_;
+  return (!joins && runs_ >= most) ||
+         broken_.load(std::memory_order_relaxed) >= kMostOfRun * most_runs_;
 }
 
 // Returns how many bytes it tried to give back. The page may be another one by now, so all is asked
 // again. Unless it joins a run, it counts as one of its own until the next round.
 size_t PageHeap::break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge,
-                           size_t* in_pieces, Breaking* done) {
+                           Breaking* done) {
   PageSet* set = page->set.load(std::memory_order_acquire);
   if (set == nullptr) return 0;
   BlockBits rest;
@@ -122,8 +122,7 @@ size_t PageHeap::break_one(HugePage* page, bool joins, const BreakRules& rules, 
     anew = page->broken;  // and has been filled and emptied since
     is_whole = !anew;     // also one from before the process lost its huge pages
     if (is_whole && split_watch_.is_resting()) return 0;
-    if (gain > less(rules.limit, done->given_back) || is_one_too_many(*page, joins, *in_pieces))
-      return 0;
+    if (gain > less(rules.limit, done->given_back) || is_one_too_many(*page, joins)) return 0;
     const uint32_t fuller = page->used_blocks + kFuller;
     page->mended_from = static_cast<uint16_t>(
         std::min(fuller, anew ? page->mended_from : uint32_t{kBlocksPerHugePage}));
@@ -137,8 +136,10 @@ size_t PageHeap::break_one(HugePage* page, bool joins, const BreakRules& rules, 
   const Nanos took = system_.now() - started;
   if (parted) break_costs_.broke(is_whole, took);
   done->break_time = done->break_time + took;
-  *in_pieces += !anew && parted;
-  runs_ += !anew && parted && !joins;
+  if (is_whole && parted) {
+    broken_.fetch_add(1, std::memory_order_relaxed);
+    runs_ += !joins;
+  }
   if (gone) {
     done->given_back += gain;
     done->pages += is_whole || !huge;

@@ -332,9 +332,8 @@ class PageHeap {
   void promote(HugePage* page, PageSet& from, Nanos now) REQUIRES(from.lock());
   void move_to_longer_lived(HugePage* page, PageSet& from, PageGroup group) REQUIRES(from.lock());
   bool take_over(PageGroup group, Blocks blocks, uint32_t alignment);
-  size_t break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge,
-                   size_t* in_pieces, Breaking* done);
-  bool is_one_too_many(const HugePage& page, bool joins, size_t in_pieces) const;
+  size_t break_one(HugePage* page, bool joins, const BreakRules& rules, bool huge, Breaking* done);
+  bool is_one_too_many(const HugePage& page, bool joins) const;
   struct Full;
   void mend_full_pages(const BreakRules& rules, Breaking* done);
   void mend_full(PageSet& set, const BreakRules& rules, Breaking* done);

@@ -66,12 +66,12 @@ bool ControlCommands::begin(int client, char* line, Text* out) {
   else if (row->takes_argument() && argument == nullptr)
     out->add("error: expected %s %s\n", row->name, row->argument);
   else
-    return begin_command(row->id, client, argument, out);
+    return begin_command(*row, client, argument, out);
   return false;
 }
 
-bool ControlCommands::begin_command(Command command, int client, char* argument, Text* out) {
-  switch (command) {
+bool ControlCommands::begin_command(const CommandRow& row, int client, char* argument, Text* out) {
+  switch (row.id) {
     case Command::ping:
       out->add("ok\npid %d\n", getpid());
       break;
@@ -84,16 +84,10 @@ bool ControlCommands::begin_command(Command command, int client, char* argument,
       add_change(argument, out);
       break;
     case Command::sampling:
-      add_act("sampling", argument, out);
-      break;
     case Command::profile:
-      add_act("profile", argument, out);
-      break;
     case Command::window:
-      add_act("window", argument, out);
-      break;
     case Command::heap:
-      add_act("heap", argument, out);
+      add_act(row.name, argument, out);
       break;
     case Command::release:
       add_release(out);

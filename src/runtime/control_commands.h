@@ -21,7 +21,7 @@ class ControlCommands final : public Responder {
     StatsJson json;
   };
   bool begin_stats(int client, Text* out);
-  bool begin_command(Command command, int client, char* argument, Text* out);
+  bool begin_command(const CommandRow& row, int client, char* argument, Text* out);
 
   Document documents_[ClientServer::kClients];
 };

@@ -5,6 +5,16 @@
 
 namespace llamalloc::sim {
 
+// As a process does.
+ReadStatus SimLearning::read(const std::string& path, LearnedState* out, std::string* error) const {
+  const TraceProgram program = input_.program();
+  char text[512] = {};
+  const ReadStatus status = read_learned_state(path.c_str(), {program.build, program.name.c_str()},
+                                               system_pages, out, text, sizeof(text));
+  *error = text;
+  return status;
+}
+
 bool SimLearning::open(const std::string& state, std::string* error) {
   if (!steps_.open()) {
     *error = "no memory for the tables of what is learned";
@@ -14,11 +24,9 @@ bool SimLearning::open(const std::string& state, std::string* error) {
   const TraceProgram program = input_.program();
   file_.header = header_for({program.build, program.name.c_str()});
   if (state.empty()) return true;
-  char text[512] = {};
-  const ReadStatus status = read_learned_state(state.c_str(), {program.build, program.name.c_str()},
-                                               system_pages, &file_, text, sizeof(text));
+  const ReadStatus status = read(state, &file_, error);
   if (!is_usable(status)) {
-    *error = status == ReadStatus::absent ? state + ": no such file" : text;
+    if (status == ReadStatus::absent) *error = state + ": no such file";
     *error = error->substr(0, error->find("; it is "));  // what a process does with the file then
     return false;
   }
@@ -27,15 +35,10 @@ bool SimLearning::open(const std::string& state, std::string* error) {
   return true;
 }
 
-// As a process finds the file that it is to keep.
 bool SimLearning::may_keep(const std::string& path, std::string* error) const {
-  const TraceProgram program = input_.program();
   LearnedState there;
-  char text[512] = {};
-  const ReadStatus status = read_learned_state(path.c_str(), {program.build, program.name.c_str()},
-                                               system_pages, &there, text, sizeof(text));
+  const ReadStatus status = read(path, &there, error);
   there.give_back();
-  *error = text;
   return may_replace(status);
 }
 

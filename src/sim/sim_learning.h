@@ -50,6 +50,8 @@ class SimLearning : public SimGate {
   TraceStacks& stacks() { return stacks_; }
 
  private:
+  ReadStatus read(const std::string& path, LearnedState* out, std::string* error) const;
+
   TraceInput& input_;
   TraceStacks stacks_;
   LearningRun& run_ = steps_.run;

@@ -157,7 +157,5 @@ def _check(name: str, file: Path) -> None:
         raise launch.LaunchError(f"{file}: is a folder; name a file in it")
     elif len(os.fsencode(file.absolute())) > LONGEST_PATH[name]:
         raise launch.LaunchError(f"{file}: path is longer than {LONGEST_PATH[name]} bytes")
-    elif not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise launch.LaunchError(
-            f"{file}: cannot be written; {file.parent} is not a writable folder"
-        )
+    else:
+        file_kinds.check_folder(file)

@@ -228,10 +228,7 @@ def _writable(path: Path) -> Path:
         raise launch.LaunchError(str(error)) from None
     if len(os.fsencode(path.absolute())) > LONGEST_PATH:
         raise launch.LaunchError(f"{path}: path is longer than {LONGEST_PATH} bytes")
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise launch.LaunchError(
-            f"{path}: cannot be written; {path.parent} is not a writable folder"
-        )
+    file_kinds.check_folder(path)
     try:
         return regular_file.replaced(path)
     except OSError as error:

@@ -6,6 +6,7 @@ A name tells nothing: `train -o *.pb.gz` names a recording as its model.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def check_output(output: Path, kind: str | None = None, inputs: Iterable[Path] =
     found = kind_of(output)
     if found is not None and found != kind:
         raise OutputError(f"{output}: is a {found}, and {_CURE}")
+
+
+def check_folder(output: Path) -> None:
+    """Raises OutputError where no file can be made beside `output`."""
+    if not output.parent.is_dir() or not os.access(output.parent, os.W_OK):
+        raise OutputError(f"{output}: cannot be written; {output.parent} is not a writable folder")
 
 
 def is_same(a: Path, b: Path) -> bool:

@@ -16,10 +16,13 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from llamalloc.formats import contracts, elf, places
 
 LIBRARY = "libllamalloc.so"
+# What our tools print: a path may hold any bytes, and so may the names in a damaged file.
+TOOL_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
 class LaunchError(RuntimeError):

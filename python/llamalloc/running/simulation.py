@@ -61,7 +61,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from llamalloc.formats import learned_state
+from llamalloc.formats import file_kinds, learned_state
 from llamalloc.running import ending, launch
 
 TOOL = "llamalloc-simulate"
@@ -73,8 +73,6 @@ POLICIES = LEARNED + BLIND
 LOSSES = ("rounding", "free_slots", "free_blocks", "empty_pages", "thread_caches", "metadata")
 AGREED = 0.02  # how far simulation and replay may be apart
 _JOBS = 2
-# A path may hold any bytes, and so may the names in a damaged file.
-_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 Result = dict[str, Any]
 
@@ -212,8 +210,7 @@ def _check_keep(keep: str | None, learning: list[str]) -> None:
             f"--keep: {both} would write the same file; simulate one at a time"
         )
     path = Path(keep)
-    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise launch.LaunchError(f"{keep}: {path.parent} is not a writable folder")
+    file_kinds.check_folder(path)
     try:
         foreign = path.exists() and path.stat().st_size and not learned_state.is_state_file(path)
     except OSError as error:
@@ -224,7 +221,7 @@ def _check_keep(keep: str | None, learning: list[str]) -> None:
 
 def _check_words(command: list[str]) -> None:
     """Wrong arguments end the tool with 2, before it finds that there is no trace."""
-    done = subprocess.run(command, capture_output=True, check=False, **_TEXT)
+    done = subprocess.run(command, capture_output=True, check=False, **launch.TOOL_TEXT)
     if done.returncode == 2:
         raise launch.LaunchError(done.stderr.strip().removeprefix(f"{TOOL}: "))
 
@@ -359,9 +356,9 @@ def _json_of(
 ) -> Result:
     said = ""
     with (
-        tempfile.TemporaryFile("w+", **_TEXT) as output,
+        tempfile.TemporaryFile("w+", **launch.TOOL_TEXT) as output,
         (tools or _Tools()).started(
-            command, stdout=output, stderr=subprocess.PIPE, env=environment, **_TEXT
+            command, stdout=output, stderr=subprocess.PIPE, env=environment, **launch.TOOL_TEXT
         ) as process,
     ):
         for line in process.stderr or ():

@@ -198,10 +198,8 @@ def find_tool() -> Path:
 
 
 def _run(*words: object) -> str:
-    done = subprocess.run(
-        [str(find_tool()), *map(str, words)],
-        capture_output=True, encoding="utf-8", errors="surrogateescape", check=False,
-    )  # fmt: skip
+    command = [str(find_tool()), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, check=False, **launch.TOOL_TEXT)
     if done.returncode != 0:
         raise TraceError(_message(done.stderr, done.returncode))
     return done.stdout
