@@ -24,8 +24,8 @@ STEPS = "250"
 PLACES = ("--conf", "segregate:always")  # such a load has no troughs
 
 KNOWN = {
-    "parse_header": {"le_10ms", "le_100ms", "le_1s"},
-    "build_reply": {"le_10ms", "le_100ms", "le_1s"},
+    "parse_header": {"le_10ms", "le_100ms", "le_3s"},
+    "build_reply": {"le_10ms", "le_100ms", "le_3s"},
     "open_session": {"le_10s"},
     "insert_row": {"never"},
     "cache_put": {"mixed"},

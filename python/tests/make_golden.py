@@ -60,8 +60,8 @@ def make_trace() -> None:
 
 
 def make_learned() -> None:
-    """learned_v1.learned."""
-    (GOLDEN / "learned_v1.learned").write_bytes(learned_state.pack(golden_learned.STATE))
+    """learned_v2.learned; version 1 is no longer written."""
+    (GOLDEN / "learned_v2.learned").write_bytes(learned_state.pack(golden_learned.STATE))
 
 
 def make_evidence() -> None:

@@ -405,9 +405,9 @@ def test_an_outlier_can_be_chance():
 
 
 def test_outlivers_of_the_class_may_still_meet_the_deadline_of_its_page():
-    in_1200_ms = Lives({60: 1000, bucket_of(1.2e9): 1000}, {})
-    assert trial.is_consistent(in_1200_ms, CLASS["le_1s"])
-    assert not trial.is_consistent(Lives({60: 1000, bucket_of(3e9): 1000}, {}), CLASS["le_1s"])
+    in_3600_ms = Lives({60: 1000, bucket_of(3.6e9): 1000}, {})
+    assert trial.is_consistent(in_3600_ms, CLASS["le_3s"])
+    assert not trial.is_consistent(Lives({60: 1000, bucket_of(9e9): 1000}, {}), CLASS["le_3s"])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def classes(*names):
 
 
 def test_score_by_hand():
-    truth = classes("le_10ms", "le_1s", "never", "mixed")
+    truth = classes("le_10ms", "le_3s", "never", "mixed")
     chosen = classes("le_10ms", "le_10ms", "gt_1000s", "never")
     score = metrics.score(truth, chosen, np.array([4.0, 3, 2, 1]))
     assert score.weighted == pytest.approx(0.4)
@@ -93,6 +93,6 @@ def test_the_site_table_goes_by_the_weight_at_the_innermost_frame():
 
 
 def test_tables_answer_by_weight_not_by_count_of_contexts():
-    data = labelled(("zb", 16, 9, "never"), ("zc", 16, 2, "le_1s"), ("zd", 16, 2, "le_1s"))
+    data = labelled(("zb", 16, 9, "never"), ("zc", 16, 2, "le_3s"), ("zd", 16, 2, "le_3s"))
     chosen, _ = baselines.table(data, baselines.site_key).predict(data)
     assert chosen.tolist() == classes("never", "never", "never").tolist()

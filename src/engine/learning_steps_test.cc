@@ -264,7 +264,7 @@ class LookupsTest : public LearningStepsTest {
       ASSERT_TRUE(tree.add(path.key(), true, LifetimeClass::mixed));
       path.descend(site + static_cast<uintptr_t>(path.next_frame()));
     }
-    ASSERT_TRUE(tree.add(path.key(), false, LifetimeClass::le_1s));
+    ASSERT_TRUE(tree.add(path.key(), false, LifetimeClass::le_3s));
     tree.publish();
   }
 
@@ -343,7 +343,7 @@ TEST_F(ModelStepsTest, AModelThatProvesNothingStartsBlind) {
 TEST_F(ModelStepsTest, OneThatBringsProofPlacesFromTheStart) {
   steps_->run.take_evidence(kProof);
   EXPECT_TRUE(steps_->places());
-  live_and_die(LifetimeClass::le_1s, Nanos::millis(1));
+  live_and_die(LifetimeClass::le_3s, Nanos::millis(1));
   rounds_in(Nanos::seconds(3));
   EXPECT_TRUE(engine_.placement_on);
 }
@@ -351,7 +351,7 @@ TEST_F(ModelStepsTest, OneThatBringsProofPlacesFromTheStart) {
 TEST_F(ModelStepsTest, OneWhosePredictionsFailIsSwitchedOffWithinSeconds) {
   steps_->run.take_evidence(kProof);
   engine_.start_placing(steps_->places());
-  live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
+  live_and_die(LifetimeClass::le_3s, Nanos::seconds(20));
   rounds_in(Nanos::seconds(2));
   EXPECT_FALSE(engine_.placement_on);
   EXPECT_NE(sentence().find("100 % of those freed lived longer"), std::string::npos) << sentence();
@@ -364,7 +364,7 @@ TEST_F(ModelStepsTest, APauseSaysNothingOfPredictions) {
   engine_.start_placing(steps_->places());
   rounds_in(Nanos::seconds(2));
   pages_.time = pages_.time + Nanos::seconds(30);
-  live_and_die(LifetimeClass::le_1s, Nanos::seconds(31));
+  live_and_die(LifetimeClass::le_3s, Nanos::seconds(31));
   rounds_in(Nanos::seconds(10));
   EXPECT_TRUE(engine_.placement_on);
 }
@@ -476,7 +476,7 @@ TEST_F(ModelStepsTest, WhereTheOptionDecidesTheGateJudgesNothing) {
   steps_->run.take_evidence(kProof);
   for (const Segregate decided : {Segregate::never, Segregate::always}) {
     engine_.options.segregate.value = decided;
-    live_and_die(LifetimeClass::le_1s, Nanos::seconds(10));
+    live_and_die(LifetimeClass::le_3s, Nanos::seconds(20));
     rounds_in(Nanos::seconds(5));
     EXPECT_EQ(steps_->run.gate().kept(), kProof);
     EXPECT_EQ(engine_.placement_on, decided == Segregate::always);

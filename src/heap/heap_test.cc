@@ -383,7 +383,7 @@ TEST_F(HeapTest, DirectMappingsAreCountedAndResized) {
 TEST_F(HeapTest, PagesPastTheirDeadlineArePromoted) {
   char* stays = one(PageGroup::transient, 1000);
   HugePage* page = page_of(stays);
-  system_.time = system_.time + Nanos::seconds(1);
+  system_.time = system_.time + Nanos::seconds(5);
   EXPECT_EQ(heap_.pages().promote_expired(system_.time), 0u);
   system_.time = system_.time + Nanos::seconds(2);
   EXPECT_EQ(heap_.pages().promote_expired(system_.time), 1u);

@@ -134,6 +134,10 @@ Verdict verdict_of(const Evidence& evidence) {
   return {true, is_trap(chosen, curve, most) ? LifetimeClass::mixed : chosen};
 }
 
+bool pays_to_tell_apart(LifetimeClass a, LifetimeClass b, uint64_t size) {
+  return group_of(a) != group_of(b) && (!dies_soon(a) || !dies_soon(b) || size >= kWorthALook);
+}
+
 bool lives_long(const Evidence& evidence) {
   uint32_t soon = 0;
   for (int c = 0; c < kTimedClasses; ++c)

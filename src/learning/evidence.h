@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "base/lifetime_class.h"
+#include "base/units.h"
 
 namespace llamalloc {
 
@@ -52,6 +53,12 @@ Verdict verdict_of(const Evidence& evidence);
 
 // Whether, as far as is seen, objects outlive what dies soon: enough samples did, and nearly all.
 bool lives_long(const Evidence& evidence);
+
+// Whether callers whose objects, of such a size, are of two classes are worth telling apart. It
+// takes a look at the callers in each allocation. Where both die soon, that pays for large objects
+// alone: it costs as much for a small one, and a few of the large ones hold a page.
+inline constexpr uint64_t kWorthALook = kBlockSize;
+bool pays_to_tell_apart(LifetimeClass a, LifetimeClass b, uint64_t size);
 
 // The longest class in which a sample died or is alive.
 LifetimeClass longest_seen(const Evidence& evidence);

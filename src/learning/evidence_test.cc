@@ -60,13 +60,13 @@ TEST(EvidenceTest, YoungOnesInFlightDoNotCountAsStaying) {
 }
 
 TEST(EvidenceTest, NothingIsSaidOfYoungOnesBeforeAnyDies) {
-  EXPECT_FALSE(verdict_of(alive(LifetimeClass::le_1s, 1000, 0)).decided);
+  EXPECT_FALSE(verdict_of(alive(LifetimeClass::le_3s, 1000, 0)).decided);
 }
 
-// A context of which the longest life is 1 s has objects a little older than that now and then.
+// A context of which the longest life is 3 s has objects a little older than that now and then.
 TEST(EvidenceTest, TheOldestInFlightDoNotCountAsStaying) {
   const Verdict verdict =
-      verdict_of(both(deaths(LifetimeClass::le_1s, 1000), alive(LifetimeClass::le_10s, 10, 10)));
+      verdict_of(both(deaths(LifetimeClass::le_3s, 1000), alive(LifetimeClass::le_10s, 10, 10)));
   EXPECT_EQ(verdict.lifetime, LifetimeClass::le_10s);
 }
 
@@ -80,20 +80,20 @@ TEST(EvidenceTest, MostDieAndSomeStay) {
 // two classes above the longest life of earlier waves.
 TEST(EvidenceTest, AWaveThatIsSlowerThanEarlierOnesDoesNotStay) {
   const Verdict verdict = verdict_of(
-      both(deaths(LifetimeClass::le_1s, 2000), alive(LifetimeClass::le_100s, 2100, 2100)));
+      both(deaths(LifetimeClass::le_3s, 2000), alive(LifetimeClass::le_100s, 2100, 2100)));
   EXPECT_TRUE(verdict.decided);
   EXPECT_NE(group_of(verdict.lifetime), PageGroup::permanent);
 }
 
 TEST(EvidenceTest, NearlyAllStayAndSomeDieEarly) {
   const Verdict verdict =
-      verdict_of(both(deaths(LifetimeClass::le_1s, 5), alive(LifetimeClass::le_100s, 2100, 2100)));
+      verdict_of(both(deaths(LifetimeClass::le_3s, 5), alive(LifetimeClass::le_100s, 2100, 2100)));
   EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
 }
 
 TEST(EvidenceTest, MostStayLongAfterTheOthersDied) {
   const Verdict verdict = verdict_of(
-      both(deaths(LifetimeClass::le_1s, 2000), alive(LifetimeClass::le_1000s, 2100, 2100)));
+      both(deaths(LifetimeClass::le_3s, 2000), alive(LifetimeClass::le_1000s, 2100, 2100)));
   EXPECT_EQ(verdict.lifetime, LifetimeClass::never);
 }
 
@@ -126,10 +126,10 @@ TEST(EvidenceTest, WhatNearlyAllOutlivedLivesLongHoweverFew) {
 }
 
 TEST(EvidenceTest, CountsHalveBeforeTheyOverflow) {
-  Evidence evidence = deaths(LifetimeClass::le_1s, 60000);
-  evidence.add(deaths(LifetimeClass::le_1s, 10000));
-  EXPECT_EQ(evidence.deaths[static_cast<int>(LifetimeClass::le_1s)], 35000);
-  evidence.take_away(deaths(LifetimeClass::le_1s, 50000));
+  Evidence evidence = deaths(LifetimeClass::le_3s, 60000);
+  evidence.add(deaths(LifetimeClass::le_3s, 10000));
+  EXPECT_EQ(evidence.deaths[static_cast<int>(LifetimeClass::le_3s)], 35000);
+  evidence.take_away(deaths(LifetimeClass::le_3s, 50000));
   EXPECT_EQ(evidence.samples(), 0u);
 }
 

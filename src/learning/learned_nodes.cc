@@ -47,38 +47,50 @@ void keep_best(size_t bound, NodeArray* nodes) {
   nodes->cut(bound);
 }
 
+// The one above it; null: it is not there, or not known.
+const LearnedNode* parent_of(const LearnedNode& part, LearnedNodes nodes) {
+  if (part.level == 1 || !part.path_is_known()) return nullptr;
+  const auto at =
+      std::lower_bound(nodes.begin(), nodes.end(), part.parent,
+                       [](const LearnedNode& node, uint64_t key) { return node.key < key; });
+  return at != nodes.end() && at->key == part.parent ? &*at : nullptr;
+}
+
+// Of all objects of the node; 0: several, or not known.
+uint64_t size_of(const LearnedNode* node, LearnedNodes nodes) {
+  while (node != nullptr && node->level > 2) node = parent_of(*node, nodes);
+  return node != nullptr && node->level == 2 ? node->word : 0;
+}
+
 // The verdicts on a node and on its parts, as far as they were heard.
 struct Parts {
   bool any = false;
   bool differ = false;  // or may: one is open
   bool decided = false;
-  LifetimeClass longest = LifetimeClass::le_10ms;
+  LifetimeClass shortest = LifetimeClass::mixed, longest = LifetimeClass::le_10ms;
 
   void hear(const Verdict& verdict) {
-    const LifetimeClass longer = std::max(longest, verdict.lifetime);
-    const bool agree = dies_soon(longer) || group_of(longest) == group_of(verdict.lifetime);
-    if (!verdict.decided || (decided && !agree)) differ = true;
+    if (!verdict.decided) differ = true;
     decided = true;
-    longest = longer;
+    shortest = std::min(shortest, verdict.lifetime);
+    longest = std::max(longest, verdict.lifetime);
   }
-  bool agree_with(const Evidence& whole) {
-    hear(verdict_of(whole));
-    return !differ && (any || dies_soon(longest));
+  bool agree_with(const LearnedNode& whole, LearnedNodes nodes) {
+    hear(verdict_of(whole.evidence));
+    if (differ || pays_to_tell_apart(shortest, longest, size_of(&whole, nodes))) return false;
+    return any || dies_soon(longest);
   }
 };
 
-void tell_parent(const LearnedNode& part, std::span<const LearnedNode> nodes, Parts* parts) {
-  if (part.level == 1 || !part.path_is_known() || part.evidence.samples() == 0) return;
-  size_t at = static_cast<size_t>(
-      std::lower_bound(nodes.begin(), nodes.end(), part.parent,
-                       [](const LearnedNode& node, uint64_t key) { return node.key < key; }) -
-      nodes.begin());
-  if (at == nodes.size() || nodes[at].key != part.parent) return;
-  parts[at].any = true;
+void tell_parent(const LearnedNode& part, LearnedNodes nodes, Parts* parts) {
+  const LearnedNode* const parent = parent_of(part, nodes);
+  if (parent == nullptr || part.evidence.samples() == 0) return;
+  Parts& told = parts[parent - nodes.data()];
+  told.any = true;
   if (part.differs)
-    parts[at].differ = true;
+    told.differ = true;
   else
-    parts[at].hear(verdict_of(part.evidence));
+    told.hear(verdict_of(part.evidence));
 }
 
 }  // namespace
@@ -119,8 +131,7 @@ void settle_differs(std::span<LearnedNode> nodes, PageSource& scratch) {
   for (; level > 0; --level) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i].level != level) continue;
-      if (nodes[i].differs && parts.data()[i].agree_with(nodes[i].evidence))
-        nodes[i].differs = false;
+      if (nodes[i].differs && parts.data()[i].agree_with(nodes[i], nodes)) nodes[i].differs = false;
       tell_parent(nodes[i], nodes, parts.data());
     }
   }

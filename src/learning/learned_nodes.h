@@ -51,8 +51,9 @@ bool merge_nodes(LearnedNodes base, LearnedNodes take_away, LearnedNodes add, si
                  PageSource& pages, NodeArray* out);
 // Clears `differs` where nothing in the set says any more that the parts of a node differ: all of
 // its nodes one level deeper are decided, none of these differs itself, and they and the node live
-// equally long, by page group, or die soon. Where there are none, as they left at the bound, or as
-// nobody looked deeper, the node itself has to die soon. Without memory all stay as they are.
+// equally long, or so that it does not pay to tell them apart (evidence.h). Where there are none,
+// as they left at the bound, or as nobody looked deeper, the node itself has to die soon. Without
+// memory all stay as they are.
 void settle_differs(std::span<LearnedNode> sorted, PageSource& scratch);
 // One more run that did not see them.
 void age_nodes(std::span<LearnedNode> nodes);

@@ -57,8 +57,8 @@ class LearnedNodesTest : public testing::Test {
     return nodes;
   }
   // A site, its size, and callers of it.
-  Nodes settle(const Evidence& whole, const Nodes& callers) {
-    Nodes nodes{{1, 1, true, 0, whole, 100, 7}, {2, 2, true, 0, whole, 1, 64}};
+  Nodes settle(const Evidence& whole, const Nodes& callers, uint64_t size = 64) {
+    Nodes nodes{{1, 1, true, 0, whole, 100, 7}, {2, 2, true, 0, whole, 1, size}};
     for (LearnedNode caller : callers) {
       caller.level = 3;
       caller.parent = 2;
@@ -195,6 +195,13 @@ TEST_F(LearnedNodesTest, WhatDiffersGoesOnDoingSo) {
   }
   EXPECT_TRUE(settle(sum(kDies, kStays), {dies})[0].differs) << "a caller has left the file";
   EXPECT_TRUE(settle(sum(kDies, kStays), {})[1].differs);
+}
+
+TEST_F(LearnedNodesTest, LargeObjectsThatDieSoonDifferStill) {
+  const Nodes callers{{3, 3, false, 0, kDies, 2, 8}, {4, 3, false, 0, kSeconds, 2, 9}};
+  EXPECT_TRUE(settle(sum(kDies, kSeconds), callers, kWorthALook)[1].differs);
+  EXPECT_TRUE(settle(sum(kDies, kSeconds), callers, kWorthALook)[0].differs) << "so its site does";
+  EXPECT_FALSE(settle(sum(kDies, kSeconds), callers, kWorthALook - 1)[1].differs);
 }
 
 TEST_F(LearnedNodesTest, WhatDoesNotDifferAnyMoreIsSettledFromTheDeepestLevelOn) {

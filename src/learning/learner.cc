@@ -208,6 +208,13 @@ void Learner::count_staying(Rows& rows) const {
   }
 }
 
+// Of all objects of a node that was met; 0: its call site has several.
+uint64_t Learner::size_of(const Node& node) const {
+  const Node* at = &node;
+  while (at->level > 2) at = &nodes_[at->parent];
+  return at->level == 2 ? at->word : 0;
+}
+
 void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
   if (part.split && part.deeper) {
     parent.differed = parent.differed || part.differed;
@@ -220,17 +227,16 @@ void Learner::hear(Node& parent, const Node& part, const Verdict& verdict) {
     parent.heard = verdict.lifetime;
     parent.parts_decided = true;
   } else {
-    const LifetimeClass longer = std::max(parent.heard, verdict.lifetime);
-    if (group_of(parent.heard) != group_of(verdict.lifetime) && !dies_soon(longer))
+    if (pays_to_tell_apart(parent.heard, verdict.lifetime, size_of(parent)))
       parent.deeper = parent.differed = true;
-    parent.heard = longer;
+    parent.heard = std::max(parent.heard, verdict.lifetime);
   }
 }
 
 // From the deepest level inward: where the parts of a node differ, or some are not known yet while
 // others die young, or seem to die young while others stay or the other way round, it sends the
-// asker deeper. Whether what dies soon does so at once or within seconds is not worth a look at the
-// callers in each allocation.
+// asker deeper. Whether small objects that die soon do so at once or within seconds is not worth a
+// look at the callers in each allocation.
 void Learner::decide_parts() {
   for (uint32_t i = 0; i < count_; ++i)
     if (nodes_[i].met) nodes_[i].deeper = nodes_[i].differed = nodes_[i].known_to_differ;

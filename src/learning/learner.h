@@ -8,11 +8,12 @@
 //     --> the tree
 //
 // A node is looked into (its callers told apart) unless all of its objects die young: then none of
-// its contexts can hold anything that stays. Where its parts agree, or all die soon, it speaks for
-// them, but not for a part that is not decided yet and seems to live long where others die within
-// seconds; stacks that end there, where others go on, are a part, too. What earlier runs learned is
-// the prior of each node; what this run adds is kept apart, for the state file. A whole whose prior
-// lives longer than its parts of this run speaks for itself: earlier runs may have met others.
+// its contexts can hold anything that stays. Where its parts agree, or it does not pay to tell them
+// apart (evidence.h), it speaks for them, but not for a part that is not decided yet and seems to
+// live long where others die within seconds; stacks that end there, where others go on, are a part,
+// too. What earlier runs learned is the prior of each node; what this run adds is kept apart, for
+// the state file. A whole whose prior lives longer than its parts of this run speaks for itself:
+// earlier runs may have met others.
 //
 // Counts that do not fit are halved until they do, and a node counts all of its contexts at one
 // scale. So a rare long life stays as rare as it is, whichever context has it.
@@ -136,6 +137,7 @@ class Learner {
   bool is_split(const Node& node) const;
   void count_staying(Rows& rows) const;
   void decide_parts();
+  uint64_t size_of(const Node& node) const;
   void hear(Node& parent, const Node& part, const Verdict& verdict);
   Verdict verdict_on(const Node& node) const;
   bool answers(const Node& node) const;

@@ -64,7 +64,7 @@ TEST_F(LearnerFadeTest, APriorThatIsOutOfDateFades) {
 // A restart: in the first minutes nothing can have lived as long as in the run before.
 TEST_F(LearnerFadeTest, AYoungRunDoesNotFadeWhatAnOlderOneSaw) {
   Evidence prior;
-  prior.deaths[static_cast<int>(LifetimeClass::le_1s)] = 700;
+  prior.deaths[static_cast<int>(LifetimeClass::le_3s)] = 700;
   prior.deaths[static_cast<int>(LifetimeClass::le_10s)] = 5'000;
   prior.deaths[static_cast<int>(LifetimeClass::le_100s)] = 14'300;
   prior.young[static_cast<int>(LifetimeClass::le_1000s)] = 900;

@@ -197,20 +197,20 @@ TEST_F(LearnerTest, InALongRunWhatStaysIsKnownAfterMinutes) {
 // became.
 TEST_F(LearnerTest, WhatIsInFlightDoesNotUndoWhatIsKnown) {
   Evidence died;
-  died.deaths[static_cast<int>(LifetimeClass::le_1s)] = 100;
+  died.deaths[static_cast<int>(LifetimeClass::le_3s)] = 100;
   const uint64_t key = ContextPath(stack({1, 2}).codes[0], size_bucket(kSize)).key();
   ASSERT_TRUE(learner_.take_in(key, 1, false, died));
   learner_.show_all(tree_);
-  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_1s);
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_3s);
   stay({1, 2}, 300);
   pass(Nanos::millis(500));
   round();
-  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_1s);
-  pass(Nanos::seconds(2));
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_3s);
+  pass(Nanos::seconds(4));
   round();
   EXPECT_TRUE(ask({1, 2}).known);
   EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_10s) << "some live as long as that";
-  pass(Nanos::seconds(98));
+  pass(Nanos::seconds(96));
   round();
   EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::never);
 }
@@ -252,6 +252,18 @@ TEST_F(LearnerTest, WhatDiesWithinSecondsIsNotToldApart) {
   round();
   EXPECT_EQ(ask({1, 4}).lifetime, LifetimeClass::le_10s) << "no caller is asked for";
   EXPECT_EQ(ask({1, 3}).lifetime, LifetimeClass::le_10s);
+}
+
+// A connection's buffers, and those of replies in the same function: few of them hold a page.
+TEST_F(LearnerTest, LargeObjectsThatDieWithinSecondsAreToldApart) {
+  die_at_once({1, 3}, 100, kWorthALook);
+  die_after({1, 2}, 100, Nanos::seconds(5), kWorthALook);
+  round();
+  EXPECT_EQ(ask({1, 3}, kWorthALook).lifetime, LifetimeClass::le_10ms);
+  EXPECT_EQ(ask({1, 2}, kWorthALook).lifetime, LifetimeClass::le_10s);
+  die_after({1, 4}, 100, Nanos::millis(20), kWorthALook);
+  round();
+  EXPECT_EQ(ask({1, 4}, kWorthALook).lifetime, LifetimeClass::le_100ms);
 }
 
 // Two objects of a backlog that are older than all that died seem to stay, until they die.

@@ -13,7 +13,7 @@ namespace {
 // `staying` of so many samples live some minutes, the rest up to a second.
 Evidence context(int samples, int staying) {
   Evidence evidence;
-  evidence.deaths[static_cast<int>(LifetimeClass::le_1s)] =
+  evidence.deaths[static_cast<int>(LifetimeClass::le_3s)] =
       static_cast<uint16_t>(samples - staying);
   evidence.young[static_cast<int>(LifetimeClass::le_100s)] = static_cast<uint16_t>(staying);
   return evidence;

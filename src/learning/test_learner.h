@@ -42,9 +42,9 @@ class LearnerTest : public testing::Test {
   void die_at_once(const std::vector<uintptr_t>& frames, int count, size_t size = kSize) {
     for (int i = 0; i < count; ++i) dies(born(frames, size));
   }
-  void die_after(const std::vector<uintptr_t>& frames, int count, Nanos age) {
+  void die_after(const std::vector<uintptr_t>& frames, int count, Nanos age, size_t size = kSize) {
     std::vector<void*> wave;
-    for (int i = 0; i < count; ++i) wave.push_back(born(frames));
+    for (int i = 0; i < count; ++i) wave.push_back(born(frames, size));
     pass(age);
     for (void* p : wave) dies(p);
   }

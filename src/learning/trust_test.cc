@@ -17,7 +17,7 @@ Trust::Figures figures_of(const Trust& trust, LifetimeClass predicted, Nanos age
 
 TEST(TrustTest, PredictionsThatHoldCostNothing) {
   Trust trust;
-  trust.freed(le_10ms, Nanos::millis(900), kMuch);  // within its page group
+  trust.freed(le_10ms, Nanos::millis(2900), kMuch);  // within its page group
   const Trust::Figures found = figures_of(trust, never, Nanos::seconds(5));
   EXPECT_EQ(found.older, 0);
   EXPECT_EQ(found.late, 0);
@@ -27,12 +27,12 @@ TEST(TrustTest, PredictionsThatHoldCostNothing) {
 
 TEST(TrustTest, WhatLivesLongerThanPredictedFails) {
   Trust trust;
-  trust.freed(le_10ms, Nanos::seconds(2), kMuch);
+  trust.freed(le_10ms, Nanos::seconds(4), kMuch);
   trust.freed(never, Nanos::seconds(2000), kMuch);
-  EXPECT_EQ(figures_of(trust, le_1s, Nanos::seconds(5)).older, 1);
-  EXPECT_EQ(figures_of(trust, le_1s, Nanos::seconds(3)).older, 0) << "a machine may be busy";
-  EXPECT_EQ(figures_of(trust, le_1s, Nanos::seconds(5)).late, 0.5);
-  EXPECT_EQ(figures_of(trust, le_1s, Nanos::seconds(5)).short_share, 0);
+  EXPECT_EQ(figures_of(trust, le_3s, Nanos::seconds(13)).older, 1);
+  EXPECT_EQ(figures_of(trust, le_3s, Nanos::seconds(12)).older, 0) << "a machine may be busy";
+  EXPECT_EQ(figures_of(trust, le_3s, Nanos::seconds(13)).late, 0.5);
+  EXPECT_EQ(figures_of(trust, le_3s, Nanos::seconds(13)).short_share, 0);
 }
 
 // A prediction covers the longest lives of a context.
@@ -52,9 +52,9 @@ TEST(TrustTest, WithoutPredictionNothingIsJudged) {
 
 TEST(TrustTest, LittleSaysNothing) {
   Trust trust;
-  trust.freed(le_10ms, Nanos::seconds(2), Trust::kLeast / 2);
+  trust.freed(le_10ms, Nanos::seconds(4), Trust::kLeast / 2);
   Trust::Census alive;
-  alive.add(le_10ms, Nanos::seconds(2), Trust::kLeast / 2);
+  alive.add(le_10ms, Nanos::seconds(4), Trust::kLeast / 2);
   EXPECT_EQ(trust.figures(alive).late, 0);
   EXPECT_EQ(trust.figures(alive).older, 0);
 }
@@ -64,7 +64,7 @@ TEST(TrustTest, AProgramThatChangesIsFollowed) {
   for (int second = 0; second < 100; ++second, trust.age()) trust.freed(le_10ms, {}, kMuch);
   EXPECT_EQ(figures_of(trust, mixed, {}).late, 0);
   for (int second = 0; second < 20; ++second, trust.age())
-    trust.freed(le_10ms, Nanos::seconds(2), kMuch);
+    trust.freed(le_10ms, Nanos::seconds(4), kMuch);
   EXPECT_GT(figures_of(trust, mixed, {}).late, 0.5);
 }
 

@@ -109,7 +109,7 @@ TEST_F(PageHeapTest, WithoutMoreMemoryAHoleThatIsNotAlignedHidesNoOther) {
 TEST_F(PageHeapTest, PagesPastTheirDeadlineArePromoted) {
   pages_.share_pages_below(0);
   const Held stays = take(PageGroup::transient, 2);
-  wait(1);
+  wait(5);
   EXPECT_EQ(pages_.promote_expired(system_.time), 0u);
   wait(2);
   EXPECT_EQ(pages_.promote_expired(system_.time), 1u);
@@ -129,7 +129,7 @@ TEST_F(PageHeapTest, ManyPagesArePromotedOneByOne) {
   pages_.share_pages_below(0);
   std::vector<Held> all;
   for (size_t i = 0; i < kPages; ++i) all.push_back(take(PageGroup::transient, kAll));
-  wait(3);
+  wait(7);
   for (size_t i = 0; i < kPages; i += 2) pages_.touch(all[i].page);
 #ifdef LLAMALLOC_CHECK_BUILD
   PageSet& from = sets_.of[static_cast<int>(PageGroup::transient)][0];

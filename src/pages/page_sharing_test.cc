@@ -285,7 +285,7 @@ TEST_F(PageSharingTest, PagesOfAllGroupsJoinUnknown) {
   const Held stays = take(PageGroup::transient, kHalf), left = take(PageGroup::session, kHalf);
   EXPECT_NE(take(PageGroup::unknown, kAll).page, left.page);
   EXPECT_FALSE(shares(PageGroup::unknown)) << "not yet";
-  wait(3);
+  wait(7);
   ASSERT_EQ(pages_.promote_expired(system_.time), 1u);
   pages_.join_groups([](const HugePage&) { return false; });
   for (const Held& held : {stays, left}) {

@@ -166,11 +166,11 @@ TEST_F(ContextResolverTest, TheSiteDecidesWithoutAWalk) {
 TEST_F(ContextResolverTest, TheSizeDecidesWithoutAWalk) {
   teach({{{kSite}, 0, true, LifetimeClass::mixed},
          {{kSite}, 100, false, LifetimeClass::never},
-         {{kSite}, 32, false, LifetimeClass::le_1s}});
+         {{kSite}, 32, false, LifetimeClass::le_3s}});
   const FakeStack stack({{kSite, 32}, {kServer, 0}});
   EXPECT_EQ(ask(stack, 100).lifetime, LifetimeClass::never);
   EXPECT_EQ(ask(stack, 97).lifetime, LifetimeClass::never) << "of one bucket";
-  EXPECT_EQ(ask(stack, 20).lifetime, LifetimeClass::le_1s);
+  EXPECT_EQ(ask(stack, 20).lifetime, LifetimeClass::le_3s);
   EXPECT_TRUE(ask(stack, 20).by_site);
   EXPECT_TRUE(ask(stack, 20).known);
   EXPECT_FALSE(ask(stack, 1000).known);
@@ -318,7 +318,7 @@ TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) 
     nodes.push_back({path.key(), NodeTable::kDeeper});
     path.descend(code);
   }
-  nodes.push_back({path.key(), static_cast<uint8_t>(LifetimeClass::le_1s)});
+  nodes.push_back({path.key(), static_cast<uint8_t>(LifetimeClass::le_3s)});
   std::sort(nodes.begin(), nodes.end());
   std::vector<uint64_t> keys;
   std::vector<uint8_t> answers;
@@ -335,7 +335,7 @@ TEST_F(ContextResolverTest, AsksTheExactTableOfAModelForWhatTheTreeDoesNotKnow) 
                             [&](StackTrace* trace) { *trace = stack.trace; });
   };
   EXPECT_TRUE(ask_it(one, 100).known);
-  EXPECT_EQ(ask_it(one, 100).lifetime, LifetimeClass::le_1s);
+  EXPECT_EQ(ask_it(one, 100).lifetime, LifetimeClass::le_3s);
   EXPECT_FALSE(ask_it(one, 100).learned);
   EXPECT_FALSE(ask_it(two, 100).known);
   EXPECT_FALSE(ask_it(one, 1000).known);
@@ -394,12 +394,12 @@ TEST_F(ContextResolverTest, NamedCallersDecideAndAreLookedPast) {
 TEST_F(ContextResolverTest, ThePriorAnswersWhereItIsTrustedAndTheNetworkIsNotAsked) {
   using enum LifetimeClass;
   NameModel model;
-  model.add_caller("loader", le_1s);
+  model.add_caller("loader", le_3s);
   ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
   const FakeStack stack({{kSite, 32}, {kWrapper, 48}, {kLoader, 16}, {kServer, 0}});
   const auto answer = ask(stack);
   EXPECT_TRUE(answer.known && !answer.by_site && answer.whole);
-  EXPECT_EQ(answer.lifetime, le_1s);
+  EXPECT_EQ(answer.lifetime, le_3s);
   EXPECT_EQ(cache_->sites.frame_bytes(kWrapper), 48u);
   EXPECT_EQ(cache_->sites.frame_bytes(kLoader), 0u) << "nothing depends on its callers";
   const auto caller = static_cast<int>(Nearness::caller);
@@ -413,8 +413,8 @@ TEST_F(ContextResolverTest, ThePriorAnswersWhereItIsTrustedAndTheNetworkIsNotAsk
 TEST_F(ContextResolverTest, AFrameWhoseNameIsNotKnownNowIsLeftToTheWorker) {
   using enum LifetimeClass;
   NameModel model;
-  model.add({"site"}, 0, NodeTable::kDeeper, le_1s);
-  model.add({"site"}, 100, NodeTable::kDeeper, le_1s);
+  model.add({"site"}, 0, NodeTable::kDeeper, le_3s);
+  model.add({"site"}, 100, NodeTable::kDeeper, le_3s);
   model.add({"site", "loader"}, 100, byte_of(never), never);
   model.add_caller("loader", never);
   ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));

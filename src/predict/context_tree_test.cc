@@ -46,8 +46,8 @@ TEST_F(ContextTreeTest, AFewNodesLieCloseTogether) {
     std::generate(keys.begin(), keys.end(), std::ref(random));
     for (int table = 0; table < 2; ++table) {
       tree_.begin(count);
-      for (const uint64_t key : keys) ASSERT_TRUE(tree_.add(key, false, LifetimeClass::le_1s));
-      EXPECT_FALSE(tree_.add(random(), false, LifetimeClass::le_1s)) << "as many as it was told";
+      for (const uint64_t key : keys) ASSERT_TRUE(tree_.add(key, false, LifetimeClass::le_3s));
+      EXPECT_FALSE(tree_.add(random(), false, LifetimeClass::le_3s)) << "as many as it was told";
       tree_.publish();
     }
     for (const uint64_t key : keys) ASSERT_TRUE(knows(key));
@@ -96,12 +96,12 @@ TEST_F(ContextTreeTest, FindsWhatWasPublished) {
 }
 
 TEST_F(ContextTreeTest, KeepsTheOldTableUntilTheNewOneIsShown) {
-  show({key_at(1, 0), key_at(2, 0)}, LifetimeClass::le_1s);
+  show({key_at(1, 0), key_at(2, 0)}, LifetimeClass::le_3s);
   tree_.begin();
   ASSERT_TRUE(tree_.add(key_at(2, 0), false, LifetimeClass::never));
   ASSERT_TRUE(tree_.add(key_at(3, 0), false, LifetimeClass::never));
   EXPECT_TRUE(knows(key_at(1, 0)));
-  EXPECT_EQ(tree_.find(key_at(2, 0)).lifetime, LifetimeClass::le_1s);
+  EXPECT_EQ(tree_.find(key_at(2, 0)).lifetime, LifetimeClass::le_3s);
   EXPECT_FALSE(knows(key_at(3, 0)));
   tree_.publish();
   EXPECT_FALSE(knows(key_at(1, 0)));
@@ -140,15 +140,15 @@ TEST_F(ContextTreeTest, AFullTableRefusesMoreAndKeepsWhatItHas) {
     for (const uint64_t key : keys) ASSERT_TRUE(knows(key));
     for (int i = 0; i < 10'000; ++i) ASSERT_FALSE(knows(random()));
     tree_.begin();
-    for (const uint64_t key : keys) tree_.add(key, false, LifetimeClass::le_1s);
-    EXPECT_FALSE(tree_.add(random(), false, LifetimeClass::le_1s));
+    for (const uint64_t key : keys) tree_.add(key, false, LifetimeClass::le_3s);
+    EXPECT_FALSE(tree_.add(random(), false, LifetimeClass::le_3s));
   }
 }
 
 // Else it would change what readers have just left.
 TEST_F(ContextTreeTest, NothingIsAddedBeforeBegin) {
-  show({key_at(1, 0)}, LifetimeClass::le_1s);
-  EXPECT_FALSE(tree_.add(key_at(2, 0), false, LifetimeClass::le_1s));
+  show({key_at(1, 0)}, LifetimeClass::le_3s);
+  EXPECT_FALSE(tree_.add(key_at(2, 0), false, LifetimeClass::le_3s));
 }
 
 TEST(ContextTreeMemory, WithoutMemoryItIsClosedAndKnowsNothing) {

@@ -98,7 +98,7 @@ Evaluator::Result result_of(std::initializer_list<std::pair<LifetimeClass, float
 
 TEST(Choose, TakesTheGroupBeforeTheClass) {
   using enum LifetimeClass;
-  EXPECT_EQ(choose(result_of({{never, 0.40f}, {le_10ms, 0.25f}, {le_1s, 0.35f}})), le_1s);
+  EXPECT_EQ(choose(result_of({{never, 0.40f}, {le_10ms, 0.25f}, {le_3s, 0.35f}})), le_3s);
   EXPECT_EQ(choose(result_of({{never, 0.60f}, {le_10ms, 0.40f}})), never);
   EXPECT_EQ(choose(result_of({{mixed, 0.60f}, {le_10ms, 0.40f}})), mixed);
 }

@@ -84,8 +84,8 @@ TEST_F(PredictionCacheTest, KeysOfAnotherStackAgreeWithThoseOfTheNext) {
 TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
   const uint64_t key = cache_->context_key({1, 2}, {0, 10}, 3);
   EXPECT_FALSE(cache_->find(key).found);
-  EXPECT_TRUE(cache_->begin(key, LifetimeClass::le_1s));
-  EXPECT_FALSE(cache_->begin(key, LifetimeClass::le_1s));
+  EXPECT_TRUE(cache_->begin(key, LifetimeClass::le_3s));
+  EXPECT_FALSE(cache_->begin(key, LifetimeClass::le_3s));
   EXPECT_TRUE(cache_->find(key).pending);
   EXPECT_EQ(cache_->find(key).group, PageGroup::transient);
   cache_->publish(key, LifetimeClass::never);
@@ -98,10 +98,10 @@ TEST_F(PredictionCacheTest, AMissIsBegunOnceAndPublished) {
 
 TEST_F(PredictionCacheTest, KeysAreForgottenByTheirMarks) {
   const auto key = [&](uintptr_t site) { return cache_->context_key({site, 2}, {0, 10}, 3); };
-  cache_->publish(key(1), LifetimeClass::le_1s);
-  cache_->publish(key(2), LifetimeClass::le_1s, 2);
-  cache_->publish(key(3), LifetimeClass::le_1s, 2 | 128);
-  cache_->begin(key(4), LifetimeClass::le_1s);
+  cache_->publish(key(1), LifetimeClass::le_3s);
+  cache_->publish(key(2), LifetimeClass::le_3s, 2);
+  cache_->publish(key(3), LifetimeClass::le_3s, 2 | 128);
+  cache_->begin(key(4), LifetimeClass::le_3s);
   EXPECT_EQ(cache_->find(key(3)).marks, 2 | 128);
   EXPECT_EQ(cache_->find(key(3)).group, PageGroup::transient);
   for (const uintptr_t site : {1, 3}) {

@@ -144,7 +144,7 @@ std::vector<double> seconds_to(LifetimeClass lifetime, const Case& about, Nanos 
 // The goal: 5 % of the bytes of 100 MB/s, 10 s.
 TEST(LearningTimeTest, AShortLivedContextIsDecidedWithin10s) {
   for (const Nanos later : {Nanos{}, Nanos::seconds(60)}) {
-    const auto took = seconds_to(LifetimeClass::le_1s, {.others = all_or_nothing(), .later = later},
+    const auto took = seconds_to(LifetimeClass::le_3s, {.others = all_or_nothing(), .later = later},
                                  Nanos::seconds(20));
     EXPECT_LE(took[kSeeds - 2], kGoal) << "all but one";
     EXPECT_LE(took.back(), kGoal + 2);
@@ -153,7 +153,7 @@ TEST(LearningTimeTest, AShortLivedContextIsDecidedWithin10s) {
 }
 
 TEST(LearningTimeTest, WithTwiceTheSamplesItTakesHalfAsLong) {
-  const auto took = seconds_to(LifetimeClass::le_1s,
+  const auto took = seconds_to(LifetimeClass::le_3s,
                                {.others = all_or_nothing(), .interval = Options::kSampleInterval},
                                Nanos::seconds(20));
   EXPECT_LE(took.back(), kGoal * 0.7);
@@ -163,13 +163,13 @@ TEST(LearningTimeTest, WithTwiceTheSamplesItTakesHalfAsLong) {
 // takes as many as would show some.
 TEST(LearningTimeTest, AmongContextsThatKeepOneIn100ItTakesLonger) {
   const Case about = {.others = one_in_100(), .later = Nanos::seconds(60)};
-  const auto took = seconds_to(LifetimeClass::le_1s, about, Nanos::seconds(160));
+  const auto took = seconds_to(LifetimeClass::le_3s, about, Nanos::seconds(160));
   EXPECT_GT(took.front(), 5 * kGoal);
   EXPECT_LT(took.back(), 15 * kGoal);
 
   Case finer = about;
   finer.interval = Options::kSampleInterval;
-  const auto half = seconds_to(LifetimeClass::le_1s, finer, Nanos::seconds(80));
+  const auto half = seconds_to(LifetimeClass::le_3s, finer, Nanos::seconds(80));
   EXPECT_GT(half.front(), 2.5 * kGoal);
   EXPECT_LT(half.back(), 7.5 * kGoal);
 }

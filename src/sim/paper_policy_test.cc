@@ -11,7 +11,7 @@ class PaperPolicyTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(policy_.open()); }
 
-  uint64_t allocate(uint64_t size, LifetimeClass lifetime = LifetimeClass::le_1s) {
+  uint64_t allocate(uint64_t size, LifetimeClass lifetime = LifetimeClass::le_3s) {
     const uint64_t address = policy_.allocate({size, now_, 0, lifetime, 4});
     policy_.ledger().touch(address, size);
     return address;
@@ -50,18 +50,18 @@ TEST_F(PaperPolicyTest, FreeBlocksOfALongerClassServeAShorterOne) {
   const auto blocks = fill_page(LifetimeClass::le_10s);
   free(blocks[7], 8193);
   free(blocks[8], 8193);
-  EXPECT_EQ(allocate(8193, LifetimeClass::le_1s) >> kHugePageShift, blocks[0] >> kHugePageShift);
+  EXPECT_EQ(allocate(8193, LifetimeClass::le_3s) >> kHugePageShift, blocks[0] >> kHugePageShift);
   EXPECT_NE(allocate(8193, LifetimeClass::le_100s) >> kHugePageShift, blocks[0] >> kHugePageShift);
 }
 
 TEST_F(PaperPolicyTest, APageWhoseObjectsOutliveTheDeadlineIsPromoted) {
-  fill_page(LifetimeClass::le_1s);
-  pass(Nanos::millis(1900));
+  fill_page(LifetimeClass::le_3s);
+  pass(Nanos::millis(5900));
   EXPECT_EQ(policy_.promotions(), 0u);
   pass(Nanos::millis(200));
   EXPECT_EQ(policy_.promotions(), 1u);
   pass(Nanos::seconds(19));
-  EXPECT_EQ(policy_.promotions(), 1u) << "the deadline of the next class is ten times as far";
+  EXPECT_EQ(policy_.promotions(), 1u) << "the deadline of the next class is farther";
   pass(Nanos::seconds(2));
   EXPECT_EQ(policy_.promotions(), 2u);
 }
@@ -70,15 +70,15 @@ TEST_F(PaperPolicyTest, APageWithoutResidualBlocksIsDemoted) {
   const auto blocks = fill_page(LifetimeClass::le_10s);
   free(blocks[3], 8193);
   free(blocks[4], 8193);
-  const uint64_t guest = allocate(8193, LifetimeClass::le_1s);
+  const uint64_t guest = allocate(8193, LifetimeClass::le_3s);
   ASSERT_EQ(guest >> kHugePageShift, blocks[0] >> kHugePageShift);
   for (size_t i = 0; i < blocks.size(); ++i)
     if (i != 3 && i != 4) free(blocks[i], 8193);
   EXPECT_EQ(policy_.demotions(), 1u);
   EXPECT_EQ(policy_.ledger().backed_pages(), 1u);
-  pass(Nanos::millis(2100));
-  EXPECT_EQ(policy_.promotions(), 1u) << "2 s from then on";
-  pass(Nanos::seconds(18));
+  pass(Nanos::millis(6100));
+  EXPECT_EQ(policy_.promotions(), 1u) << "6 s from then on";
+  pass(Nanos::seconds(15));
   EXPECT_EQ(policy_.promotions(), 1u) << "its deadline from before the demotion counts no more";
   free(guest, 8193);
   EXPECT_EQ(policy_.ledger().backed_pages(), 0u) << "an empty page goes back at once";
@@ -92,7 +92,7 @@ TEST_F(PaperPolicyTest, PastTheDeadlineFreeLinesServeAShorterClass) {
   for (size_t i = 0; i < 8; ++i) free(objects[i], 1024);
   const uint64_t before = allocate(64, LifetimeClass::le_10ms);
   EXPECT_NE(before >> kHugePageShift, objects[0] >> kHugePageShift);
-  pass(Nanos::seconds(3));
+  pass(Nanos::seconds(7));
   const uint64_t after = allocate(64, LifetimeClass::le_100ms);
   EXPECT_EQ(after, objects[0]);
 }

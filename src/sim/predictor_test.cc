@@ -20,9 +20,9 @@ Lives lives(std::initializer_list<std::pair<C, uint64_t>> freed, uint64_t elders
 
 TEST(LabelTest, IsTheShortestClassThatAtMostTheTailOutlives) {
   EXPECT_EQ(label(lives({{C::le_10ms, 100000}}), 0.9999), C::le_10ms);
-  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_1s, 9}}), 0.9999), C::le_10ms);
-  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_1s, 20}}), 0.9999), C::le_1s);
-  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_1s, 20}}), 0.95), C::le_10ms);
+  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_3s, 9}}), 0.9999), C::le_10ms);
+  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_3s, 20}}), 0.9999), C::le_3s);
+  EXPECT_EQ(label(lives({{C::le_10ms, 100000}, {C::le_3s, 20}}), 0.95), C::le_10ms);
 }
 
 TEST(LabelTest, WhatStaysIsNeverAndATrapIsMixed) {
@@ -79,8 +79,8 @@ TEST(PredictorTest, TextsThatAreWrongAreExplained) {
   EXPECT_TRUE(parse_predictor("site:0.95", &spec, &error));
   EXPECT_EQ(spec.kind, PredictorSpec::Kind::site);
   EXPECT_DOUBLE_EQ(spec.quantile, 0.95);
-  EXPECT_TRUE(parse_predictor("constant:le_1s", &spec, &error));
-  EXPECT_EQ(spec.constant, C::le_1s);
+  EXPECT_TRUE(parse_predictor("constant:le_3s", &spec, &error));
+  EXPECT_EQ(spec.constant, C::le_3s);
   EXPECT_TRUE(parse_predictor("online:64KiB", &spec, &error));
   EXPECT_EQ(spec.kind, PredictorSpec::Kind::online);
   EXPECT_EQ(spec.interval, "64KiB");
@@ -140,7 +140,7 @@ TEST_F(PredictTest, ASiteTableTellsTheTwoSitesApart) {
   for (size_t i = 0; i < site.classes.size(); ++i)
     class_of_context[survey_.contexts[i]] = site.classes[i];
   EXPECT_EQ(class_of_context,
-            (std::vector<int>{static_cast<int>(C::le_1s), static_cast<int>(C::never)}));
+            (std::vector<int>{static_cast<int>(C::le_3s), static_cast<int>(C::never)}));
   EXPECT_EQ(site.known_contexts, 2u);
 }
 

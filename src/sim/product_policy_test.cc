@@ -22,7 +22,7 @@ class ProductPolicyTest : public testing::Test {
   std::vector<uint64_t> allocate(int count, uint32_t context) {
     std::vector<uint64_t> made;
     for (int i = 0; i < count; ++i)
-      made.push_back(policy_->allocate({kBytes, now_, 0, LifetimeClass::le_1s, 4, context}));
+      made.push_back(policy_->allocate({kBytes, now_, 0, LifetimeClass::le_3s, 4, context}));
     return made;
   }
   void pass(Nanos time) {
@@ -41,7 +41,7 @@ class ProductPolicyTest : public testing::Test {
 TEST_F(ProductPolicyTest, AContextWhoseObjectsOutliveTheirClassIsDemoted) {
   allocate(kObjects, 7);
   EXPECT_EQ(policy_->demotions(), 0u);
-  pass(Nanos::seconds(20));  // past `transient`, which ends at 1 s
+  pass(Nanos::seconds(20));  // past `transient`, which ends at 3 s
   EXPECT_GE(policy_->demotions(), 1u);
   EXPECT_NE(huge_page_of_new(7), huge_page_of_new(8)) << "context 8 is still trusted";
 }
@@ -96,8 +96,8 @@ TEST_F(GatedPolicyTest, AModelThatBringsProofPlacesUntilItFails) {
   policy_->take_evidence(kProof);
   allocate(kObjects, 7);
   EXPECT_TRUE(is_placing());
-  pass(Nanos::seconds(3));
-  EXPECT_TRUE(is_placing()) << "they may be within their bound of 1 s on another machine";
+  pass(Nanos::seconds(11));
+  EXPECT_TRUE(is_placing()) << "they may be within their bound of 3 s on another machine";
   pass(Nanos::seconds(3));
   EXPECT_FALSE(is_placing());
 }

@@ -116,7 +116,7 @@ TEST_F(SimLearningTest, WhatIsKnownIsRightFromTheFirstAllocation) {
   second.state = state_;
   const Run knows = run(*load, second);
   EXPECT_EQ(knows.chosen[0], static_cast<uint8_t>(LifetimeClass::never));
-  EXPECT_EQ(knows.chosen[1], static_cast<uint8_t>(LifetimeClass::le_10s));
+  EXPECT_EQ(knows.chosen[1], static_cast<uint8_t>(LifetimeClass::le_3s));
 }
 
 TEST_F(SimLearningTest, AnotherFileIsNotWrittenOver) {

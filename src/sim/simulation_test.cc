@@ -84,7 +84,7 @@ TEST(SimulationTest, AnOracleLeavesTheExpectedPages) {
 
 TEST(SimulationTest, OutliversPinPagesAndShowOnTheMap) {
   const auto input = swinging_load();
-  const auto wrong = run(*input, "llamalloc", "constant:le_1s");
+  const auto wrong = run(*input, "llamalloc", "constant:le_3s");
   const Moment& end = last(*wrong);
   EXPECT_EQ(end.outlivers, 401u);
   EXPECT_GE(end.pinned_pages, 70u);
@@ -92,7 +92,7 @@ TEST(SimulationTest, OutliversPinPagesAndShowOnTheMap) {
   size_t late = 0;
   for (const std::string& page : end.map)
     for (const char c : page) late += c == 'C';
-  EXPECT_GT(late, 300u) << "le_1s is class c; outlivers are upper case";
+  EXPECT_GT(late, 300u) << "le_3s is class c; outlivers are upper case";
   const auto oracle = run(*input, "llamalloc", "oracle");
   EXPECT_EQ(last(*oracle).outlivers, 0u);
   EXPECT_EQ(last(*oracle).pinned, 0u);

@@ -78,7 +78,7 @@ def simulate(
     Predictors say how long objects live. `oracle` knows it. `exact` and `site` are lookup tables of
     the same trace, by calling context and by call site; `site:0.95` lets 5 % of the objects live
     longer than predicted (otherwise 1 in 10,000). `model:FILE` is a trained model.
-    `constant:le_1s` predicts always the same class. `none` predicts nothing.
+    `constant:le_3s` predicts always the same class. `none` predicts nothing.
 
     With `online` and `state:FILE` the simulated process learns while the trace runs, as with the
     option `learn` (docs/learning.md). `online:64KiB` samples an object in 64 KiB. `state:FILE`

@@ -16,7 +16,7 @@ from llamalloc.learning.train_result import TrainResult
 CLASS_LABELS = {
     "le_10ms": "≤ 10 ms",
     "le_100ms": "≤ 100 ms",
-    "le_1s": "≤ 1 s",
+    "le_3s": "≤ 3 s",
     "le_10s": "≤ 10 s",
     "le_100s": "≤ 100 s",
     "le_1000s": "≤ 1,000 s",

@@ -68,7 +68,7 @@ def result(policy: str, predictor: str, *, error: float = 0.0, drop: bool = True
             "huge_pages_acquired": 4,
         },
         "classes": [
-            {"name": name, "placements": 100, "outlived": int(name == "le_1s"), "bytes": 1 << 20}
+            {"name": name, "placements": 100, "outlived": int(name == "le_3s"), "bytes": 1 << 20}
             for name in names
         ],
         "lifetimes_log2_ns": counts,

@@ -33,7 +33,7 @@ class Role:
 ROLES = (
     Role("processCommand", 0.0002, 0.5, 0.0, "le_10ms"),
     Role("_ZN3net7Request6handleEv", 0.02, 0.3, 0.0, "le_100ms"),
-    Role("expireBatch", 0.2, 0.2, 0.0, "le_1s"),
+    Role("expireBatch", 0.2, 0.2, 0.0, "le_3s"),
     Role("acceptConnection", 4.0, 0.1, 0.0, "le_10s"),
     Role("?server+0x4f10", 25.0, 0.1, 0.0, "le_100s"),
     Role("dbAdd", 1.0, 0.2, 1.0, "never"),
