@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "learning/evidence.h"
 
+#include "heap/heap.h"
+
 namespace llamalloc {
 namespace {
 
@@ -69,8 +71,8 @@ int gap(const Evidence& evidence) {
 }
 
 // What outlived all deaths stays, and is not merely younger than the longest life: two classes lie
-// between. Where many died, a third has to: a busy machine moves a wave of objects up a class or
-// two, and until it dies, it looks like this.
+// between, or 3 s and 10 s, which are less far apart. Where many died, a third has to: a busy
+// machine moves a wave of objects up a class or two, and until it dies, it looks like this.
 constexpr int kStays = 2;
 constexpr int kStaysSurely = 3;
 
@@ -135,7 +137,8 @@ Verdict verdict_of(const Evidence& evidence) {
 }
 
 bool pays_to_tell_apart(LifetimeClass a, LifetimeClass b, uint64_t size) {
-  return group_of(a) != group_of(b) && (!dies_soon(a) || !dies_soon(b) || size >= kWorthALook);
+  const bool large = size >= kWorthALook && size <= kRunMax;
+  return group_of(a) != group_of(b) && (!dies_soon(a) || !dies_soon(b) || large);
 }
 
 bool lives_long(const Evidence& evidence) {

@@ -56,7 +56,8 @@ bool lives_long(const Evidence& evidence);
 
 // Whether callers whose objects, of such a size, are of two classes are worth telling apart. It
 // takes a look at the callers in each allocation. Where both die soon, that pays for large objects
-// alone: it costs as much for a small one, and a few of the large ones hold a page.
+// alone: it costs as much for a small one, and a few of the large ones pin a page. (The largest
+// have mappings of their own.)
 inline constexpr uint64_t kWorthALook = kBlockSize;
 bool pays_to_tell_apart(LifetimeClass a, LifetimeClass b, uint64_t size);
 

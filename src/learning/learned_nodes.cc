@@ -47,13 +47,14 @@ void keep_best(size_t bound, NodeArray* nodes) {
   nodes->cut(bound);
 }
 
-// The one above it; null: it is not there, or not known.
+// The one above it; null: it is not there, or not known. What a file says of levels may be wrong.
 const LearnedNode* parent_of(const LearnedNode& part, LearnedNodes nodes) {
   if (part.level == 1 || !part.path_is_known()) return nullptr;
   const auto at =
       std::lower_bound(nodes.begin(), nodes.end(), part.parent,
                        [](const LearnedNode& node, uint64_t key) { return node.key < key; });
-  return at != nodes.end() && at->key == part.parent ? &*at : nullptr;
+  const bool found = at != nodes.end() && at->key == part.parent;
+  return found && at->level + 1 == part.level ? &*at : nullptr;
 }
 
 // Of all objects of the node; 0: several, or not known.
@@ -75,10 +76,14 @@ struct Parts {
     shortest = std::min(shortest, verdict.lifetime);
     longest = std::max(longest, verdict.lifetime);
   }
+  // What all of its objects say is older than what the parts say, where these die soon.
   bool agree_with(const LearnedNode& whole, LearnedNodes nodes) {
-    hear(verdict_of(whole.evidence));
-    if (differ || pays_to_tell_apart(shortest, longest, size_of(&whole, nodes))) return false;
-    return any || dies_soon(longest);
+    const Verdict all = verdict_of(whole.evidence);
+    const bool soon = dies_soon(all.lifetime) && (!decided || dies_soon(longest));
+    if (!soon) hear(all);
+    if (differ || !all.decided) return false;
+    return soon ? !any || !pays_to_tell_apart(shortest, longest, size_of(&whole, nodes))
+                : any && group_of(shortest) == group_of(longest);
   }
 };
 

@@ -204,6 +204,19 @@ TEST_F(LearnedNodesTest, LargeObjectsThatDieSoonDifferStill) {
   EXPECT_FALSE(settle(sum(kDies, kSeconds), callers, kWorthALook - 1)[1].differs);
 }
 
+// What the callers say is newer than what all of its objects say.
+TEST_F(LearnedNodesTest, LargeObjectsOfWhichTheLongerLivedCallerLeftDoNot) {
+  const Nodes callers{{3, 3, false, 0, kDies, 2, 8}};
+  EXPECT_FALSE(settle(sum(kDies, kSeconds), callers, kWorthALook)[1].differs);
+}
+
+// A file may say anything of levels and parents, as long as keys fit.
+TEST_F(LearnedNodesTest, ANodeThatIsItsOwnParentHasNoSize) {
+  Nodes nodes{{6, 3, false, 0, kSeconds, 7, 9}, {7, 3, true, 0, kDies, 7, 8}};
+  settle_differs(nodes, pages_);
+  EXPECT_FALSE(nodes[1].differs);
+}
+
 TEST_F(LearnedNodesTest, WhatDoesNotDifferAnyMoreIsSettledFromTheDeepestLevelOn) {
   const LearnedNode dies{3, 3, false, 0, kDies, 2, 8}, other{4, 3, false, 0, kSeconds, 2, 9};
   for (const Nodes& callers : {Nodes{dies, other}, Nodes{dies}, Nodes{}}) {

@@ -34,6 +34,7 @@ void use(LearnedState& state, size_t bound, FuzzPages& pages) {
   const LearnedNodes half = nodes.first(nodes.size() / 2);
   if (!merge_nodes(nodes, half, nodes, bound, pages, &sum)) abort();
   if (!is_sorted(sum.view()) || sum.size() > bound) abort();
+  settle_differs(sum.rows(), pages);
 }
 
 // Of each frame, one function, elsewhere than it was.

@@ -211,7 +211,7 @@ void Learner::count_staying(Rows& rows) const {
 // Of all objects of a node that was met; 0: its call site has several.
 uint64_t Learner::size_of(const Node& node) const {
   const Node* at = &node;
-  while (at->level > 2) at = &nodes_[at->parent];
+  while (at->level > 2 && at->parent != kNone) at = &nodes_[at->parent];
   return at->level == 2 ? at->word : 0;
 }
 

@@ -10,7 +10,7 @@
 namespace llamalloc {
 namespace {
 
-// `staying` of so many samples live some minutes, the rest up to a second.
+// `staying` of so many samples live some minutes, the rest up to three seconds.
 Evidence context(int samples, int staying) {
   Evidence evidence;
   evidence.deaths[static_cast<int>(LifetimeClass::le_3s)] =

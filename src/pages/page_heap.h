@@ -300,7 +300,8 @@ class PageHeap {
  private:
   bool has_true_level();
   static bool has_deadline(PageGroup group) { return row(group).deadline.n != 0; }
-  // Where lifetimes are known to a second or ten, they say more than sizes; and what stays, stays.
+  // Where lifetimes are known to three seconds or ten, they say more than sizes; and what stays,
+  // stays.
   static constexpr bool lies_apart(PageGroup group, Grain grain) {
     return grain == Grain::coarse && (group == PageGroup::unknown || group == PageGroup::session);
   }

@@ -14,9 +14,10 @@
 //   residual    the blocks of the page's own class; when none is live, the page joins the next
 //               shorter class and what is live becomes residual (6.5)
 //
-// Classes: the paper's seven (gt_1000s, never and mixed are its longest, which has no deadline).
-// Differences from the paper: objects above 1 MiB have direct mappings, as in every other policy
-// here; and if a request does not fit the open page, the page becomes active before it is full.
+// Classes: the paper's seven (gt_1000s, never and mixed are its longest, which has no deadline),
+// but the third ends at 3 s, not at 1 s, as it does for all predictors here. Differences from the
+// paper: objects above 1 MiB have direct mappings, as in every other policy here; and if a request
+// does not fit the open page, the page becomes active before it is full.
 #pragma once
 
 #include <array>
