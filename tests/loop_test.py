@@ -19,7 +19,7 @@ from llamalloc.formats import profile
 from llamalloc.learning import dataset, labels
 
 COMMAND = ROOT / ".venv" / "bin" / "llamalloc"
-SECONDS = "6"
+SECONDS = "9"
 STEPS = "250"
 PLACES = ("--conf", "segregate:always")  # such a load has no troughs
 

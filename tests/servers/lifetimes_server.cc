@@ -5,7 +5,7 @@
 //
 //   context (all through the wrapper server_alloc)   lives
 //   parse_header, build_reply                        one request, well below a millisecond
-//   open_session                                     1.5 to 2.5 s, or until the server closes it
+//   open_session                                     4 to 5 s, or until the server closes it
 //   insert_row, grow_index                           for ever; the old index dies at each doubling
 //   cache_put                                        20 ms; one in fifty for ever
 //
@@ -97,7 +97,7 @@ struct Sessions {
 
   [[gnu::noinline]] void open_session(Random& random, uint64_t tick) {
     void* session = server_alloc(random.between(400, 600));
-    open.push_back({tick + random.between(1500, 2500), session});
+    open.push_back({tick + random.between(4000, 5000), session});
   }
   void expire(uint64_t tick) {
     for (Expiring& session : open) {
