@@ -70,9 +70,10 @@ int gap(const Evidence& evidence) {
   return longest < 0 ? kTimedClasses : oldest - longest;
 }
 
-// What outlived all deaths stays, and is not merely younger than the longest life: two classes lie
-// between, or 3 s and 10 s, which are less far apart. Where many died, a third has to: a busy
-// machine moves a wave of objects up a class or two, and until it dies, it looks like this.
+// What outlived all deaths stays, and is not merely younger than the longest life: it is two
+// classes above. (From le_3s on that may be little more than three times as old.) Where many died,
+// a third has to lie between: a busy machine moves a wave of objects up a class or two, and until
+// it dies, it looks like this.
 constexpr int kStays = 2;
 constexpr int kStaysSurely = 3;
 

@@ -67,19 +67,17 @@ uint64_t size_of(const LearnedNode* node, LearnedNodes nodes) {
 struct Parts {
   bool any = false;
   bool differ = false;  // or may: one is open
-  bool decided = false;
   LifetimeClass shortest = LifetimeClass::mixed, longest = LifetimeClass::le_10ms;
 
   void hear(const Verdict& verdict) {
     if (!verdict.decided) differ = true;
-    decided = true;
     shortest = std::min(shortest, verdict.lifetime);
     longest = std::max(longest, verdict.lifetime);
   }
   // What all of its objects say is older than what the parts say, where these die soon.
   bool agree_with(const LearnedNode& whole, LearnedNodes nodes) {
     const Verdict all = verdict_of(whole.evidence);
-    const bool soon = dies_soon(all.lifetime) && (!decided || dies_soon(longest));
+    const bool soon = dies_soon(all.lifetime) && dies_soon(longest);
     if (!soon) hear(all);
     if (differ || !all.decided) return false;
     return soon ? !any || !pays_to_tell_apart(shortest, longest, size_of(&whole, nodes))

@@ -10,11 +10,10 @@ them; a part that is not decided yet is not taken for short-lived, and where it 
 what dies beside it is told apart. Contexts whose words end where those of others go on are a part,
 too. A whole of which state files saw longer lives than its parts have speaks for itself.
 
-Three rules are not the learner's: small objects that die at once are told apart from those that die
-within seconds, not only large ones;
-rule `p95` tells the parts of each node apart, since it leaves room for some that live longer; and
-what only profiles saw is labelled by labels.py. What state files saw is decided as the learner
-decides (evidence.py).
+Three rules are not the learner's: what dies at once is told apart from what dies within seconds,
+also where objects are small; rule `p95` tells the parts of each node apart, since it leaves room
+for some that live longer; and what only profiles saw is labelled by labels.py. What state files saw
+is decided as the learner decides (evidence.py).
 """
 
 from collections import defaultdict

@@ -8,8 +8,8 @@
 A context is *right* if it leads to the page group of its own samples, or to another one that costs
 nothing:
   both die soon  within some seconds the page is free in any case. Two recordings of one load often
-                 disagree so: the longest of 100,000 replies took 2.9 s in one, and 3.2 s in the
-                 other, on both sides of the border between two groups
+                 disagree so: the longest of 100,000 replies may take 2.9 s in one, and 3.2 s in
+                 the other, on both sides of the border between two groups
   too short      so few samples outlive the deadline of the group that chance alone gives as many
                  once in twenty times or more, if 1 in 10,000 outlive
 """
