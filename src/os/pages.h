@@ -2,6 +2,7 @@
 // Address space and memory: the heap calls the system only through this interface.
 //
 //   reserve --> commit --> (touch: backed) --> discard --> (touch: backed with zeroes again)
+//                                          --> uncommit --> commit --> ...
 //
 // Sizes and addresses are multiples of the system's page size; for reserve, of the huge page size.
 // Every call may fail: it then returns null or false and has changed nothing; but of what is to be
@@ -50,6 +51,9 @@ class PageSource {
   virtual Splits splits() { return {}; }
   // Gives the memory back, keeps the space; it reads as zero afterwards.
   virtual bool discard(void* address, size_t bytes) = 0;
+  // As discard, but the space is then as it was before commit(), for systems that count what is
+  // committed. Advice for it is forgotten.
+  virtual bool uncommit(void* address, size_t bytes) { return discard(address, bytes); }
   // A new readable and writable mapping; unmap returns its address space and memory.
   virtual void* map(size_t bytes, size_t alignment) = 0;
   virtual bool unmap(void* address, size_t bytes) = 0;
@@ -89,6 +93,7 @@ class SystemPages final : public PageSource {
   bool split(void* address) override;
   Splits splits() override;
   bool discard(void* address, size_t bytes) override;
+  bool uncommit(void* address, size_t bytes) override;
   void* map(size_t bytes, size_t alignment) override;
   bool unmap(void* address, size_t bytes) override;
   void* remap(void* address, size_t old_bytes, size_t new_bytes) override;

@@ -26,6 +26,9 @@ const char* huge_pages_in_force(const char* setting, HugePageSwitch process);
 inline bool grants_huge_pages(const char* setting) {
   return strcmp(setting, "never") != 0 && strcmp(setting, "disabled") != 0;
 }
+// Whether the system refuses memory by what all processes have committed, touched or not
+// (vm.overcommit_memory 2); `before` where there is no descriptor left to read that.
+bool counts_committed_memory(bool before, const char* path = "/proc/sys/vm/overcommit_memory");
 // Where the program's first instruction is.
 uintptr_t program_entry();
 // Whether the process has more privileges than its user (setuid, capabilities).

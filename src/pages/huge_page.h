@@ -81,6 +81,7 @@ struct HugePage {
   bool promoted = false;    // its objects outlived their deadline, or it was taken over
   bool broken = false;      // on small pages; blocks that are not `dirty` have no memory
   bool backed = false;      // has, or may have, memory behind it
+  bool committed = true;    // false, where it is empty: to be committed before it is touched
   bool given_back = false;  // among the pool's pages without memory
   bool has_tables = false;  // given back, but not yet its records and its part of the tables
   Nanos opened{};           // when it took its first span

@@ -160,6 +160,8 @@ class PageHeap {
   // Whether the process gets huge pages when it asks.
   void grant_huge_pages(bool yes) { pool_.grant_huge_pages(yes); }
   bool gets_huge_pages() const { return pool_.gets_huge_pages(); }
+  // Whether the system counts what is committed: then what is given back is not committed either.
+  void uncommit_empty(bool yes) { pool_.uncommit_empty(yes); }
   // Whether the system may be asked how many pages it has split, which opens a file.
   void count_splits(bool yes) { split_watch_.may_count(yes); }
 

@@ -53,6 +53,7 @@ void PagePool::remove_described(HugePage* page) {
 HugePage* PagePool::acquire(bool may_back) {
   LockGuard guard(lock_);
   HugePage* page = backed_.min();
+  if (page != nullptr && !commit(page)) return nullptr;
   if (page)
     remove_backed(page), note_reuse(page);
   else if (may_back)
@@ -63,6 +64,7 @@ HugePage* PagePool::acquire(bool may_back) {
 
 HugePage* PagePool::back_another() {
   HugePage* page = given_back_.min();
+  if (page != nullptr && !commit(page)) return nullptr;
   if (page)
     remove_given_back(page), note_reuse(page), ++counts_.refetched;
   else
@@ -90,21 +92,52 @@ void PagePool::put_empty(HugePage* page, Nanos now) {
   in_use_.store(in_use() - 1, std::memory_order_relaxed);
 }
 
-HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
+void PagePool::note_committed(HugePage* page, bool committed) {
+  if (page->committed == committed) return;
+  page->committed = committed;
+  if (committed)
+    counts_.committed_bytes += kHugePageSize;
+  else
+    counts_.committed_bytes -= kHugePageSize;
+}
+
+// The first pages stay on small pages while they are all.
+bool PagePool::commit(HugePage* page) {
+  if (page->committed) return true;
+  if (!system_.commit(page->base, kHugePageSize)) return false;
+  system_.advise_huge(page->base, kHugePageSize, want_huge_ && pages_made_ > kManyPages);
+  note_committed(page, true);
+  return true;
+}
+
+// Until the system has answered, and in a child that is forked meanwhile, it may be either.
+HugePage* PagePool::take_oldest(Nanos before, size_t retain, bool uncommits) {
   LockGuard guard(lock_);
   HugePage* page = by_age_.oldest();
   if (counts_.empty_backed <= retain || page->emptied > before) return nullptr;
   remove_backed(page);
   leaving_.add_newest(page);
+  if (uncommits) note_committed(page, false);
   return page;
+}
+
+// Of a page that is leaving. Where the system has no room for one mapping more, it stays committed.
+bool PagePool::discard(HugePage* page) {
+  if (!page->committed) {
+    if (system_.uncommit(page->base, kHugePageSize)) return true;
+    LockGuard guard(lock_);
+    note_committed(page, true);
+  }
+  if (!system_.discard(page->base, kHugePageSize)) return false;
+  if (page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);
+  return true;
 }
 
 size_t PagePool::release(Nanos before, size_t retain, size_t most) {
   size_t released = 0, refused = 0;
-  while (HugePage* page = released < most ? take_oldest(before, retain) : nullptr) {
-    const bool done = system_.discard(page->base, kHugePageSize);
-    if (done && page->broken && want_huge_) system_.advise_huge(page->base, kHugePageSize, true);
-    if (!done) {  // locked in memory, perhaps: after the others it is tried again
+  const bool uncommits = uncommits_.load(std::memory_order_relaxed);
+  while (HugePage* page = released < most ? take_oldest(before, retain, uncommits) : nullptr) {
+    if (!discard(page)) {  // locked in memory, perhaps: after the others it is tried again
       LockGuard guard(lock_);
       page->emptied = system_.now_coarse();
       stop_leaving(page);
@@ -140,7 +173,7 @@ bool PagePool::fetch_one(Nanos before, Nanos* price) {
   {
     LockGuard guard(lock_);
     page = given_back_.min();
-    if (page == nullptr || page->left > before) return false;
+    if (page == nullptr || page->left > before || !commit(page)) return false;
     remove_given_back(page);
     leaving_.add_newest(page);
   }
@@ -298,7 +331,8 @@ bool PagePool::give_up_space() {
     note_backed(-int64_t{page->backed_blocks()});
     page->backed = page->broken = false;
     page->dirty = {};
-    counts_.committed_bytes -= kHugePageSize;
+    note_committed(page, false);
+    page->committed = true;  // the next one with this record
     counts_.reserved_bytes -= kHugePageSize;
     page->older = spare_;
     spare_ = page;

@@ -6,6 +6,8 @@
 //   empty and given back: reused before new space is taken. What describes it (the records of its
 //     spans, its part of the tables) goes back later: a hundredth of its memory, but a fault for
 //     each small page of it if the page is fetched again
+// Where the system counts what is committed, a page that is given back is committed again when it
+// is taken.
 //
 // The first pages of a process stay on small pages until the heap has grown past them, so that a
 // short-lived command does not pay for zeroing megabytes, and the processes of a server that forks
@@ -77,6 +79,7 @@ class PagePool {
   // The madvise for new space does not depend on it.
   void grant_huge_pages(bool yes) { granted_.store(yes, std::memory_order_relaxed); }
   bool gets_huge_pages() const { return want_huge_ && granted_.load(std::memory_order_relaxed); }
+  void uncommit_empty(bool yes) { uncommits_.store(yes, std::memory_order_relaxed); }
 
   // An empty page, or null when the system has no memory; without may_back, also when none is
   // backed.
@@ -92,7 +95,8 @@ class PagePool {
   // call happens under the lock.
   void release_tables(Nanos before);
   // Fetches a page that was given back up to `before`, so that it is empty and backed, and sets
-  // *price to the processor time of that. False: there is none. No system call under the lock.
+  // *price to the processor time of that. False: there is none, or the system refuses it. No system
+  // call under the lock but commit().
   bool fetch_one(Nanos before, Nanos* price);
   // Whether a page got memory from the system since this was last asked.
   bool has_grown() {
@@ -172,7 +176,10 @@ class PagePool {
   void become_given_back(HugePage* page);
   void stop_leaving(HugePage* page) REQUIRES(lock_);
   HugePage* take_described(Nanos before, HugePage** neighbour);
-  HugePage* take_oldest(Nanos before, size_t retain);
+  HugePage* take_oldest(Nanos before, size_t retain, bool uncommits);
+  bool discard(HugePage* page);
+  void note_committed(HugePage* page, bool committed) REQUIRES(lock_);
+  bool commit(HugePage* page) REQUIRES(lock_);
   HugePage* back_another() REQUIRES(lock_);
   void become_backed(HugePage* page) REQUIRES(lock_);
   void note_reuse(const HugePage* page) {
@@ -194,6 +201,7 @@ class PagePool {
   Lock lock_{LockRank::pool};
   bool want_huge_ = true;
   std::atomic<bool> granted_{true};
+  std::atomic<bool> uncommits_{false};
   size_t next_chunk_ GUARDED_BY(lock_) = kFirstChunk;
   char* cursor_ GUARDED_BY(lock_) = nullptr;     // next page never used
   char* committed_ GUARDED_BY(lock_) = nullptr;  // end of the committed part of the chunk

@@ -56,6 +56,7 @@ class Run {
 
   void run() {
     pool_.use_huge_pages(input_.flag());
+    pool_.uncommit_empty(input_.flag());
     while (input_.more()) {
       step();
       CHECK(pool_.is_consistent());

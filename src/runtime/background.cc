@@ -12,11 +12,11 @@
 #include "os/waiter.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/output.h"
 #include "runtime/own_thread.h"
 #include "runtime/process.h"
+#include "runtime/system_settings.h"
 
 namespace llamalloc {
 
@@ -57,12 +57,12 @@ void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   write_stats_if_due(now);
 }
 
-// Once a second: scratch memory of the worker goes back, and the process may have switched huge
-// pages off or on.
+// Once a second: scratch memory of the worker goes back, and what the system grants may
+// have changed.
 void rest_if_due(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   if (now - background.last_rest < kHousekeeping) return;
   background.last_rest = now;
-  if (!filtered) look_at_huge_page_switch(now);
+  if (!filtered) look_at_system_settings(now);
   process.heap.pages().count_splits(!filtered);
   background.contexts.queue().rest(process.system);
 }

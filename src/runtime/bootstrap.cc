@@ -14,12 +14,12 @@
 #include "runtime/control.h"
 #include "runtime/foreign.h"
 #include "runtime/fork.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/model_names.h"
 #include "runtime/output.h"
 #include "runtime/own_thread.h"
 #include "runtime/published.h"
+#include "runtime/system_settings.h"
 #include "runtime/thread_exit.h"
 #include "runtime/values.h"
 
@@ -82,7 +82,7 @@ void start_hardening() {
   check_output_paths();
   process.apply_options();
   process_world.start();
-  look_at_huge_page_switch(process.started);
+  look_at_system_settings(process.started);
   prepare_thread_exit();
   prepare_foreign();
   remember_foreign_functions();

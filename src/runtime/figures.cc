@@ -7,10 +7,10 @@
 
 #include "os/no_cancel.h"
 #include "runtime/background_state.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/limits.h"
 #include "runtime/process.h"
+#include "runtime/system_settings.h"
 
 namespace llamalloc {
 

@@ -19,8 +19,8 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/figures.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
+#include "runtime/system_settings.h"
 #include "telemetry/stats_json.h"
 
 namespace llamalloc {

@@ -6,9 +6,9 @@
 
 #include "runtime/control.h"
 #include "runtime/figures.h"
-#include "runtime/huge_page_switch.h"
 #include "runtime/learning.h"
 #include "runtime/process.h"
+#include "runtime/system_settings.h"
 
 namespace llamalloc {
 namespace {

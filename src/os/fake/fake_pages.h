@@ -48,6 +48,12 @@ class FakePages final : public PageSource {
     if (on_release != nullptr) on_release(on_release_argument);
     return system_pages.discard(address, bytes);
   }
+  bool uncommit(void* address, size_t bytes) override {
+    if (!allow() || refuse_uncommit) return false;
+    ++uncommits;
+    if (on_release != nullptr) on_release(on_release_argument);
+    return system_pages.uncommit(address, bytes);
+  }
   void* map(size_t bytes, size_t alignment) override {
     if (!allow() || !add(bytes)) return nullptr;
     if (map_at == nullptr) return system_pages.map(bytes, alignment);
@@ -103,16 +109,18 @@ class FakePages final : public PageSource {
   void* map_at = nullptr;                       // where the next mapping is to be
   bool refuse_unmap = false;                    // as a filter of system calls may
   bool refuse_remap = false;
+  bool refuse_uncommit = false;
   size_t most_remapped = SIZE_MAX;  // what a mapping is resized to
   size_t most_moved = 0;            // bytes a call
   bool refuse_move = false;
   bool moves_far = false;                // what grows moves to where the process has nothing
-  void (*on_release)(void*) = nullptr;   // called in each discard and unmap
+  void (*on_release)(void*) = nullptr;   // called in each discard, uncommit and unmap
   void (*on_resident)(void*) = nullptr;  // called when somebody asks what is resident
   void (*on_collapse)(void*) = nullptr;  // called in each collapse
   void* on_release_argument = nullptr;   // of all three
   std::atomic<int> discards = 0;
   std::atomic<int> unmaps = 0;
+  int uncommits = 0;
   std::atomic<int> huge_advice = 0;
   std::atomic<int> small_advice = 0;
   int collapse_calls = 0;

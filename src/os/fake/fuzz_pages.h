@@ -30,6 +30,7 @@ class FuzzPages final : public PageSource {
 
   void reset() {
     madvise(base_, used_, MADV_DONTNEED);
+    mprotect(base_, used_, PROT_READ | PROT_WRITE);
     used_ = 0;
     time = Nanos::seconds(1000);
     calls_left = INT64_MAX;
@@ -37,11 +38,16 @@ class FuzzPages final : public PageSource {
   }
 
   void* reserve(size_t bytes, size_t alignment) override { return map(bytes, alignment); }
-  bool commit(void*, size_t) override { return allow(); }
+  bool commit(void* address, size_t bytes) override {
+    return allow() && mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+  }
   void advise_huge(void*, size_t, bool) override {}
   Collapse collapse(void*, size_t) override { return allow() ? Collapse::done : Collapse::refused; }
   bool discard(void* address, size_t bytes) override {
     return allow() && madvise(address, bytes, MADV_DONTNEED) == 0;
+  }
+  bool uncommit(void* address, size_t bytes) override {
+    return discard(address, bytes) && mprotect(address, bytes, PROT_NONE) == 0;
   }
   void* map(size_t bytes, size_t alignment) override {
     const uintptr_t start = align_up(reinterpret_cast<uintptr_t>(base_) + used_, alignment);

@@ -46,15 +46,14 @@ Nanos read_clock(clockid_t clock) {
   return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
 }
 
-// For a sandbox that refuses mprotect. Space that could not be mapped again is taken back, so that
+// New pages in the place of others. Space that could not be mapped again is taken back, so that
 // nobody else finds it free: older kernels unmap before they refuse.
-[[gnu::noinline]] bool map_over(void* address, size_t bytes) {
+[[gnu::noinline]] bool map_over(void* address, size_t bytes, int protection) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  if (mmap(address, bytes, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED, -1, 0) == address)
-    return true;
+  if (mmap(address, bytes, protection, kFlags | MAP_FIXED, -1, 0) == address) return true;
   void* held = mmap(address, bytes, PROT_NONE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
   if (held != address && held != MAP_FAILED) munmap(held, bytes);  // before Linux 4.17: a hint
-  return false;
+  return held == address && protection == PROT_NONE;
 }
 
 // Of a line "name value" of /proc/vmstat; false: it has another name.
@@ -91,7 +90,8 @@ void* SystemPages::reserve(size_t bytes, size_t alignment) {
 bool SystemPages::commit(void* address, size_t bytes) {
   const ErrnoKeeper keep;
   if (mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0) return true;
-  return errno != ENOMEM && map_over(address, bytes);
+  if (errno == ENOMEM) return false;
+  return map_over(address, bytes, PROT_READ | PROT_WRITE);  // a sandbox refuses mprotect
 }
 
 void SystemPages::advise_huge(void* address, size_t bytes, bool huge) {
@@ -149,6 +149,11 @@ bool SystemPages::discard(void* address, size_t bytes) {
   return false;
 }
 
+bool SystemPages::uncommit(void* address, size_t bytes) {
+  const ErrnoKeeper keep;
+  return map_over(address, bytes, PROT_NONE);
+}
+
 void* SystemPages::map(size_t bytes, size_t alignment) {
   const ErrnoKeeper keep;
   return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE);
@@ -193,7 +198,7 @@ size_t SystemPages::move(void* from, size_t bytes, void* to) {
     void* const moved =
         mremap(static_cast<char*>(from) + done, step, step, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (moved != place) {
-      map_over(place, step);
+      map_over(place, step, PROT_READ | PROT_WRITE);
       break;
     }
     done += step;

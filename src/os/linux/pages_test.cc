@@ -133,6 +133,18 @@ TEST(SystemPages, TellsAKernelThatDoesNotFromOneThatCannotCollapse) {
   EXPECT_TRUE(memory.holds(7, 0, kHugePageSize));
 }
 
+TEST(SystemPages, WhatIsNoLongerCommittedHoldsItsPlace) {
+  const Memory memory;
+  ASSERT_TRUE(system_pages.uncommit(memory.start, kHugePageSize));
+  void* const other = mmap(memory.start, kHugePageSize, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  EXPECT_NE(other, static_cast<void*>(memory.start));
+  if (other != MAP_FAILED) munmap(other, kHugePageSize);
+  ASSERT_TRUE(system_pages.commit(memory.start, kHugePageSize));
+  EXPECT_TRUE(memory.holds(0, 0, kHugePageSize));
+  EXPECT_FALSE(system_pages.uncommit(memory.start + 1, kHugePageSize));
+}
+
 // What the system could never give is refused at once, as by glibc: a process that trusts a wrong
 // length sees that it has no memory, and is not killed when it writes to it. Space costs nothing.
 TEST(SystemPages, RefusesMoreMemoryThanThereIs) {

@@ -20,14 +20,21 @@ namespace {
 
 constexpr const char *kUnknown = "unknown", *kNotRead = "";
 
+// What is in the file, cut to fit; false: there is nothing to read, and errno says why.
+template <size_t n>
+bool read_short(const char* path, char (&text)[n]) {
+  const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return false;
+  const ssize_t length = read_at(fd, text, n - 1, 0);
+  close(fd);
+  if (length <= 0) errno = EIO;
+  return length > 0;
+}
+
 // The word in brackets, if it is one of these. kNotRead: it may say anything.
 const char* chosen_in(const char* path) {
   char text[64] = "";
-  const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return errno == ENOENT ? kUnknown : kNotRead;
-  const ssize_t n = read_at(fd, text, sizeof(text) - 1, 0);
-  close(fd);
-  if (n <= 0) return kNotRead;
+  if (!read_short(path, text)) return errno == ENOENT ? kUnknown : kNotRead;
   for (const char* name : {"always", "madvise", "never"}) {
     const char* found = strstr(text, name);
     if (found != nullptr && found > text && found[-1] == '[') return name;
@@ -58,6 +65,12 @@ const char* huge_pages_in_force(const char* setting, HugePageSwitch process) {
   if (process == HugePageSwitch::off) return "disabled";
   const bool advised = process == HugePageSwitch::only_advised && strcmp(setting, "always") == 0;
   return advised ? "madvise" : setting;
+}
+
+bool counts_committed_memory(bool before, const char* path) {
+  const ErrnoKeeper keep;
+  char mode[8] = "";
+  return read_short(path, mode) ? mode[0] == '2' : before;
 }
 
 bool has_raised_privileges() {

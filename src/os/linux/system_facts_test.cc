@@ -69,6 +69,19 @@ TEST_F(SystemFactsTest, WhatCannotBeReadIsNotKnown) {
   EXPECT_EQ(state(), "unknown") << "it may say never";
 }
 
+TEST_F(SystemFactsTest, WhetherCommittedMemoryCountsIsWhatItWasWhereItCannotBeRead) {
+  const std::string mode = folder_ + "/enabled";
+  for (const bool before : {false, true}) {
+    set("2");
+    EXPECT_TRUE(counts_committed_memory(before, mode.c_str()));
+    set("0");
+    EXPECT_FALSE(counts_committed_memory(before, mode.c_str()));
+    std::ofstream(mode, std::ios::trunc);
+    EXPECT_EQ(counts_committed_memory(before, mode.c_str()), before);
+    EXPECT_EQ(counts_committed_memory(before, "/nowhere"), before);
+  }
+}
+
 TEST(SystemFacts, NeverAndDisabledGrantNone) {
   for (const char* setting : {"always", "madvise", "unknown"})
     EXPECT_TRUE(grants_huge_pages(setting));

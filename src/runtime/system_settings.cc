@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/huge_page_switch.h"
+#include "runtime/system_settings.h"
 
 #include <atomic>
 #include <cstring>
@@ -14,35 +14,39 @@ namespace {
 
 constexpr Nanos kReadAgain = Nanos::seconds(10);
 
-constinit const char* setting = "unknown";  // of the system, when it was read last
+// Of the system, when they were read last.
+constinit const char* huge_pages = "unknown";
+constinit bool counts_committed = false;
 constinit Nanos read_at{};
 constinit std::atomic<const char*> last_answer{"unknown"};
 
 // Where there is no descriptor left it is what it was.
-void read_setting(Nanos now) {
+void read_settings(Nanos now) {
   const char* read = transparent_huge_pages();
-  if (strcmp(read, "unknown") != 0) setting = read;
+  if (strcmp(read, "unknown") != 0) huge_pages = read;
+  counts_committed = counts_committed_memory(counts_committed);
   read_at = now;
 }
 
 void tell_heap() {
-  const char* in_force = huge_pages_in_force(setting, huge_page_switch());
+  const char* in_force = huge_pages_in_force(huge_pages, huge_page_switch());
   last_answer.store(in_force, std::memory_order_relaxed);
   process.heap.pages().grant_huge_pages(grants_huge_pages(in_force));
+  process.heap.pages().uncommit_empty(counts_committed);
 }
 
 }  // namespace
 
-void look_at_huge_page_switch(Nanos now) {
+void look_at_system_settings(Nanos now) {
   const bool is_due = read_at.n == 0 || now - read_at >= kReadAgain;
-  if (is_due && process.backed_bytes() >= kWorthReading) read_setting(now);
+  if (is_due && process.backed_bytes() >= kWorthReading) read_settings(now);
   tell_heap();
 }
 
 const char* huge_pages_state() {
   background.work_lock.assert_held();
   if (!process_world.program_filters_calls()) {
-    read_setting(process.system.now());
+    read_settings(process.system.now());
     tell_heap();
   }
   return last_answer.load(std::memory_order_relaxed);
