@@ -122,7 +122,19 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
 void* Engine::take_slot(ThreadCache* cache, int bin) {
   Magazine& magazine = cache->magazines.bins[bin];
   if (!magazine.is_empty()) return magazine.pop();
-  return cache->magazines.refill(heap, arena, bin, threads.in_use());
+  return refill(cache, bin);
+}
+
+[[gnu::noinline]] void* Engine::refill(ThreadCache* cache, int bin) {
+  void* p = cache->magazines.refill(heap, arena, bin, threads.in_use());
+  if (__builtin_expect(heap.wants_caches(), 0)) make_room(cache);
+  return p;
+}
+
+[[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
+  if (cache != nullptr) flush_cache(cache);
+  if (threads.in_use() > 1) threads.request_housekeeping(system.now());
+  if (const void* twice = heap.make_room()) report_double_free(twice);
 }
 
 // Not from the thread's cache (CacheBypass), unless the heap has no slot left, or the thread would
@@ -140,14 +152,19 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 // A run or a mapping.
 void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup group) {
   const size_t size = request.size == 0 ? 1 : request.size;  // an address of its own
-  Span* span = nullptr;
-  if (request.grows)
+  Span* span;
+  if (request.grows) {
     span = heap.allocate_growing(size, group);
-  else if (fits_run(size, request.alignment) && cache != nullptr)
-    span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group,
-                                          Blocks::covering(request.alignment).n, threads.in_use());
-  if (span == nullptr && !request.grows)
+  } else {
+    if (fits_run(size, request.alignment) && cache != nullptr) {
+      const uint32_t alignment = Blocks::covering(request.alignment).n;
+      span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group, alignment,
+                                            threads.in_use());
+      if (span != nullptr) return span->base;
+    }
     span = heap.allocate(size, request.alignment, group, false);
+  }
+  if (__builtin_expect(heap.wants_caches(), 0)) make_room(cache);
   return span ? span->base : nullptr;
 }
 

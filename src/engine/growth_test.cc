@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that begin when the heap has grown, by the thread that made it grow
-// (Engine::sample_from).
+// What the thread does that makes the heap grow: samples begin (Engine::sample_from), and what it
+// caches makes room.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/fake_world.h"
@@ -31,6 +33,24 @@ class GrowthTest : public testing::Test {
     engine_->allocate(cache_.get(), {.size = 16, .site = {0x1000, 0}});
   }
 
+  // Objects of 200 bytes, freed so that what is still cached lies everywhere; of each kept_of one
+  // stays.
+  void scatter(size_t bytes, size_t kept_of) {
+    constexpr size_t kStride = 7919;
+    std::vector<void*> slots(bytes / 208);
+    for (void*& slot : slots)
+      slot = engine_->allocate(cache_.get(), {.size = 200, .site = {0x1000, 0}});
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (i % kept_of != 0) free(slots[i * kStride % slots.size()]);
+  }
+  void free(void* p) { engine_->deallocate(cache_.get(), p, engine_->heap.find(p), kUnknownSize); }
+  // In objects that have mappings.
+  void grow(size_t bytes) {
+    for (size_t done = 0; done < bytes; done += kMapped)
+      ASSERT_NE(engine_->allocate(cache_.get(), {.size = kMapped, .site = {0x1000, 0}}), nullptr);
+  }
+
+  static constexpr size_t kTurn = size_t{90} << 20, kMapped = size_t{9} << 20;
   FakePages pages_;
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
   std::unique_ptr<PredictionCache> predictions_ = std::make_unique<PredictionCache>();
@@ -61,6 +81,41 @@ TEST_F(GrowthTest, WhatStaysSmallIsNotSampled) {
     engine_->deallocate(cache_.get(), p, engine_->heap.find(p), kUnknownSize);
   }
   EXPECT_FALSE(engine_->profiler.on());
+}
+
+TEST_F(GrowthTest, WhatTheThreadCachesDoesNotKeepPagesFromMakingRoom) {
+  scatter(kTurn, SIZE_MAX);
+  ASSERT_GT(engine_->heap.pages().in_use(), kTurn / kHugePageSize / 2) << "it pins most pages";
+  ASSERT_LT(cache_->magazines.cached_bytes(), size_t{2} << 20);
+  grow(kTurn);
+  EXPECT_LE(engine_->heap.backed_bytes(), kTurn + kTurn / 10 + kMapped);
+  EXPECT_TRUE(engine_->heap.is_consistent());
+}
+
+TEST_F(GrowthTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {
+  scatter(kTurn, 2);
+  const size_t cached = cache_->magazines.cached_bytes();
+  ASSERT_GT(cached, 0u);
+  grow(kMapped);
+  EXPECT_EQ(cache_->magazines.cached_bytes(), 0u) << "it might have";
+  free(engine_->allocate(cache_.get(), {.size = 200, .site = {0x1000, 0}}));
+  const size_t again = cache_->magazines.cached_bytes();
+  ASSERT_GT(again, 0u);
+  grow(kTurn);
+  EXPECT_EQ(cache_->magazines.cached_bytes(), again);
+  engine_->heap.begin_epoch();
+  grow(kMapped);
+  EXPECT_EQ(cache_->magazines.cached_bytes(), 0u) << "a second later it may";
+}
+
+TEST_F(GrowthTest, WhatIsHardlyFreeLeavesTheCacheAlone) {
+  scatter(kTurn, 1);
+  free(engine_->allocate(cache_.get(), {.size = 200, .site = {0x1000, 0}}));
+  const size_t cached = cache_->magazines.cached_bytes();
+  ASSERT_GT(cached, 0u);
+  engine_->heap.begin_epoch();
+  grow(kMapped);
+  EXPECT_EQ(cache_->magazines.cached_bytes(), cached);
 }
 
 TEST_F(GrowthTest, NothingBeginsWhenItIsCalledOff) {

@@ -173,6 +173,11 @@ class Heap {
   // shelves and for spares; shards that nobody used give their spans to the bin. Same result as
   // give(). Once a second, by the worker.
   void* drain_depots();
+  // The heap grew beyond its recent peak while much of it was free: whoever comes next empties his
+  // own cache and then calls make_room(), which empties the depots and gives back as much as the
+  // heap grew. Same result as give().
+  bool wants_caches() const { return wants_caches_.load(std::memory_order_relaxed); }
+  void* make_room();
   // ----- Shelves -----
   Shelf& next_shelf() { return shelves_.next(); }
   // A slot of a large bin goes on the shelf. False: there is no room.
@@ -201,7 +206,10 @@ class Heap {
     return pages_.demand().level().backed + direct_.bytes() + direct_.kept_bytes();
   }
   // Once a second, by the worker: the peak of late is that of this second and the one before.
-  void begin_epoch() { peak_.next(backed_bytes()); }
+  void begin_epoch() {
+    peak_.next(backed_bytes());
+    free_in_vain_.store(0, std::memory_order_relaxed);
+  }
   // Bytes in the depots: a look at every bin and no lock; a hint.
   size_t depot_bytes() const;
   // How much all threads together may cache, in bytes.
@@ -442,6 +450,9 @@ class Heap {
     if (pages || direct) give_back_for_growth();
   }
   void give_back_for_growth();
+  size_t return_beyond_peak();
+  bool may_hide_pages() const;
+  void* empty_depots();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
                               bool may_grow);
 
@@ -465,6 +476,10 @@ class Heap {
   std::atomic<bool> outgrown_{false};
   std::atomic<uint32_t> looks_{0};
   RecentPeak peak_;  // of backed_bytes()
+  std::atomic<bool> wants_caches_{false};
+  // Of pages: when caches were emptied in vain in this second. With half as much again they are
+  // emptied once more.
+  std::atomic<size_t> free_in_vain_{0};
 };
 
 }  // namespace llamalloc

@@ -180,15 +180,23 @@ GateWaste Gate::waste_of_round() const {
           .ratio = mille(round_.ratio.mean())};
 }
 
-// Whether it is on, and has been for too long. A start may allocate much.
+// Whether it is on, and has been for too long. A start may allocate much. But a load in waves does
+// not end when it frees what the last wave allocated.
 bool Gate::takes_long(const GateFigures& figures) {
   time_ = figures.time;
   const double most = kTooDear * most_time(saved_share());
-  if (!on_ || time_ <= most || (figures.time_now >= 0 && figures.time_now < kCheap * most))
-    dear_steps_ = 0;
-  else if (figures.time_now >= 0)
-    ++dear_steps_;
-  return dear_steps_ >= kDearSteps;
+  const bool idle = figures.time_now < 0, cheap = !idle && figures.time_now < kCheap * most;
+  if (!on_ || time_ <= most) {
+    dear_run_ = {};
+  } else if (!idle && !cheap) {
+    dear_run_.steps += 1 + std::min(dear_run_.gap, kMostCheap);
+    dear_run_.gap = dear_run_.cheap = 0;
+  } else if (dear_run_.steps != 0) {
+    ++dear_run_.gap;
+    dear_run_.cheap += cheap;
+    if (dear_run_.cheap == kMostCheap) dear_run_ = {};
+  }
+  return dear_run_.steps >= kDearSteps;
 }
 
 // By the peak. What was measured under a higher load is not saved under this one.
@@ -469,7 +477,7 @@ void Gate::give_up(Nanos now, GateVerdict why) {
   on_ = false;
   back_at_ = 0;
   dear_ = 0;
-  dear_steps_ = 0;
+  dear_run_ = {};
   kept_.verdict = why;
   if (kept_.reversals < kMostReversals) ++kept_.reversals;
   points_ = proofs_ = 0;

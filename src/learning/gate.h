@@ -118,10 +118,11 @@ class Gate {
   static constexpr double kMostTime = 1.0 / 20;      // of the processor's, or, if that is more,
   static constexpr double kTimeForMemory = 0.3;      // of what troughs pin less, by the peak;
   static constexpr double kTooDear = 1.25;           // more than so much of that
-  static constexpr uint32_t kDearSteps = 30;  // in so many steps is too much to stay on; it ends
+  static constexpr uint32_t kDearSteps = 30;  // in so many steps is too much to stay on. They end
   // Where placement helps: requests that wait for another server hold what dies soon else.
   static constexpr uint32_t kWrongSteps = 30;
-  static constexpr double kCheap = 0.5;          // with one that takes less than this part of it
+  static constexpr uint32_t kMostCheap = 10;     // when so many came in between that take less
+  static constexpr double kCheap = 0.5;          // than this part of it
   static constexpr uint32_t kProofs = 3;         // steps in a trough
   static constexpr uint32_t kMostOfTrough = 30;  // steps of a round
   static constexpr uint32_t kPoints = 4;
@@ -250,7 +251,10 @@ class Gate {
   bool fail_ = false;  // predictions, at present
   double time_ = 0;    // as GateFigures has it, at present,
   double dear_ = 0;    // and when placement was given up for it; 0: it was not
-  uint32_t dear_steps_ = 0;
+  // From the first dear step to the last one; since then, and how many of those were cheap.
+  struct {
+    uint32_t steps = 0, gap = 0, cheap = 0;
+  } dear_run_;
   uint32_t wrong_steps_ = 0;  // in a row, in which predictions failed while it was on
   bool was_large_ = false;    // the peak was worth it in this run
   double back_at_ = 0;        // off without a verdict until the peak is so high; 0: it is not

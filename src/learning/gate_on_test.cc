@@ -562,6 +562,35 @@ TEST(GateTimeTest, ABusyStartIsNoReason) {
   EXPECT_TRUE(server.gate.is_on()) << server.sentence();
 }
 
+// What frees the last wave looks nothing up, and between waves the process rests.
+TEST(GateTimeTest, WavesAreAsDearAsALoadThatStays) {
+  constexpr double kMuch = 2 * kSaved * Gate::kTimeForMemory;
+  const auto runs = [](int wave, int frees, int rests) {
+    Server server(kept(GateVerdict::helps));
+    const Load load;
+    int second = 0;
+    for (; second < 120 && server.gate.is_on(); ++second) {
+      const int at = second % (wave + frees + rests);
+      const double pinned = (at < wave ? load.placed.high : load.placed.low) * 1024 * kMiB;
+      const double live = (at < wave ? 1024 : 1024 * load.depth) * kMiB;
+      server.feed({.held = static_cast<size_t>(live + pinned),
+                   .live = static_cast<size_t>(live),
+                   .short_share = 0.95,
+                   .long_share = 0.9,
+                   .time = kMuch,
+                   .time_now = at < wave           ? kMuch
+                               : at < wave + frees ? 0
+                                                   : -1});
+    }
+    return second;
+  };
+  EXPECT_LT(runs(1, 2, 2), 40);
+  EXPECT_LT(runs(2, 9, 0), 60);
+  EXPECT_LT(runs(15, 0, 60), 120) << "a long rest counts as ten seconds";
+  EXPECT_GT(runs(15, 0, 60), 77);
+  EXPECT_EQ(runs(20, 10, 0), 120) << "so long it was cheap";
+}
+
 TEST(GateTimeTest, WhatWasSavedUnderAHigherLoadBuysNothingUnderALowOne) {
   GateKept high = kept(GateVerdict::helps);
   high.peak = 10240;

@@ -6,11 +6,12 @@
 //                        [ base ][ 9 MiB objects ]      been freed is a second turn in memory
 //
 // Each argument is a kind: sizes in bytes, by comma. A turn allocates --turn MiB of one kind, fills
-// them, and frees them in order. Objects hold the pointer to the next one, so there are no tables.
-// Prints one line of JSON; `live` is the most payload at any time.
+// them, and frees them in order, or shuffled. Objects hold the pointer to the next one, so there
+// are no tables. Prints one line of JSON; `live` is the most payload at any time.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <random>
 
 #include "../load_program.h"
 
@@ -30,16 +31,19 @@ struct Settings {
   Kind kinds[kMost];
   size_t kind_count = 0;
   size_t turns = 20, turn = 180 << 20, base = 28 << 20;
-  bool wait = false;
+  bool shuffled = false, wait = false;
 };
 
 struct Object {
   Object* next;
 };
 
-// Objects of one kind, oldest first.
+// Objects of one kind, oldest first; or shuffled: each goes to one of many lists, which are freed
+// one after the other.
 class Queue {
  public:
+  explicit Queue(bool shuffled) : lists_(shuffled ? kLists : 1) {}
+
   void fill(const Kind& kind, size_t bytes) {
     for (size_t i = 0, added = 0; added < bytes; ++i) {
       const size_t size = kind.sizes[i % kind.count];
@@ -49,28 +53,40 @@ class Queue {
     }
   }
   void clear() {
-    while (first_) {
-      Object* const gone = first_;
-      first_ = gone->next;
-      std::free(gone);
-    }
-    last_ = nullptr;
+    for (size_t i = 0; i < lists_; ++i) clear(heads_[i]);
     bytes_ = 0;
   }
   size_t bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t kLists = 4096;
+  struct List {
+    Object *first = nullptr, *last = nullptr;
+  };
+
   void push(Object* object) {
+    List& list = heads_[random_() % lists_];
     object->next = nullptr;
-    (last_ ? last_->next : first_) = object;
-    last_ = object;
+    (list.last ? list.last->next : list.first) = object;
+    list.last = object;
   }
-  Object *first_ = nullptr, *last_ = nullptr;
+  static void clear(List& list) {
+    while (list.first) {
+      Object* const gone = list.first;
+      list.first = gone->next;
+      std::free(gone);
+    }
+    list.last = nullptr;
+  }
+
+  const size_t lists_;
+  List heads_[kLists];
+  std::minstd_rand random_;
   size_t bytes_ = 0;
 };
 
 size_t alternate(const Settings& settings) {
-  Queue base, turn;
+  Queue base(false), turn(settings.shuffled);
   Kind of_base;
   of_base.sizes[of_base.count++] = kBaseObject;
   base.fill(of_base, settings.base);
@@ -84,12 +100,14 @@ size_t alternate(const Settings& settings) {
 }
 
 const char kHelp[] =
-    "usage: alternate [--turns N] [--turn MiB] [--base MiB] [--wait] SIZE[,SIZE...] ...\n"
+    "usage: alternate [--turns N] [--turn MiB] [--base MiB] [--shuffled] [--wait] SIZE[,SIZE...]\n"
+    "                 ...\n"
     "\n"
     "Each argument is a kind of objects: sizes in bytes, at least 16. The kinds take turns: "
     "--turn\n"
     "(180) MiB of one are allocated, filled and freed, --turns (20) times, over --base (28) MiB\n"
-    "of small objects that stay. --wait: stay until standard input ends, to be measured.\n";
+    "of small objects that stay. --shuffled: they are freed in random order. --wait: stay until\n"
+    "standard input ends, to be measured.\n";
 
 Kind kind_of(char* text) {
   Kind kind;
@@ -107,6 +125,8 @@ Settings parse(char** argv) {
   for (Words words(argv, kHelp); words.next();) {
     if (words.is("--wait"))
       s.wait = true;
+    else if (words.is("--shuffled"))
+      s.shuffled = true;
     else if (words.is("--turns"))
       s.turns = words.number();
     else if (words.is("--turn"))
