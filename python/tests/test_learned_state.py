@@ -185,6 +185,9 @@ def test_given_up_it_says_what_was_measured() -> None:
     for low, said in ((250, "saves only 0 MiB"), (300, "costs 50 MiB")):
         gate = Gate(GateVerdict.FAILS, 1, BLIND, replace(PLACED, low=low), 1000)
         assert f"did not pay: it {said} in troughs of a load of 1,000 MiB, as" in gate_text(gate)
+    blind, dear = replace(BLIND, high=20), replace(PLACED, high=50)
+    text = gate_text(Gate(GateVerdict.FAILS, 1, blind, dear, 1000))
+    assert "a load of 1,000 MiB, as measured, and costs 30 MiB at high load." in text
     for given_up in (GateVerdict.FAILS, GateVerdict.MISTAKEN):
         text = gate_text(Gate(given_up, 1, BLIND, FORETOLD, 1000))
         assert ": what it saves in troughs was not measured." in text

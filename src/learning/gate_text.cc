@@ -84,6 +84,9 @@ void Gate::describe(char* out, size_t room, bool is_kept) const {
     troughs = "troughs would pin";
     how = "would save";
   }
+  const bool costs_high = kept_.verdict == GateVerdict::fails && blind.high != kNoFigure &&
+                          placed.high != kNoFigure && placed.high > blind.high;
+  if (costs_high) pins("high load pins", placed.high, blind.high);
   pins(troughs, placed.low, blind.low);
   text.add("; it %s %lld MiB", how, saves < 0 ? -saves : saves);
 }

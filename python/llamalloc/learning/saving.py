@@ -6,7 +6,7 @@
 `placed` is measured, or, before the first trial, what the trough that put it on trial foretells.
 """
 
-from llamalloc.formats.learned_state import Gate, GateVerdict
+from llamalloc.formats.learned_state import NO_FIGURE, Gate, GateVerdict
 
 
 def is_measured(gate: Gate) -> bool:
@@ -31,7 +31,7 @@ def clause(gate: Gate) -> str:
         saved = saved_permille(gate)
         kept = "saves only" if gate.verdict == GateVerdict.FAILS else "saves"
         verb = "costs" if saved < 0 else kept
-        return f"it {verb} {amount(gate, abs(saved))}, as measured"
+        return f"it {verb} {amount(gate, abs(saved))}, as measured{_cost_at_high_load(gate)}"
     if gate.verdict in (GateVerdict.FAILS, GateVerdict.MISTAKEN):
         return "what it saves in troughs was not measured"
     if is_foretold(gate):
@@ -41,8 +41,22 @@ def clause(gate: Gate) -> str:
     return "no trough of the load was measured"
 
 
+def _cost_at_high_load(gate: Gate) -> str:
+    """Why it was given up, though it may save something in troughs."""
+    given_up = gate.verdict == GateVerdict.FAILS
+    cost = gate.placed.high - gate.blind.high
+    if not given_up or NO_FIGURE in (gate.placed.high, gate.blind.high) or cost <= 0:
+        return ""
+    return f", and costs {_size(gate, cost)} at high load"
+
+
 def amount(gate: Gate, permille: int) -> str:
     """So much of the peak, in MiB where that is known."""
+    of_load = f" of a load of {gate.peak:,} MiB" if gate.peak else ""
+    return f"{_size(gate, permille)} in troughs{of_load}"
+
+
+def _size(gate: Gate, permille: int) -> str:
     if gate.peak == 0:
-        return f"{permille / 1000:.0%} of the peak in troughs"
-    return f"{gate.peak * permille / 1000:,.0f} MiB in troughs of a load of {gate.peak:,} MiB"
+        return f"{permille / 1000:.0%} of the peak"
+    return f"{gate.peak * permille / 1000:,.0f} MiB"
