@@ -122,13 +122,8 @@ void* Engine::take(ThreadCache* cache, const Request& request, PageGroup group) 
 void* Engine::take_slot(ThreadCache* cache, int bin) {
   Magazine& magazine = cache->magazines.bins[bin];
   if (!magazine.is_empty()) return magazine.pop();
-  return refill(cache, bin);
-}
-
-[[gnu::noinline]] void* Engine::refill(ThreadCache* cache, int bin) {
-  void* p = cache->magazines.refill(heap, arena, bin, threads.in_use());
   if (__builtin_expect(heap.wants_caches(), 0)) make_room(cache);
-  return p;
+  return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {

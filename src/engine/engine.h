@@ -261,7 +261,6 @@ class Engine {
   Placement::Choice choose(ThreadCache* cache, const Request& request, bool recheck);
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);
-  void* refill(ThreadCache* cache, int bin);
   void make_room(ThreadCache* cache);
   void* take_past(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);

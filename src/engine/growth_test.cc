@@ -92,6 +92,15 @@ TEST_F(GrowthTest, WhatTheThreadCachesDoesNotKeepPagesFromMakingRoom) {
   EXPECT_TRUE(engine_->heap.is_consistent());
 }
 
+TEST_F(GrowthTest, OtherThreadsAreAskedToEmptyTheirs) {
+  ThreadCache* const others[2] = {engine_->threads.adopt(engine_->arena),
+                                  engine_->threads.adopt(engine_->arena)};
+  scatter(kTurn, 2);
+  for (ThreadCache* other : others) EXPECT_FALSE(other->housekeeping_due);
+  grow(kMapped);
+  for (ThreadCache* other : others) EXPECT_TRUE(other->housekeeping_due);
+}
+
 TEST_F(GrowthTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {
   scatter(kTurn, 2);
   const size_t cached = cache_->magazines.cached_bytes();
