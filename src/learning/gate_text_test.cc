@@ -128,7 +128,8 @@ TEST(GateTextTest, AfterATrialThatFailedItSaysWhatWasMeasured) {
     Server server = next_run({});
     server.run({.placed = {0.125, low}}, 15);
     ASSERT_EQ(server.gate.kept().verdict, GateVerdict::fails);
-    expect_says(server, "given up 1 times, as it did not pay; high load pins 12 % of the peak, 4 % ");
+    expect_says(server,
+                "given up 1 times, as it did not pay; high load pins 12 % of the peak, 4 % ");
     expect_says(server, "without it; troughs pin ");
     expect_saving(server, low > 1 ? "costs" : "saves only", low > 1 ? 307 : 0);
   }
