@@ -3,6 +3,7 @@
 
     python -m lab.workloads.buffers [--allocators llamalloc,glibc]
     python -m lab.workloads.buffers --count 3 --least 2 --most 8 --requests
+    python -m lab.workloads.buffers --count 45 --least 1 --most 8 --requests --pause 200
     python -m lab.workloads.buffers --count 1500 --least 340 --most 360 --kib --steps 60000
 
 Prints the time that it takes; what the kernel charges, and RSS beside it, at the end, on average
@@ -30,6 +31,8 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--kib", action="store_true", help="the sizes are in KiB")
     all_new = "each step frees all and allocates as many of the same sizes"
     parser.add_argument("--requests", action="store_true", help=all_new)
+    pause = "milliseconds in which nothing is in use, between two --requests (0)"
+    parser.add_argument("--pause", type=int, default=0, help=pause)
     return parser.parse_args(argv)
 
 
@@ -40,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    names = ("count", "least", "most", "steps")
+    names = ("count", "least", "most", "steps", "pause")
     words = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
     words += [word for word in ("--requests", "--kib") if getattr(options, word[2:])]
     runs = Rounds(options, "buffers")

@@ -8,7 +8,7 @@
 namespace llamalloc {
 namespace {
 
-constexpr Nanos kDirectDelay = Nanos::millis(100);  // freed direct mappings go back after this
+constexpr Nanos kDirectDelay = Nanos::millis(125);  // freed mappings; ends of ReuseGaps
 constexpr Nanos kTablesDelay = Nanos::seconds(1);   // and so do the tables of pages after them
 constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
 constexpr size_t kFetchesToMeasure = 16;            // pages, until fetches are timed
@@ -135,7 +135,10 @@ void Engine::look_at_holds(Nanos now) {
   const FetchWork work{fetch_time_, system.processor_time()};
   patience_.step(now, work.used, std::exchange(mended_, 0));
   empty_for_ = hold_empty_.step(now, heap.pages().reuse_gaps(), delay, most_extra, work);
-  mappings_for_ = hold_mappings_.step(now, heap.direct().gaps(), soon, most_extra, work);
+  DirectMappings& direct = heap.direct();
+  const size_t most_kept = direct.is_owed() ? SIZE_MAX : most_extra;
+  mappings_for_ = hold_mappings_.step(now, direct.gaps(), soon, most_kept, work);
+  direct.set_in_debt(hold_mappings_.holds_all());
   counters.set(Stat::fetch_nanos, static_cast<uint64_t>(fetch_time_.n));
   const double debt = hold_empty_.debt() + hold_mappings_.debt();
   counters.set(Stat::fetch_debt_nanos, static_cast<uint64_t>(debt * 1e9));

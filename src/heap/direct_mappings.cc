@@ -76,6 +76,7 @@ Span* DirectMappings::reshape(size_t bytes, size_t alignment) {
 
 bool DirectMappings::fit_and_count(Span* span, size_t bytes, size_t alignment) {
   const size_t before = span->bytes;
+  const int64_t freed = span->freed;
   const size_t kept = fit_to(span, bytes);
   // Where address space is scarce, the system may move it to a place that is not aligned.
   if (kept == 0 || reinterpret_cast<uintptr_t>(span->base) % alignment != 0) return false;
@@ -83,8 +84,9 @@ bool DirectMappings::fit_and_count(Span* span, size_t bytes, size_t alignment) {
   span->used = kept;
   LockGuard guard(lock_);
   const Nanos now = system_.now_coarse();
-  debt_.gave_back(before - kept, now);
-  debt_.fetched(span->bytes - kept, now);
+  note_gap(freed, kept);
+  count_gone(before - kept, freed, now);
+  count_fetched(span->bytes - kept, now);
   count_in(span->bytes);
   return true;
 }
@@ -205,28 +207,29 @@ Span* DirectMappings::new_record(size_t bytes) {
   Span* span = take_record();
   if (span == nullptr) return nullptr;
   count_in(bytes);
-  note_missed(bytes);
   return span;
 }
 
-// A mapping that a longer hold would have served again.
-void DirectMappings::note_missed(size_t bytes) {
-  for (Gone& gone : gone_) {
-    if (!fits(gone.bytes, bytes)) continue;
-    note_gap(gone.freed, bytes);
-    gone = {};
-    return;
-  }
+// A longer hold would have kept what is fetched again.
+void DirectMappings::count_fetched(size_t bytes, Nanos now) {
+  debt_.fetched(bytes, now);
+  gone_.take(bytes, [&](Nanos freed, size_t part) { note_gap(freed.n, part); });
+}
+
+// What was freed last may have no time of its own.
+void DirectMappings::count_gone(size_t bytes, int64_t freed, Nanos now) {
+  debt_.gave_back(bytes, now);
+  gone_.add(bytes, Nanos{std::min(freed, now.n)});
+}
+
+void DirectMappings::note_fetched(size_t bytes) {
+  LockGuard guard(lock_);
+  count_fetched(bytes, system_.now_coarse());
 }
 
 void DirectMappings::note_gap(int64_t freed, size_t bytes) {
   const int64_t now = system_.now_coarse().n;
   if (freed <= now) gaps_.add(Nanos{now - freed}, bytes);
-}
-
-void DirectMappings::remember(const Span& span) {
-  if (span.bytes <= kKeptMappingMax)
-    gone_[next_gone_++ % kKeptMappings] = {.bytes = span.bytes, .freed = span.freed};
 }
 
 void DirectMappings::free_record(Span* span) {
@@ -263,11 +266,10 @@ void DirectMappings::keep_older(Span* span) {
     count_out(span->bytes);
     span->freed = now.n;
     keep(span);
-    const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
-    const size_t part = in_use / kKeptPart;
-    const size_t most = debt_.is_owed(now) && part < kOwedKept ? kOwedKept : part;
+    const size_t most = most_kept(now);
+    const int most_mappings = debt_.is_owed(now) ? kOwedMappings : kKeptMappings;
     while (kept_ != nullptr && kept_bytes() > kAlwaysKept &&
-           (kept_count_ >= kKeptMappings || kept_bytes() > most)) {
+           (kept_count_ >= most_mappings || kept_bytes() > most)) {
       Span* oldest = take_oldest(Nanos::max());
       oldest->next_direct = leaving;
       leaving = oldest;
@@ -277,6 +279,14 @@ void DirectMappings::keep_older(Span* span) {
     leaving = next->next_direct;
     unmap(next);
   }
+}
+
+size_t DirectMappings::most_kept(Nanos now) {
+  if (debt_.lasts()) return SIZE_MAX;
+  const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
+  const size_t part = in_use / kKeptPart;
+  if (!debt_.is_owed(now)) return part;
+  return std::max({part, kOwedKept, less(peak_.value(), in_use)});
 }
 
 void DirectMappings::keep(Span* span) {
@@ -357,8 +367,8 @@ void DirectMappings::unmap(Span* span) {
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
   tell_pages();
-  if (span->bytes <= kKeptMappingMax) debt_.gave_back(span->bytes, system_.now_coarse());
-  if (gone) remember(*span);
+  if (span->bytes <= kKeptMappingMax)
+    count_gone(span->bytes, span->freed, system_.now_coarse());
   if (gone) return free_record(span);
   span->next_direct = refused_;
   refused_ = span;

@@ -24,6 +24,8 @@
 #include <cstddef>
 
 #include "heap/fetch_debt.h"
+#include "heap/gone_memory.h"
+#include "heap/recent_peak.h"
 #include "heap/span.h"
 #include "heap/span_map.h"
 #include "os/arena.h"
@@ -34,15 +36,17 @@ namespace llamalloc {
 
 inline constexpr size_t kKeptMappingMax = size_t{128} << 20;  // bytes; larger ones go at once
 inline constexpr int kKeptMappings = 16;
+inline constexpr int kOwedMappings = 256;  // where fetching is owed for
 inline constexpr size_t kAlwaysKept = size_t{1} << 20;  // small ones, of far alignments: any number
 // Kept mappings have at most 1/kKeptPart of the memory in use. Where buffers of 5 to 25 MiB replace
 // each other, a sixth takes half the time of a sixteenth: nearer sizes grow by less, and what
 // they grow by the system has to zero. It costs image processing 0.7 % of memory on average.
 inline constexpr size_t kKeptPart = 6;
-// Where fetching is owed for (FetchDebt), they may have this many bytes, whatever is in use. And
-// where the heap grows beyond its peak, they go only while they have more than 1/kSparePart of the
-// mappings in use, or more than kMostSpare: buffers of several sizes in turn need one of each size
-// in hand.
+// Where fetching is owed for (FetchDebt), they may have kOwedKept, or as much as lets what is in
+// use and kept reach the peak of the mappings of late: what a burst frees, the next one needs.
+// Where the debt lasts, all are kept. And where the heap grows beyond its peak, they go only while
+// they have more than 1/kSparePart of the mappings in use, or more than kMostSpare: buffers of
+// several sizes in turn need one of each size in hand.
 inline constexpr size_t kOwedKept = size_t{32} << 20;
 inline constexpr size_t kSparePart = 8;
 inline constexpr size_t kMostSpare = size_t{8} << 20;
@@ -143,6 +147,17 @@ class DirectMappings {
     LockGuard guard(lock_);
     debt_.set_price(price);
   }
+  // Whether more is owed than this room counts (release/hold_time.h).
+  void set_in_debt(bool in_debt) {
+    LockGuard guard(lock_);
+    debt_.set_lasts(in_debt);
+  }
+  // As RecentPeak::next.
+  void begin_epoch() { peak_.next(bytes()); }
+  bool is_owed() {
+    LockGuard guard(lock_);
+    return debt_.is_owed(system_.now_coarse());
+  }
   // As PageHeap::publish. direct.last: in its upper 16 bits, small pages that are kept and not
   // used.
   template <typename F>
@@ -200,6 +215,8 @@ class DirectMappings {
   void cut_off(Span* span, size_t bytes);
   size_t fill_from_kept(Span* span);
   void note_fetched(size_t bytes);
+  void count_fetched(size_t bytes, Nanos now) REQUIRES(lock_);
+  void count_gone(size_t bytes, int64_t freed, Nanos now) REQUIRES(lock_);
   Span* reuse(size_t bytes, size_t alignment);
   Span* reshape(size_t bytes, size_t alignment);
   Span* take_nearest(size_t bytes);
@@ -214,24 +231,20 @@ class DirectMappings {
   Span* take_record() REQUIRES(lock_);
   void free_record(Span* span) REQUIRES(lock_);
   void keep_older(Span* span);
+  size_t most_kept(Nanos now) REQUIRES(lock_);
   void keep(Span* span) REQUIRES(lock_);
   Span* take_oldest(Nanos before) REQUIRES(lock_);
   size_t unmap_oldest(Nanos before, size_t spared = 0);
   bool retire_last_now();
   void unmap(Span* span);
-  struct Gone {
-    size_t bytes = 0;
-    int64_t freed = 0;
-  };
-  void remember(const Span& span) REQUIRES(lock_);
-  void note_missed(size_t bytes) REQUIRES(lock_);
-  void note_gap(int64_t freed, size_t bytes) REQUIRES(lock_);
+  void note_gap(int64_t freed, size_t bytes);
   // The caller holds the lock, so these need no atomic read-modify-write.
   static void add(std::atomic<size_t>& counter, size_t change) {
     counter.store(counter.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
   void count_in(size_t bytes) REQUIRES(lock_) {
     add(bytes_, bytes), add(count_, 1);
+    peak_.raise(this->bytes());
     tell_pages();
   }
   void count_out(size_t bytes) REQUIRES(lock_) {
@@ -263,9 +276,9 @@ class DirectMappings {
   Span* trimming_ GUARDED_BY(lock_) = nullptr;  // whose spare memory goes back right now
   bool trimmed_is_freed_ GUARDED_BY(lock_) = false;
   int kept_count_ GUARDED_BY(lock_) = 0;
-  Gone gone_[kKeptMappings] GUARDED_BY(lock_) = {};  // unmapped of late
-  uint32_t next_gone_ GUARDED_BY(lock_) = 0;
+  GoneMemory gone_ GUARDED_BY(lock_);
   FetchDebt debt_ GUARDED_BY(lock_);
+  RecentPeak peak_;  // of bytes()
   ReuseGaps gaps_;
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};

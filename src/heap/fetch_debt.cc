@@ -35,12 +35,12 @@ void FetchDebt::fetched(size_t bytes, Nanos now) {
 
 bool FetchDebt::is_owed(Nanos now) {
   if (owed_) pay(now);
-  return owed_;
+  return owed_ || lasts_;
 }
 
 bool FetchDebt::is_felt(Nanos now) {
   if (felt_) pay(now);
-  return felt_;
+  return felt_ || lasts_;
 }
 
 // The clock may jump.

@@ -30,6 +30,9 @@ class FetchDebt {
 
   // Of 2 MiB.
   void set_price(Nanos price) { price_ = price; }
+  // More is owed elsewhere: felt and owed, whatever is counted here.
+  void set_lasts(bool lasts) { lasts_ = lasts; }
+  bool lasts() const { return lasts_; }
   void gave_back(size_t bytes, Nanos now);
   // Memory is fetched; what had gone back a moment before is owed.
   void fetched(size_t bytes, Nanos now);
@@ -45,7 +48,7 @@ class FetchDebt {
   size_t gone_ = 0, gone_before_ = 0;  // bytes, in this moment and in the one before
   Nanos paid_{};
   int64_t debt_ = 0;
-  bool felt_ = false, owed_ = false;
+  bool felt_ = false, owed_ = false, lasts_ = false;
 };
 
 }  // namespace llamalloc

@@ -209,6 +209,7 @@ class Heap {
   void begin_epoch() {
     peak_.next(backed_bytes());
     free_in_vain_.store(0, std::memory_order_relaxed);
+    direct_.begin_epoch();
   }
   // Bytes in the depots: a look at every bin and no lock; a hint.
   size_t depot_bytes() const;

@@ -29,6 +29,7 @@ Span* DirectMappings::join(size_t bytes, size_t alignment) {
   if (Span* span = size == whole ? take_piece(size, false) : nullptr) {
     cut_off(span, size);
     LockGuard guard(lock_);
+    note_gap(span->freed, span->bytes);
     count_in(span->bytes);
     return span;
   }
@@ -81,6 +82,7 @@ size_t DirectMappings::fill_from_kept(Span* span) {
     if (piece == nullptr) break;
     const size_t wanted = std::min(align_down(piece->bytes, kHugePageSize), whole - filled);
     const size_t moved = system_.move(piece->base, wanted, span->base + filled);
+    note_gap(piece->freed, moved);
     filled += moved;
     piece->base += moved;
     piece->bytes -= moved;
@@ -103,11 +105,6 @@ size_t DirectMappings::fill_from_kept(Span* span) {
   }
   unmap(end);
   return filled;
-}
-
-void DirectMappings::note_fetched(size_t bytes) {
-  LockGuard guard(lock_);
-  debt_.fetched(bytes, system_.now_coarse());
 }
 
 }  // namespace llamalloc

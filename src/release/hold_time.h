@@ -61,6 +61,8 @@ class HoldTime {
   // Bytes that such a hold keeps on average, of what was needed again.
   double kept_at(Nanos hold) const;
   double debt() const { return debt_; }  // seconds
+  // Whether all is held, whatever it keeps.
+  bool holds_all() const { return in_debt_ && !at_rest_; }
 
  private:
   double look(Nanos now, const ReuseGaps& gaps);

@@ -121,6 +121,17 @@ TEST_F(HoldTimeTest, AtRestADebtHoldsNothing) {
   EXPECT_EQ(rest(), Nanos::seconds(8));
 }
 
+TEST_F(HoldTimeTest, AllIsHeldInDebtButNotAtRest) {
+  fetch_ = Nanos::millis(5);
+  EXPECT_FALSE(hold_.holds_all());
+  run(4, 40, Nanos::seconds(6), 0);
+  EXPECT_TRUE(hold_.holds_all());
+  rest();
+  EXPECT_FALSE(hold_.holds_all());
+  run(600, 0, Nanos{0}, 0);
+  EXPECT_FALSE(hold_.holds_all()) << "paid off";
+}
+
 TEST_F(HoldTimeTest, AtRestTheFirstRuleHolds) {
   EXPECT_EQ(run(60, 50, Nanos::millis(1500)), Nanos::seconds(2));
   EXPECT_EQ(rest(SIZE_MAX), Nanos::seconds(2));

@@ -3,12 +3,14 @@
 //
 // --count buffers of --least to --most MiB (--kib: KiB) live at once. Each step frees one at
 // random, allocates one of another size and zeroes it. With --requests a step is a request: it
-// frees all buffers, and allocates as many of the same sizes. An allocator that unmaps a freed
+// frees all buffers, and allocates as many of the same sizes; with --pause nothing is in use
+// for so many milliseconds in between, which do not count as time. An allocator that unmaps a freed
 // buffer pays for it with page faults; one that keeps it pays with memory. Prints one line of JSON;
 // `live` is the most payload.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "../load_program.h"
 
@@ -20,6 +22,7 @@ struct Settings {
   size_t count = 20, least = 5, most = 25;
   size_t unit = 1 << 20;  // of these two, in bytes
   size_t steps = 400;
+  size_t pause = 0;  // milliseconds
   bool requests = false, wait = false;
 };
 
@@ -40,6 +43,7 @@ class Buffers {
   // Returns the live bytes.
   size_t replace_all() {
     for (size_t i = 0; i < settings_.count; ++i) empty(table_[i]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(settings_.pause));
     for (size_t i = 0; i < settings_.count; ++i) fill(table_[i], table_[i].size);
     return live_;
   }
@@ -78,12 +82,12 @@ size_t run(const Settings& settings) {
 
 const char kHelp[] =
     "usage: buffers [--count N] [--least MiB] [--most MiB] [--kib] [--steps N] [--requests]\n"
-    "               [--wait]\n"
+    "               [--pause MS] [--wait]\n"
     "\n"
     "--count (20) zeroed buffers of --least (5) to --most (25) MiB; one at random is replaced,\n"
     "--steps (400) times. --kib: the sizes are in KiB. --requests: each time all are freed, and\n"
-    "as many of the same sizes allocated. --wait: stay until standard input ends, to be "
-    "measured.\n";
+    "as many of the same sizes allocated; --pause (0): so long after that, which does not count\n"
+    "as time. --wait: stay until standard input ends, to be measured.\n";
 
 Settings parse(char** argv) {
   Settings s;
@@ -100,6 +104,8 @@ Settings parse(char** argv) {
       s.least = words.number();
     else if (words.is("--most"))
       s.most = words.number();
+    else if (words.is("--pause"))
+      s.pause = words.number();
     else if (words.is("--steps"))
       s.steps = words.number();
     else
@@ -115,7 +121,9 @@ int main(int, char** argv) {
   const Settings settings = parse(argv);
   const auto start = std::chrono::steady_clock::now();
   const size_t live = run(settings);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const size_t pauses = settings.requests ? settings.steps : 0;
+  const std::chrono::milliseconds paused(pauses * settings.pause);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start - paused;
   std::printf("{\"live\": %zu, \"seconds\": %.3f}\n", live, took.count());
   if (settings.wait) wait_to_be_measured();
 }
