@@ -43,9 +43,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    names = ("count", "least", "most", "steps", "pause")
+    names = ("count", "least", "most", "steps")
     words = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
     words += [word for word in ("--requests", "--kib") if getattr(options, word[2:])]
+    if options.pause:
+        words += ["--pause", str(options.pause)]
     runs = Rounds(options, "buffers")
     found = runs.run([Load("buffers", "buffers", (*words, "--wait"))])
     columns = (replace(SECONDS, ratio=True), *MEMORY)

@@ -427,8 +427,7 @@ TEST_F(ReleaseTest, BurstsOfMappingsAreFetchedForAFortiethOfTheTime) {
   std::vector<void*> mappings(60);
   const auto burst = [&] {
     for (void*& p : mappings) ASSERT_NE(p = engine_.allocate(nullptr, {.size = 3 << 20}), nullptr);
-    for (void* p : mappings)
-      engine_.deallocate(nullptr, p, engine_.heap.find(p), kUnknownSize);
+    for (void* p : mappings) engine_.deallocate(nullptr, p, engine_.heap.find(p), kUnknownSize);
   };
   const auto unmapped = [&](int bursts) {
     const int before = pages_.unmaps;

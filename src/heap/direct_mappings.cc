@@ -367,8 +367,7 @@ void DirectMappings::unmap(Span* span) {
   if (!gone) system_.discard(span->base, span->bytes);
   LockGuard guard(lock_);
   tell_pages();
-  if (span->bytes <= kKeptMappingMax)
-    count_gone(span->bytes, span->freed, system_.now_coarse());
+  if (span->bytes <= kKeptMappingMax) count_gone(span->bytes, span->freed, system_.now_coarse());
   if (gone) return free_record(span);
   span->next_direct = refused_;
   refused_ = span;

@@ -36,7 +36,7 @@ namespace llamalloc {
 
 inline constexpr size_t kKeptMappingMax = size_t{128} << 20;  // bytes; larger ones go at once
 inline constexpr int kKeptMappings = 16;
-inline constexpr int kOwedMappings = 256;  // where fetching is owed for
+inline constexpr int kOwedMappings = 256;               // where fetching is owed for
 inline constexpr size_t kAlwaysKept = size_t{1} << 20;  // small ones, of far alignments: any number
 // Kept mappings have at most 1/kKeptPart of the memory in use. Where buffers of 5 to 25 MiB replace
 // each other, a sixth takes half the time of a sixteenth: nearer sizes grow by less, and what

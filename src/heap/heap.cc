@@ -472,51 +472,6 @@ void Heap::set_in_map(const Span& span, Blocks blocks, Span* entry) {
   return place;
 }
 
-// Empty pages first: a mapping that is kept would have served, had it fitted. The thread that grows
-// gives back so much at once; the worker does the rest.
-constexpr size_t kMostForGrowth = size_t{128} << 20;
-constexpr size_t kLeastHidden = 4 * kHugePageSize;
-constexpr size_t kHiddenPart = 8;  // of what the pages hold
-
-// Returns how much is missing then.
-[[gnu::cold]] size_t Heap::return_beyond_peak() {
-  const size_t backed = backed_bytes(), peak = peak_.value();
-  if (backed <= peak) return 0;
-  const size_t need = std::min(backed - peak, kMostForGrowth);
-  const size_t released = pages_.has_empty() ? pages_.release_now(need) : 0;
-  if (released < need && drain_shelves()) pages_.release_now(need - released);
-  const size_t left = std::min(less(backed_bytes(), peak), need);
-  if (left != 0 && direct_.kept_bytes() != 0) direct_.release_now(left, direct_.spared());
-  return std::min(less(backed_bytes(), peak), need);
-}
-
-[[gnu::cold]] void Heap::give_back_for_growth() {
-  if (return_beyond_peak() != 0 && may_hide_pages())
-    wants_caches_.store(true, std::memory_order_relaxed);
-  else
-    peak_.raise(backed_bytes());
-}
-
-// Whether so much is free that what is cached may keep many pages from being empty: a slot for each
-// is enough.
-[[gnu::cold]] bool Heap::may_hide_pages() const {
-  const size_t held = held_bytes(), free = less(held, live_bytes());
-  const size_t vain = free_in_vain_.load(std::memory_order_relaxed);
-  return free >= kLeastHidden && free >= held / kHiddenPart && free >= vain + vain / 2;
-}
-
-[[gnu::cold]] void* Heap::make_room() {
-  wants_caches_.store(false, std::memory_order_relaxed);
-  void* twice = empty_depots();
-  const size_t before = backed_bytes();
-  return_beyond_peak();
-  const size_t backed = backed_bytes();
-  if (backed >= before)
-    free_in_vain_.store(less(held_bytes(), live_bytes()), std::memory_order_relaxed);
-  peak_.raise(backed);
-  return twice;
-}
-
 // ----- Runs and direct mappings -----
 
 Span* Heap::allocate(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
