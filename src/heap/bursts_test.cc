@@ -15,7 +15,10 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 class BurstsTest : public OnFakeMappings {
  protected:
-  void SetUp() override { system_.time = Nanos::seconds(1000); }
+  void SetUp() override {
+    system_.time = Nanos::seconds(1000);
+    direct_.begin_epoch();
+  }
   void TearDown() override {
     direct_.release(Nanos::max());
     EXPECT_EQ(direct_.kept_bytes(), 0u);
@@ -49,6 +52,18 @@ TEST_F(BurstsTest, WhereFetchingIsOwedForAllIsKept) {
   wait(FetchDebt::kPaidWithin);
   burst(kMappings, 3 * kMiB);
   EXPECT_LE(direct_.kept_bytes(), kAll / 2) << "paid off";
+}
+
+TEST_F(BurstsTest, WhereNobodyGivesThemBackLittleIsKept) {
+  wait(kWatched + kWatched);
+  for (int i = 0; i < 5; ++i) burst(60, 3 * kMiB);
+  EXPECT_LE(direct_.kept_bytes(), kOwedKept);
+  direct_.set_in_debt(true);
+  burst(60, 3 * kMiB);
+  EXPECT_LE(direct_.kept_bytes(), kOwedKept);
+  direct_.begin_epoch();
+  burst(60, 3 * kMiB);
+  EXPECT_EQ(direct_.kept_bytes(), 180 * kMiB);
 }
 
 // Objects of another size then need that memory, and would come on top.

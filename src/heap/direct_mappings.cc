@@ -282,11 +282,12 @@ void DirectMappings::keep_older(Span* span) {
 }
 
 size_t DirectMappings::most_kept(Nanos now) {
-  if (debt_.lasts()) return SIZE_MAX;
+  const bool watched = now.n - looked_.load(std::memory_order_relaxed) <= kWatched.n;
+  if (watched && debt_.lasts()) return SIZE_MAX;
   const size_t in_use = pages_.in_use() * kHugePageSize + bytes();
   const size_t part = in_use / kKeptPart;
   if (!debt_.is_owed(now)) return part;
-  return std::max({part, kOwedKept, less(peak_.value(), in_use)});
+  return std::max({part, kOwedKept, watched ? less(peak_.value(), in_use) : 0});
 }
 
 void DirectMappings::keep(Span* span) {

@@ -44,10 +44,12 @@ inline constexpr size_t kAlwaysKept = size_t{1} << 20;  // small ones, of far al
 inline constexpr size_t kKeptPart = 6;
 // Where fetching is owed for (FetchDebt), they may have kOwedKept, or as much as lets what is in
 // use and kept reach the peak of the mappings of late: what a burst frees, the next one needs.
-// Where the debt lasts, all are kept. And where the heap grows beyond its peak, they go only while
+// Where the debt lasts, all are kept. But no more than a part where nobody looked for kWatched. And
+// where the heap grows beyond its peak, they go only while
 // they have more than 1/kSparePart of the mappings in use, or more than kMostSpare: buffers of
 // several sizes in turn need one of each size in hand.
 inline constexpr size_t kOwedKept = size_t{32} << 20;
+inline constexpr Nanos kWatched = Nanos::seconds(3);
 inline constexpr size_t kSparePart = 8;
 inline constexpr size_t kMostSpare = size_t{8} << 20;
 // From this size on requests are joined; for one huge page the move costs what it saves.
@@ -152,8 +154,11 @@ class DirectMappings {
     LockGuard guard(lock_);
     debt_.set_lasts(in_debt);
   }
-  // As RecentPeak::next.
-  void begin_epoch() { peak_.next(bytes()); }
+  // As RecentPeak::next, by whoever gives back what is kept too long.
+  void begin_epoch() {
+    peak_.next(bytes());
+    looked_.store(system_.now_coarse().n, std::memory_order_relaxed);
+  }
   bool is_owed() {
     LockGuard guard(lock_);
     return debt_.is_owed(system_.now_coarse());
@@ -278,7 +283,8 @@ class DirectMappings {
   int kept_count_ GUARDED_BY(lock_) = 0;
   GoneMemory gone_ GUARDED_BY(lock_);
   FetchDebt debt_ GUARDED_BY(lock_);
-  RecentPeak peak_;  // of bytes()
+  RecentPeak peak_;                // of bytes()
+  std::atomic<int64_t> looked_{0};  // when the last epoch began
   ReuseGaps gaps_;
   std::atomic<size_t> bytes_{0};  // in use or freed last
   std::atomic<size_t> count_{0};
