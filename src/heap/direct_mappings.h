@@ -283,7 +283,7 @@ class DirectMappings {
   int kept_count_ GUARDED_BY(lock_) = 0;
   GoneMemory gone_ GUARDED_BY(lock_);
   FetchDebt debt_ GUARDED_BY(lock_);
-  RecentPeak peak_;                // of bytes()
+  RecentPeak peak_;                 // of bytes()
   std::atomic<int64_t> looked_{0};  // when the last epoch began
   ReuseGaps gaps_;
   std::atomic<size_t> bytes_{0};  // in use or freed last
