@@ -8,11 +8,13 @@
 namespace llamalloc {
 namespace {
 
-constexpr Nanos kDirectDelay = Nanos::millis(125);  // freed mappings; ends of ReuseGaps
-constexpr Nanos kTablesDelay = Nanos::seconds(1);   // and so do the tables of pages after them
-constexpr size_t kHeldPart = 100;                   // holding longer may cost one in so many bytes
-constexpr size_t kFetchesToMeasure = 16;            // pages, until fetches are timed
-constexpr int kFetchesTimed = 4;                    // some cost 20 times as much as others
+// Freed direct mappings go back after this. It and its multiples are ends of ReuseGaps: a hold that
+// ends within a bucket would seem to keep nothing of it.
+constexpr Nanos kDirectDelay = Nanos::millis(125);
+constexpr Nanos kTablesDelay = Nanos::seconds(1);  // and so do the tables of pages after them
+constexpr size_t kHeldPart = 100;                  // holding longer may cost one in so many bytes
+constexpr size_t kFetchesToMeasure = 16;           // pages, until fetches are timed
+constexpr int kFetchesTimed = 4;                   // some cost 20 times as much as others
 constexpr Nanos kMeasureAgain = Nanos::seconds(5);
 constexpr Nanos kLongAway = Nanos::millis(2500);  // a host takes back what is free for two seconds
 constexpr Nanos kLeastFetch{100'000}, kMostFetch{20'000'000};

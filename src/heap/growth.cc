@@ -34,7 +34,7 @@ constexpr size_t kHiddenPart = 8;  // of what the pages hold
 // Whether so much is free that what is cached may keep many pages from being empty: a slot for each
 // is enough.
 [[gnu::cold]] bool Heap::may_hide_pages() const {
-  const size_t held = held_bytes(), free = less(held, live_bytes());
+  const size_t held = held_bytes(), free = free_in_pages();
   const size_t vain = free_in_vain_.load(std::memory_order_relaxed);
   return free >= kLeastHidden && free >= held / kHiddenPart && free >= vain + vain / 2;
 }
@@ -45,8 +45,7 @@ constexpr size_t kHiddenPart = 8;  // of what the pages hold
   const size_t before = backed_bytes();
   return_beyond_peak();
   const size_t backed = backed_bytes();
-  if (backed >= before)
-    free_in_vain_.store(less(held_bytes(), live_bytes()), std::memory_order_relaxed);
+  if (backed >= before) free_in_vain_.store(free_in_pages(), std::memory_order_relaxed);
   peak_.raise(backed);
   return twice;
 }

@@ -453,6 +453,7 @@ class Heap {
   void give_back_for_growth();
   size_t return_beyond_peak();
   bool may_hide_pages() const;
+  size_t free_in_pages() const { return less(held_bytes(), live_bytes()); }
   void* empty_depots();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
                               bool may_grow);

@@ -111,13 +111,13 @@ bool PagePool::commit(HugePage* page) {
 }
 
 // Until the system has answered, and in a child that is forked meanwhile, it may be either.
-HugePage* PagePool::take_oldest(Nanos before, size_t retain, bool uncommits) {
+HugePage* PagePool::take_oldest(Nanos before, size_t retain) {
   LockGuard guard(lock_);
   HugePage* page = by_age_.oldest();
   if (counts_.empty_backed <= retain || page->emptied > before) return nullptr;
   remove_backed(page);
   leaving_.add_newest(page);
-  if (uncommits) note_committed(page, false);
+  if (uncommits_.load(std::memory_order_relaxed)) note_committed(page, false);
   return page;
 }
 
@@ -135,8 +135,7 @@ bool PagePool::discard(HugePage* page) {
 
 size_t PagePool::release(Nanos before, size_t retain, size_t most) {
   size_t released = 0, refused = 0;
-  const bool uncommits = uncommits_.load(std::memory_order_relaxed);
-  while (HugePage* page = released < most ? take_oldest(before, retain, uncommits) : nullptr) {
+  while (HugePage* page = released < most ? take_oldest(before, retain) : nullptr) {
     if (!discard(page)) {  // locked in memory, perhaps: after the others it is tried again
       LockGuard guard(lock_);
       page->emptied = system_.now_coarse();

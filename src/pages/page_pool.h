@@ -176,7 +176,7 @@ class PagePool {
   void become_given_back(HugePage* page);
   void stop_leaving(HugePage* page) REQUIRES(lock_);
   HugePage* take_described(Nanos before, HugePage** neighbour);
-  HugePage* take_oldest(Nanos before, size_t retain, bool uncommits);
+  HugePage* take_oldest(Nanos before, size_t retain);
   bool discard(HugePage* page);
   void note_committed(HugePage* page, bool committed) REQUIRES(lock_);
   bool commit(HugePage* page) REQUIRES(lock_);
