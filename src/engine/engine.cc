@@ -127,9 +127,10 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 }
 
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
+  const size_t in_use = heap.pages().in_use();
   if (cache != nullptr) flush_cache(cache);
   if (threads.in_use() > 1) threads.request_housekeeping(system.now());
-  if (const void* twice = heap.make_room()) report_double_free(twice);
+  if (const void* twice = heap.make_room(in_use)) report_double_free(twice);
 }
 
 // Not from the thread's cache (CacheBypass), unless the heap has no slot left, or the thread would
@@ -156,6 +157,7 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
       span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group, alignment,
                                             threads.in_use());
       if (span != nullptr) return span->base;
+      if (heap.may_scatter_runs()) make_room(cache);
     }
     span = heap.allocate(size, request.alignment, group, false);
   }

@@ -33,13 +33,12 @@ class GrowthTest : public testing::Test {
     engine_->allocate(cache_.get(), {.size = 16, .site = {0x1000, 0}});
   }
 
-  // Objects of 200 bytes, freed so that what is still cached lies everywhere; of each kept_of one
-  // stays.
-  void scatter(size_t bytes, size_t kept_of) {
+  // Objects freed so that what is still cached lies everywhere; of each kept_of one stays.
+  void scatter(size_t bytes, size_t kept_of, size_t size = 208) {
     constexpr size_t kStride = 7919;
-    std::vector<void*> slots(bytes / 208);
+    std::vector<void*> slots(bytes / size);
     for (void*& slot : slots)
-      slot = engine_->allocate(cache_.get(), {.size = 200, .site = {0x1000, 0}});
+      slot = engine_->allocate(cache_.get(), {.size = size, .site = {0x1000, 0}});
     for (size_t i = 0; i < slots.size(); ++i)
       if (i % kept_of != 0) free(slots[i * kStride % slots.size()]);
   }
@@ -90,6 +89,37 @@ TEST_F(GrowthTest, WhatTheThreadCachesDoesNotKeepPagesFromMakingRoom) {
   grow(kTurn);
   EXPECT_LE(engine_->heap.backed_bytes(), kTurn + kTurn / 10 + kMapped);
   EXPECT_TRUE(engine_->heap.is_consistent());
+}
+
+class RunsAmongSlotsTest : public GrowthTest {
+ protected:
+  RunsAmongSlotsTest() { engine_->threads.adopt(engine_->arena); }  // stands for this thread
+  void allocate_run() {
+    ASSERT_NE(engine_->allocate(cache_.get(), {.size = kRun, .site = {0x1000, 0}}), nullptr);
+  }
+  static constexpr size_t kRun = 300 << 10;
+};
+
+// Six of them fill a page; between slots it has holes for fewer.
+TEST_F(RunsAmongSlotsTest, WhatTheThreadCachesDoesNotScatterThem) {
+  scatter(kTurn, SIZE_MAX, 48);
+  for (size_t done = 0; done < kTurn; done += kRun) allocate_run();
+  EXPECT_LE(engine_->heap.backed_bytes(), kTurn + kTurn / 6);
+  EXPECT_TRUE(engine_->heap.is_consistent());
+}
+
+TEST_F(RunsAmongSlotsTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {
+  scatter(kTurn, 2048);
+  const size_t in_use = engine_->heap.pages().in_use();
+  ASSERT_GT(cache_->magazines.cached_bytes(), 0u);
+  allocate_run();
+  ASSERT_EQ(engine_->heap.pages().in_use(), in_use);
+  EXPECT_EQ(cache_->magazines.cached_bytes(), 0u);
+  free(engine_->allocate(cache_.get(), {.size = 200, .site = {0x1000, 0}}));
+  const size_t again = cache_->magazines.cached_bytes();
+  ASSERT_GT(again, 0u);
+  allocate_run();
+  EXPECT_EQ(cache_->magazines.cached_bytes(), again);
 }
 
 TEST_F(GrowthTest, OtherThreadsAreAskedToEmptyTheirs) {

@@ -11,6 +11,7 @@ namespace llamalloc {
 constexpr size_t kMostForGrowth = size_t{128} << 20;
 constexpr size_t kLeastHidden = 4 * kHugePageSize;
 constexpr size_t kHiddenPart = 8;  // of what the pages hold
+constexpr size_t kScatteredPart = 4;
 
 // Returns how much is missing then.
 [[gnu::cold]] size_t Heap::return_beyond_peak() {
@@ -39,14 +40,20 @@ constexpr size_t kHiddenPart = 8;  // of what the pages hold
   return free >= kLeastHidden && free >= held / kHiddenPart && free >= vain + vain / 2;
 }
 
-[[gnu::cold]] void* Heap::make_room() {
+// The slots of some objects among free blocks are enough for that, and what is placed between them
+// stays there.
+bool Heap::may_scatter_runs() const {
+  const size_t held = held_bytes(), free = less(held, pages_.used_bytes());
+  return free >= kLeastHidden && free >= held / kScatteredPart && may_hide_pages();
+}
+
+[[gnu::cold]] void* Heap::make_room(size_t in_use_before) {
   wants_caches_.store(false, std::memory_order_relaxed);
   void* twice = empty_depots();
-  const size_t before = backed_bytes();
   return_beyond_peak();
-  const size_t backed = backed_bytes();
-  if (backed >= before) free_in_vain_.store(free_in_pages(), std::memory_order_relaxed);
-  peak_.raise(backed);
+  if (pages_.in_use() >= in_use_before)
+    free_in_vain_.store(free_in_pages(), std::memory_order_relaxed);
+  peak_.raise(backed_bytes());
   return twice;
 }
 

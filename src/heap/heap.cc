@@ -495,17 +495,19 @@ Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled, bool g
 Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
   const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
-  Span* span = new_run(blocks, static_cast<uint32_t>(align_blocks), group);
-  if (span == nullptr) return nullptr;
+  const bool opens = !leaves_much(blocks) || has_little_left_over();
+  Span* span = new_run(blocks, static_cast<uint32_t>(align_blocks), group, opens);
+  if (span == nullptr) return opens ? nullptr : allocate_direct(bytes, alignment, sampled);
   span->sampled = sampled;
   map_.set(span->base, {1}, span);
   return span;
 }
 
-Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group) {
+Span* Heap::new_run(Blocks blocks, uint32_t alignment, PageGroup group, bool opens) {
   const Grain grain = grain_of(blocks.bytes());
-  PageHeap::Place place = take_blocks(group, blocks, alignment, grain, false);
-  if (place.page == nullptr) {  // perhaps held back
+  PageHeap::Place place = opens ? take_blocks(group, blocks, alignment, grain, false)
+                                : pages_.take_in_use(group, blocks, alignment, grain);
+  if (place.page == nullptr && opens) {  // perhaps held back
     drain_shelves();
     place = take_blocks(group, blocks, alignment, grain, true);
   }
@@ -522,6 +524,11 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
   span->resized = false;
   span->asked = group;
   return span;
+}
+
+bool Heap::has_little_left_over() const {
+  const size_t held = held_bytes();
+  return less(held, pages_.used_bytes()) <= kLittleLeft + (held + direct_.bytes()) / kLeftShare;
 }
 
 bool Heap::has_few_holes() const {
@@ -553,7 +560,8 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct) {
-    if (bytes <= kRunMax) return nullptr;
+    const bool is_run = span->bytes > kRunMax || bytes <= span->bytes / 2;
+    if (bytes <= kRunMax && is_run) return nullptr;
     void* resized = direct_.resize(span, bytes);
     const bool may_help = resized == nullptr && direct_.could_map(less(bytes, span->bytes));
     if (may_help && drain_shelves()) resized = direct_.resize(span, bytes);

@@ -62,6 +62,12 @@ constexpr bool may_grow_again(size_t have, size_t want) {
          (want > kLeastGrowing && Blocks::covering(want).bytes() - want <= want / 8);
 }
 
+// Whether pages that hold only such runs have a sixth of their blocks left, which smaller objects
+// alone can use.
+constexpr bool leaves_much(Blocks blocks) {
+  return blocks.n < kBlocksPerHugePage && kBlocksPerHugePage % blocks.n > kBlocksPerHugePage / 6;
+}
+
 constexpr Blocks blocks_of_run(size_t bytes) {
   return Blocks::covering(bytes < kLeastRun ? kLeastRun : bytes);
 }
@@ -177,7 +183,9 @@ class Heap {
   // own cache and then calls make_room(), which empties the depots and gives back as much as the
   // heap grew. Same result as give().
   bool wants_caches() const { return wants_caches_.load(std::memory_order_relaxed); }
-  void* make_room();
+  void* make_room(size_t in_use_before);
+  // Whether that should come before a run is placed.
+  bool may_scatter_runs() const;
   // ----- Shelves -----
   Shelf& next_shelf() { return shelves_.next(); }
   // A slot of a large bin goes on the shelf. False: there is no room.
@@ -228,6 +236,8 @@ class Heap {
   // So much free space in pages in use, and one part in kHoleShare of what is held, are few holes.
   static constexpr size_t kFewHoles = size_t{16} << 20;
   static constexpr size_t kHoleShare = 8;
+  static constexpr size_t kLittleLeft = size_t{4} << 20;
+  static constexpr size_t kLeftShare = 16;
   // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
   // amount of free space behind it, the run goes there, so that it can grow; unless pages have many
   // holes already, since thousands of objects that grow would leave each hole half empty. A larger
@@ -435,7 +445,7 @@ class Heap {
   void set_in_map(const Span& span, Blocks blocks, Span* entry);
   Span* allocate_direct(size_t bytes, size_t alignment, bool sampled, bool grows = false);
   Span* allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled);
-  Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group);
+  Span* new_run(Blocks blocks, uint32_t alignment, PageGroup group, bool opens);
   Span* run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group);
   // A span for slots. sparingly: not in a page from the system while something may be shelved.
   enum class Opens { never, sparingly, always };
@@ -445,6 +455,7 @@ class Heap {
   size_t open_unlisted(int bin, void** end, Opens opens);
   size_t take_listed(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   bool has_few_holes() const;
+  bool has_little_left_over() const;
   // After each growth, without a lock.
   void settle() {
     const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it

@@ -2,6 +2,7 @@
 // Runs: how they grow, what parks, and what fills a huge page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -52,6 +53,60 @@ TEST_F(RunsTest, MoreThanThereIsIsNoSizeOfARun) {
   }
   Span* other = heap_.allocate(40 * kBlockSize, 1, PageGroup::unknown, false);
   EXPECT_EQ(other->base, run->base + 40 * kBlockSize);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+// A page has room for two runs of 88 blocks, and for 80 blocks that smaller objects alone can use.
+class LeftBesideRunsTest : public RunsTest {
+ protected:
+  static constexpr size_t kTwoInAPage = 88 * kBlockSize, kFiveInAPage = 44 * kBlockSize;
+  static constexpr size_t kMany = 400;
+  void fill(size_t bytes, size_t n) {
+    for (size_t i = 0; i < n; ++i)
+      spans_.push_back(heap_.allocate(bytes, 1, PageGroup::unknown, false));
+  }
+  size_t mapped() const {
+    return static_cast<size_t>(std::count_if(spans_.begin(), spans_.end(), is_mapped));
+  }
+  static bool is_mapped(const Span* span) { return span->kind == SpanKind::direct; }
+  std::vector<Span*> spans_;
+};
+
+TEST_F(LeftBesideRunsTest, WhereMuchIsLeftTheyGetMappings) {
+  fill(kTwoInAPage, kMany);
+  EXPECT_GT(mapped(), kMany / 2);
+  EXPECT_LE(heap_.backed_bytes(), kMany * kTwoInAPage * 9 / 8);
+  for (Span* span : spans_) heap_.deallocate(span);
+  EXPECT_EQ(heap_.direct().bytes(), 0u);
+  EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(LeftBesideRunsTest, InASmallHeapTheyLieInPages) {
+  fill(kTwoInAPage, 8);
+  EXPECT_EQ(mapped(), 0u);
+}
+
+TEST_F(LeftBesideRunsTest, WhatFillsPagesLiesInThem) {
+  fill(kFiveInAPage, kMany);
+  EXPECT_EQ(mapped(), 0u);
+}
+
+TEST_F(LeftBesideRunsTest, WhereSmallerObjectsUseTheRestTheyLieInPages) {
+  for (size_t i = 0; i < kMany; i += 2) {
+    fill(kTwoInAPage, 2);
+    heap_.allocate(80 * kBlockSize, 1, PageGroup::unknown, false);
+  }
+  EXPECT_EQ(mapped(), 0u);
+}
+
+TEST_F(LeftBesideRunsTest, AMappingOfThemIsResizedWhereItIs) {
+  fill(kTwoInAPage, kMany);
+  Span* span = *std::find_if(spans_.begin(), spans_.end(), is_mapped);
+  ASSERT_TRUE(is_mapped(span));
+  EXPECT_NE(heap_.resize(span, kTwoInAPage + kBlockSize), nullptr);
+  EXPECT_EQ(span->bytes, kTwoInAPage + kBlockSize);
+  EXPECT_EQ(heap_.resize(span, kTwoInAPage), span->base);
+  EXPECT_EQ(heap_.resize(span, kTwoInAPage / 2), nullptr) << "pages are for those";
   EXPECT_TRUE(heap_.is_consistent());
 }
 
