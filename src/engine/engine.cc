@@ -129,7 +129,12 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
   const size_t in_use = heap.pages().in_use();
   if (cache != nullptr) flush_cache(cache);
-  if (threads.in_use() > 1) threads.request_housekeeping(system.now());
+  if (threads.in_use() > 1) {  // who sleeps does not answer
+    threads.request_housekeeping(system.now());
+    empties_at_once_.store(true, std::memory_order_release);
+    const ErrnoKeeper keep;
+    world.call_worker();
+  }
   if (const void* twice = heap.make_room(in_use)) report_double_free(twice);
 }
 

@@ -26,6 +26,7 @@ class FakeWorld : public World {
   bool issue_barrier() override { return barrier; }
   void want_worker() override { ++wanted; }
   void want_idle_caches_emptied() override { ++wanted_for_idle; }
+  void call_worker() override { ++called; }
   Pressure pressure(Nanos) override { return near_limit; }
   void report_misuse(const void*, const Span*, const char*) override { ++misuses; }
   void note_wrong_size(const void*, const Span*, size_t) override { ++misuses; }
@@ -42,6 +43,7 @@ class FakeWorld : public World {
   int misuses = 0;
   int wanted = 0;
   int wanted_for_idle = 0;
+  int called = 0;
 };
 
 }  // namespace llamalloc

@@ -131,6 +131,28 @@ TEST_F(GrowthTest, OtherThreadsAreAskedToEmptyTheirs) {
   for (ThreadCache* other : others) EXPECT_TRUE(other->housekeeping_due);
 }
 
+TEST_F(GrowthTest, ThatOfOneWhoSleepsIsEmptiedAtOnce) {
+  CacheSlot slots[2] = {CacheSlot{cache_.get()}, CacheSlot{cache_.get()}};
+  ThreadCache* others[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    ThreadCache* const other = engine_->own_cache(slots[i], others[i]);
+    void* objects[20];
+    for (void*& p : objects) p = engine_->allocate(other, {.size = 200, .site = {0x1000, 0}});
+    for (void* p : objects)
+      engine_->free(slots[i], others[i], p, engine_->heap.find(p), kUnknownSize);
+    ASSERT_GT(other->magazines.cached_bytes(), 0u);
+  }
+  scatter(kTurn, 2);
+  engine_->step(pages_.time, false);
+  EXPECT_GT(others[0]->magazines.cached_bytes(), 0u);
+  ASSERT_EQ(world_.called, 0);
+  grow(kMapped);
+  EXPECT_EQ(world_.called, 1);
+  engine_->step(pages_.time, false);
+  for (const ThreadCache* other : others) EXPECT_EQ(other->magazines.cached_bytes(), 0u);
+  EXPECT_TRUE(engine_->heap.is_consistent());
+}
+
 TEST_F(GrowthTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {
   scatter(kTurn, 2);
   const size_t cached = cache_->magazines.cached_bytes();

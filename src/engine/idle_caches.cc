@@ -35,9 +35,11 @@ bool Engine::may_claim() const {
 
 // True: threads that may be idle are left.
 bool Engine::empty_idle_caches(Nanos now) {
+  const bool at_once = empties_at_once_.exchange(false, std::memory_order_acquire);
   if (!may_claim()) return false;
-  const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
-  if (delay < kHousekeeping) threads.request_housekeeping(now);
+  if (at_once) now = system.now();  // not before they were asked
+  const Nanos delay{at_once ? 0 : static_cast<int64_t>(options.sleeper_delay)};
+  if (!at_once && delay < kHousekeeping) threads.request_housekeeping(now);
   ThreadCache* claimed[kClaimsARound];
   bool more = false;
   const size_t count = threads.claim_idle(world, now - delay, now, claimed, kClaimsARound, &more);

@@ -46,6 +46,8 @@ class World {
   // idle, so the worker need not come at once.
   virtual void want_worker() = 0;
   virtual void want_idle_caches_emptied() = 0;
+  // Wakes it from any sleep.
+  virtual void call_worker() = 0;
 
   // How near a memory limit is. May take the time of a few system calls; the worker asks once a
   // second at most.

@@ -43,16 +43,19 @@ constexpr size_t kScatteredPart = 4;
 // The slots of some objects among free blocks are enough for that, and what is placed between them
 // stays there.
 bool Heap::may_scatter_runs() const {
-  const size_t held = held_bytes(), free = less(held, pages_.used_bytes());
-  return free >= kLeastHidden && free >= held / kScatteredPart && may_hide_pages();
+  const size_t held = held_bytes(), free = free_blocks();
+  const size_t vain = scattered_in_vain_.load(std::memory_order_relaxed);
+  return free >= kLeastHidden && free >= held / kScatteredPart && free >= vain + vain / 2;
 }
 
 [[gnu::cold]] void* Heap::make_room(size_t in_use_before) {
   wants_caches_.store(false, std::memory_order_relaxed);
   void* twice = empty_depots();
   return_beyond_peak();
-  if (pages_.in_use() >= in_use_before)
+  if (pages_.in_use() >= in_use_before) {
     free_in_vain_.store(free_in_pages(), std::memory_order_relaxed);
+    scattered_in_vain_.store(free_blocks(), std::memory_order_relaxed);
+  }
   peak_.raise(backed_bytes());
   return twice;
 }

@@ -527,13 +527,11 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
 }
 
 bool Heap::has_little_left_over() const {
-  const size_t held = held_bytes();
-  return less(held, pages_.used_bytes()) <= kLittleLeft + (held + direct_.bytes()) / kLeftShare;
+  return free_blocks() <= kLittleLeft + (held_bytes() + direct_.bytes()) / kLeftShare;
 }
 
 bool Heap::has_few_holes() const {
-  const size_t held = held_bytes();
-  return less(held, pages_.used_bytes()) <= kFewHoles + held / kHoleShare;
+  return free_blocks() <= kFewHoles + held_bytes() / kHoleShare;
 }
 
 // Twice the room, aligned, so that the next one does not begin where this one ends; the second half

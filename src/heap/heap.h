@@ -217,6 +217,7 @@ class Heap {
   void begin_epoch() {
     peak_.next(backed_bytes());
     free_in_vain_.store(0, std::memory_order_relaxed);
+    scattered_in_vain_.store(0, std::memory_order_relaxed);
     direct_.begin_epoch();
   }
   // Bytes in the depots: a look at every bin and no lock; a hint.
@@ -465,6 +466,7 @@ class Heap {
   size_t return_beyond_peak();
   bool may_hide_pages() const;
   size_t free_in_pages() const { return less(held_bytes(), live_bytes()); }
+  size_t free_blocks() const { return less(held_bytes(), pages_.used_bytes()); }
   void* empty_depots();
   PageHeap::Place take_blocks(PageGroup group, Blocks blocks, uint32_t alignment, Grain grain,
                               bool may_grow);
@@ -492,7 +494,7 @@ class Heap {
   std::atomic<bool> wants_caches_{false};
   // Of pages: when caches were emptied in vain in this second. With half as much again they are
   // emptied once more.
-  std::atomic<size_t> free_in_vain_{0};
+  std::atomic<size_t> free_in_vain_{0}, scattered_in_vain_{0};
 };
 
 }  // namespace llamalloc

@@ -155,6 +155,11 @@ void want_worker() {
   if (process.stop_dozing()) background.waiter.wake();
 }
 
+void call_worker() {
+  if (!process.has_worker.load(std::memory_order_relaxed)) return want_started_worker();
+  background.waiter.wake();
+}
+
 void want_idle_caches_emptied() {
   if (!process.has_worker.load(std::memory_order_relaxed) && process.options.release_sleepers)
     want_started_worker();

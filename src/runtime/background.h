@@ -21,8 +21,9 @@
 
 namespace llamalloc {
 
-// Wakes or starts the worker: there is work for it.
+// Wakes or starts the worker: there is work for it. The second: from any sleep, it is urgent.
 void want_worker();
+void call_worker();
 // Starts a worker if there is none. A running worker comes within ten seconds by itself.
 void want_idle_caches_emptied();
 extern std::atomic<bool> worker_start_due;

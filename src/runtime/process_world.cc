@@ -122,6 +122,9 @@ Pressure ProcessWorld::pressure(Nanos now) {
 void ProcessWorld::want_worker() {
   llamalloc::want_worker();
 }
+void ProcessWorld::call_worker() {
+  llamalloc::call_worker();
+}
 void ProcessWorld::want_idle_caches_emptied() {
   llamalloc::want_idle_caches_emptied();
 }

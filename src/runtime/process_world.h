@@ -36,6 +36,7 @@ class ProcessWorld final : public World {
   bool may_issue_barrier() override;
   bool issue_barrier() override;
   void want_worker() override;
+  void call_worker() override;
   void want_idle_caches_emptied() override;
   Pressure pressure(Nanos now) override;
   void report_misuse(const void* p, const Span* span, const char* what) override;

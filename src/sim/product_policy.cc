@@ -113,10 +113,10 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
 }
 
 void ProductPolicy::call_worker(Nanos now) {
-  const bool starts = world_.wanted || world_.wanted_for_idle;
+  const bool starts = world_.wanted || world_.wanted_for_idle || world_.called;
   if (starts && !engine_.has_worker.exchange(true)) next_step_ = now + delay_;
-  if (world_.wanted && engine_.stop_dozing()) next_step_ = now;
-  world_.wanted = world_.wanted_for_idle = false;
+  if (world_.called || (world_.wanted && engine_.stop_dozing())) next_step_ = now;
+  world_.wanted = world_.wanted_for_idle = world_.called = false;
 }
 
 // Nothing is copied: no object has memory.

@@ -44,6 +44,7 @@ class SimWorld final : public World {
   bool may_issue_barrier() override { return true; }
   bool issue_barrier() override { return true; }
   void want_worker() override { wanted = true; }
+  void call_worker() override { called = true; }
   void want_idle_caches_emptied() override { wanted_for_idle = true; }
   void report_misuse(const void*, const Span*, const char* what) override;
   void note_wrong_size(const void*, const Span*, size_t) override {}
@@ -57,6 +58,7 @@ class SimWorld final : public World {
   LifetimeClass predicted = LifetimeClass::mixed;
   LifetimeClass chosen = LifetimeClass::mixed;  // of the last one, where the policy learns
   bool wanted = false;
+  bool called = false;
   bool wanted_for_idle = false;
 
  private:
