@@ -127,7 +127,7 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 }
 
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
-  const size_t in_use = heap.pages().in_use();
+  const Heap::Filling filling = heap.filling();
   if (cache != nullptr) flush_cache(cache);
   if (threads.in_use() > 1) {  // who sleeps does not answer
     threads.request_housekeeping(system.now());
@@ -135,7 +135,7 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
     const ErrnoKeeper keep;
     world.call_worker();
   }
-  if (const void* twice = heap.make_room(in_use)) report_double_free(twice);
+  if (const void* twice = heap.make_room(filling)) report_double_free(twice);
 }
 
 // Not from the thread's cache (CacheBypass), unless the heap has no slot left, or the thread would

@@ -305,6 +305,7 @@ class Engine {
   void look_at_caches(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
+  void prepare_claims();
   // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.
   bool was_large() const { return heap.pages().acquired() >= kFewPages; }
   bool may_claim() const;
@@ -340,6 +341,7 @@ class Engine {
   std::atomic<bool> small_caches_{false};
   std::atomic<bool> dozing_{false};
   std::atomic<bool> empties_at_once_{false};  // the caches of idle threads
+  bool is_prepared_ = false;                  // to claim them
   std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};
   std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again

@@ -23,7 +23,10 @@ class FakeWorld : public World {
   bool will_tell_end() override { return tells_end; }
   bool thread_exists(uint32_t id) override { return id != vanished; }
   bool may_issue_barrier() override { return true; }
-  bool issue_barrier() override { return barrier; }
+  bool issue_barrier() override {
+    ++barriers;
+    return barrier;
+  }
   void want_worker() override { ++wanted; }
   void want_idle_caches_emptied() override { ++wanted_for_idle; }
   void call_worker() override { ++called; }
@@ -34,6 +37,7 @@ class FakeWorld : public World {
   Placement::Choice choice;
   Pressure near_limit;
   bool barrier = true;
+  int barriers = 0;
   bool adopts = true;
   bool gives_codes = false;  // of frames: their addresses
   int callers = 0;           // of each site, at the addresses after it; with codes alone

@@ -35,7 +35,6 @@ class GrowthTest : public testing::Test {
 
   // Objects freed so that what is still cached lies everywhere; of each kept_of one stays.
   void scatter(size_t bytes, size_t kept_of, size_t size = 208) {
-    constexpr size_t kStride = 7919;
     std::vector<void*> slots(bytes / size);
     for (void*& slot : slots)
       slot = engine_->allocate(cache_.get(), {.size = size, .site = {0x1000, 0}});
@@ -49,6 +48,7 @@ class GrowthTest : public testing::Test {
       ASSERT_NE(engine_->allocate(cache_.get(), {.size = kMapped, .site = {0x1000, 0}}), nullptr);
   }
 
+  static constexpr size_t kStride = 7919;
   static constexpr size_t kTurn = size_t{90} << 20, kMapped = size_t{9} << 20;
   FakePages pages_;
   std::unique_ptr<HeapTables> tables_ = std::make_unique<HeapTables>();
@@ -151,6 +151,38 @@ TEST_F(GrowthTest, ThatOfOneWhoSleepsIsEmptiedAtOnce) {
   engine_->step(pages_.time, false);
   for (const ThreadCache* other : others) EXPECT_EQ(other->magazines.cached_bytes(), 0u);
   EXPECT_TRUE(engine_->heap.is_consistent());
+}
+
+TEST_F(GrowthTest, TheFirstBarrierComesBeforeItIsUrgent) {
+  engine_->step(pages_.time, false);
+  EXPECT_EQ(world_.barriers, 0) << "small heaps do without";
+  scatter(kTurn, 1);
+  for (int i = 0; i < 2; ++i) engine_->step(pages_.time, false);
+  EXPECT_EQ(world_.barriers, 1);
+}
+
+// It may help the next time, too, which may come soon.
+TEST_F(GrowthTest, WhatASleeperCachedWasNotInVain) {
+  CacheSlot slot{cache_.get()};
+  ThreadCache* sleeper = nullptr;
+  engine_->threads.adopt(engine_->arena);  // stands for this thread
+  for (int turn = 1; turn <= 2; ++turn) {
+    std::vector<void*> slots(kTurn / 208);
+    for (void*& p : slots)
+      p = engine_->allocate(engine_->own_cache(slot, sleeper),
+                            {.size = 200, .site = {0x1000, 0}});
+    for (size_t i = 0; i < slots.size(); ++i) {
+      void* const p = slots[i * kStride % slots.size()];
+      engine_->free(slot, sleeper, p, engine_->heap.find(p), kUnknownSize);
+    }
+    engine_->heap.drain_depots();
+    ASSERT_GT(engine_->heap.pages().in_use(), kTurn / kHugePageSize / 2) << "it pins most pages";
+    const int called = world_.called;
+    grow(kTurn / 2);
+    EXPECT_GT(world_.called, called) << turn;
+    engine_->step(pages_.time, false);
+    EXPECT_LE(engine_->heap.pages().in_use(), 1u);
+  }
 }
 
 TEST_F(GrowthTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {

@@ -33,6 +33,13 @@ bool Engine::may_claim() const {
   return options.release_sleepers && was_large() && world.may_issue_barrier();
 }
 
+// The first barrier of a process takes the system 20 ms: not when it is urgent.
+void Engine::prepare_claims() {
+  if (is_prepared_ || !may_claim()) return;
+  world.issue_barrier();
+  is_prepared_ = true;
+}
+
 // True: threads that may be idle are left.
 bool Engine::empty_idle_caches(Nanos now) {
   const bool at_once = empties_at_once_.exchange(false, std::memory_order_acquire);
@@ -49,7 +56,9 @@ bool Engine::empty_idle_caches(Nanos now) {
   ThreadCache** const end = std::partition(claimed, claimed + count, [&](ThreadCache* cache) {
     return threads.confirm_claim(world, cache, fenced);
   });
+  const Heap::Filling filling = heap.filling();
   std::for_each(claimed, end, [&](ThreadCache* cache) { flush_and_return(cache); });
+  if (at_once && heap.has_made_room(filling)) heap.note_room_made();
   std::for_each(end, claimed + count, [&](ThreadCache* cache) { leave_to_its_thread(cache, now); });
   return more || end != claimed + count;
 }

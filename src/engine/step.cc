@@ -260,6 +260,8 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 }
 
 Nanos Engine::step(Nanos now, bool busy) {
+  prepare_claims();
+  if (empties_at_once_.load(std::memory_order_relaxed)) empty_idle_caches(now);
   keep_house(now);
   give_memory_back(now);
   if (more_to_release_) {  // after so short a sleep nobody knows which threads are idle

@@ -48,11 +48,16 @@ bool Heap::may_scatter_runs() const {
   return free >= kLeastHidden && free >= held / kScatteredPart && free >= vain + vain / 2;
 }
 
-[[gnu::cold]] void* Heap::make_room(size_t in_use_before) {
+[[gnu::cold]] bool Heap::has_made_room(const Filling& before) const {
+  const Filling now = filling();
+  return now.pages < before.pages || less(before.used, now.used) >= kLeastHidden;
+}
+
+[[gnu::cold]] void* Heap::make_room(const Filling& before) {
   wants_caches_.store(false, std::memory_order_relaxed);
   void* twice = empty_depots();
   return_beyond_peak();
-  if (pages_.in_use() >= in_use_before) {
+  if (!has_made_room(before)) {
     free_in_vain_.store(free_in_pages(), std::memory_order_relaxed);
     scattered_in_vain_.store(free_blocks(), std::memory_order_relaxed);
   }

@@ -190,6 +190,23 @@ TEST_F(TurnsTest, BelowTheRecentPeakNothingGoesBackEarly) {
   EXPECT_LT(heap_.pages().counts().empty_backed, empty) << "the peak is long past";
 }
 
+TEST_F(TurnsTest, RoomIsAPageOrManyBlocks) {
+  constexpr size_t kRun = 64 * kBlockSize;  // four fill a page
+  Span* runs[80];
+  for (Span*& run : runs) run = heap_.allocate(kRun, 1, PageGroup::unknown, false);
+  const Heap::Filling before = heap_.filling();
+  ASSERT_EQ(before.pages, 20u);
+  for (int i = 0; i < 60; i += 4) heap_.deallocate(runs[i]);
+  EXPECT_FALSE(heap_.has_made_room(before));
+  heap_.deallocate(runs[60]);
+  EXPECT_TRUE(heap_.has_made_room(before)) << "8 MiB";
+  const Heap::Filling after = heap_.filling();
+  EXPECT_FALSE(heap_.has_made_room(after));
+  for (int i = 1; i < 4; ++i) heap_.deallocate(runs[i]);
+  heap_.release({}, 20);
+  EXPECT_TRUE(heap_.has_made_room(after)) << "a page";
+}
+
 TEST_F(TurnsTest, WhatIsRetainedStays) {
   char* slots[3000];
   for (char*& slot : slots) slot = one(PageGroup::unknown, 4096);

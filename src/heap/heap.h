@@ -183,7 +183,18 @@ class Heap {
   // own cache and then calls make_room(), which empties the depots and gives back as much as the
   // heap grew. Same result as give().
   bool wants_caches() const { return wants_caches_.load(std::memory_order_relaxed); }
-  void* make_room(size_t in_use_before);
+  struct Filling {
+    size_t pages, used;  // in use; bytes of blocks
+  };
+  Filling filling() const { return {pages_.in_use(), pages_.used_bytes()}; }
+  void* make_room(const Filling& before);
+  // Whether pages became empty since, or many blocks free.
+  bool has_made_room(const Filling& before) const;
+  // What is cached elsewhere made room meanwhile: it was not in vain.
+  void note_room_made() {
+    free_in_vain_.store(0, std::memory_order_relaxed);
+    scattered_in_vain_.store(0, std::memory_order_relaxed);
+  }
   // Whether that should come before a run is placed.
   bool may_scatter_runs() const;
   // ----- Shelves -----
@@ -216,8 +227,7 @@ class Heap {
   // Once a second, by the worker: the peak of late is that of this second and the one before.
   void begin_epoch() {
     peak_.next(backed_bytes());
-    free_in_vain_.store(0, std::memory_order_relaxed);
-    scattered_in_vain_.store(0, std::memory_order_relaxed);
+    note_room_made();
     direct_.begin_epoch();
   }
   // Bytes in the depots: a look at every bin and no lock; a hint.
