@@ -342,7 +342,7 @@ class Engine {
   std::atomic<bool> dozing_{false};
   std::atomic<bool> empties_at_once_{false};  // the caches of idle threads
   bool is_prepared_ = false;                  // to claim them
-  std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
+  std::atomic<size_t> sample_from_{0};        // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};
   std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again
 };

@@ -50,7 +50,8 @@ bool Heap::may_scatter_runs() const {
 
 [[gnu::cold]] bool Heap::has_made_room(const Filling& before) const {
   const Filling now = filling();
-  return now.pages < before.pages || less(before.used, now.used) >= kLeastHidden;
+  const size_t emptied = less(before.pages, now.pages) * kHugePageSize;
+  return std::max(emptied, less(before.used, now.used)) >= kLeastHidden;
 }
 
 [[gnu::cold]] void* Heap::make_room(const Filling& before) {

@@ -188,7 +188,7 @@ class Heap {
   };
   Filling filling() const { return {pages_.in_use(), pages_.used_bytes()}; }
   void* make_room(const Filling& before);
-  // Whether pages became empty since, or many blocks free.
+  // Whether some pages became empty since, or many blocks free.
   bool has_made_room(const Filling& before) const;
   // What is cached elsewhere made room meanwhile: it was not in vain.
   void note_room_made() {
