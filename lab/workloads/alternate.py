@@ -22,9 +22,15 @@ LIMIT = 1.25
 PAIRS = {
     "large": ("9 MiB and 200 B", ("9437184", "200")),
     "shuffled": ("the same, freed in random order", ("--shuffled", "9437184", "200")),
+    "threads": (
+        "the same, two threads in turn",
+        ("--shuffled", "--threads", "2", "9437184", "200"),
+    ),
     "medium": ("300 KiB and 48 B", ("307200", "48")),
+    "scattered": ("the same, freed in random order", ("--shuffled", "307200", "48")),
     "small": ("small sizes in turn", ("16", "48", "112", "256", "400", "640", "1024", "3000")),
     "mapped": ("mappings of 5 MiB and runs of 512 KiB", ("5242880", "524288")),
+    "unfit": ("mappings of 9 MiB and runs of 700 KiB", ("9437184", "716800")),
 }
 
 

@@ -6,12 +6,17 @@
 //                        [ base ][ 9 MiB objects ]      been freed is a second turn in memory
 //
 // Each argument is a kind: sizes in bytes, by comma. A turn allocates --turn MiB of one kind, fills
-// them, and frees them in order, or shuffled. Objects hold the pointer to the next one, so there
+// them, and frees them in order, or shuffled. With --threads the turns go round among threads, each
+// of which sleeps while the others have theirs. Objects hold the pointer to the next one, so there
 // are no tables. Prints one line of JSON; `live` is the most payload at any time.
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "../load_program.h"
 
@@ -30,7 +35,7 @@ struct Kind {
 struct Settings {
   Kind kinds[kMost];
   size_t kind_count = 0;
-  size_t turns = 20, turn = 180 << 20, base = 28 << 20;
+  size_t turns = 20, turn = 180 << 20, base = 28 << 20, threads = 1;
   bool shuffled = false, wait = false;
 };
 
@@ -85,29 +90,56 @@ class Queue {
   size_t bytes_ = 0;
 };
 
-size_t alternate(const Settings& settings) {
-  Queue base(false), turn(settings.shuffled);
-  Kind of_base;
-  of_base.sizes[of_base.count++] = kBaseObject;
-  base.fill(of_base, settings.base);
-  size_t live = 0;
-  for (size_t i = 0; i < settings.turns; ++i) {
-    turn.fill(settings.kinds[i % settings.kind_count], settings.turn);
-    live = std::max(live, base.bytes() + turn.bytes());
-    turn.clear();
+// Each thread calls take_turns() with its number.
+class Turns {
+ public:
+  explicit Turns(const Settings& settings) : settings_(settings), turn_(settings.shuffled) {
+    Kind of_base;
+    of_base.sizes[of_base.count++] = kBaseObject;
+    base_.fill(of_base, settings.base);
   }
-  return live;
+
+  void take_turns(size_t thread) {
+    for (size_t i = thread; i < settings_.turns; i += settings_.threads) {
+      std::unique_lock lock(mutex_);
+      is_next_.wait(lock, [&] { return next_ == i; });
+      turn_.fill(settings_.kinds[i % settings_.kind_count], settings_.turn);
+      live_ = std::max(live_, base_.bytes() + turn_.bytes());
+      turn_.clear();
+      ++next_;
+      is_next_.notify_all();
+    }
+  }
+  size_t live() const { return live_; }
+
+ private:
+  const Settings& settings_;
+  std::mutex mutex_;
+  std::condition_variable is_next_;
+  size_t next_ = 0;
+  Queue base_{false}, turn_;
+  size_t live_ = 0;
+};
+
+size_t alternate(const Settings& settings) {
+  Turns turns(settings);
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < settings.threads; ++i)
+    others.emplace_back([&turns, i] { turns.take_turns(i); });
+  turns.take_turns(0);
+  for (std::thread& other : others) other.join();
+  return turns.live();
 }
 
 const char kHelp[] =
-    "usage: alternate [--turns N] [--turn MiB] [--base MiB] [--shuffled] [--wait] SIZE[,SIZE...]\n"
-    "                 ...\n"
+    "usage: alternate [--turns N] [--turn MiB] [--base MiB] [--threads N] [--shuffled] [--wait]\n"
+    "                 SIZE[,SIZE...] ...\n"
     "\n"
     "Each argument is a kind of objects: sizes in bytes, at least 16. The kinds take turns: "
     "--turn\n"
     "(180) MiB of one are allocated, filled and freed, --turns (20) times, over --base (28) MiB\n"
-    "of small objects that stay. --shuffled: they are freed in random order. --wait: stay until\n"
-    "standard input ends, to be measured.\n";
+    "of small objects that stay. --threads: so many (1) take turns. --shuffled: objects are freed\n"
+    "in random order. --wait: stay until standard input ends, to be measured.\n";
 
 Kind kind_of(char* text) {
   Kind kind;
@@ -129,6 +161,8 @@ Settings parse(char** argv) {
       s.shuffled = true;
     else if (words.is("--turns"))
       s.turns = words.number();
+    else if (words.is("--threads"))
+      s.threads = words.number();
     else if (words.is("--turn"))
       s.turn = words.mebibytes();
     else if (words.is("--base"))
@@ -139,6 +173,7 @@ Settings parse(char** argv) {
       s.kinds[s.kind_count++] = kind_of(words.word());
   }
   if (s.kind_count == 0) misused("no kind");
+  if (s.threads == 0) misused("--threads 0");
   return s;
 }
 
