@@ -126,15 +126,20 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
   return cache->magazines.refill(heap, arena, bin, threads.in_use());
 }
 
+// Who sleeps does not answer.
+[[gnu::cold]] void Engine::ask_all_threads(Nanos now) {
+  threads.request_housekeeping(now);
+  if (!options.release_sleepers) return;
+  int64_t none = 0;
+  asked_at_.compare_exchange_strong(none, now.n, std::memory_order_release);
+  const ErrnoKeeper keep;
+  world.call_worker();
+}
+
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
   const Heap::Filling filling = heap.filling();
   if (cache != nullptr) flush_cache(cache);
-  if (threads.in_use() > 1) {  // who sleeps does not answer
-    threads.request_housekeeping(system.now());
-    empties_at_once_.store(true, std::memory_order_release);
-    const ErrnoKeeper keep;
-    world.call_worker();
-  }
+  if (threads.in_use() > 1) ask_all_threads(system.now());
   if (const void* twice = heap.make_room(filling)) report_double_free(twice);
 }
 

@@ -262,6 +262,7 @@ class Engine {
   void* take(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_slot(ThreadCache* cache, int bin);
   void make_room(ThreadCache* cache);
+  void ask_all_threads(Nanos now);
   void* take_past(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_whole(ThreadCache* cache, const Request& request, PageGroup group);
   void* take_sampled(const Request& request, PageGroup group);
@@ -306,6 +307,8 @@ class Engine {
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
   void prepare_claims();
+  size_t empty_idle_caches_since(Nanos before, Nanos now, bool penalty, bool* more);
+  Nanos answer_call(Nanos now);
   // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.
   bool was_large() const { return heap.pages().acquired() >= kFewPages; }
   bool may_claim() const;
@@ -340,9 +343,12 @@ class Engine {
   std::atomic<bool> bypasses_used_up_{false};
   std::atomic<bool> small_caches_{false};
   std::atomic<bool> dozing_{false};
-  std::atomic<bool> empties_at_once_{false};  // the caches of idle threads
-  bool is_prepared_ = false;                  // to claim them
-  std::atomic<size_t> sample_from_{0};        // bytes held; 0: samples do not begin by themselves
+  // When a thread asked all to empty their caches, and the worker was called for those that sleep;
+  // 0: it was not, or came.
+  std::atomic<int64_t> asked_at_{0};
+  Nanos next_step_{};                   // when it would have come by itself
+  bool is_prepared_ = false;            // to claim them
+  std::atomic<size_t> sample_from_{0};  // bytes held; 0: samples do not begin by themselves
   std::atomic<uint64_t> interval_then_{0};
   std::atomic<int64_t> firsts_until_{0};  // ns: when the room for first samples is full again
 };

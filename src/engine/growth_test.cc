@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -131,56 +132,108 @@ TEST_F(GrowthTest, OtherThreadsAreAskedToEmptyTheirs) {
   for (ThreadCache* other : others) EXPECT_TRUE(other->housekeeping_due);
 }
 
-TEST_F(GrowthTest, ThatOfOneWhoSleepsIsEmptiedAtOnce) {
-  CacheSlot slots[2] = {CacheSlot{cache_.get()}, CacheSlot{cache_.get()}};
-  ThreadCache* others[2] = {};
-  for (int i = 0; i < 2; ++i) {
-    ThreadCache* const other = engine_->own_cache(slots[i], others[i]);
-    void* objects[20];
-    for (void*& p : objects) p = engine_->allocate(other, {.size = 200, .site = {0x1000, 0}});
-    for (void* p : objects)
-      engine_->free(slots[i], others[i], p, engine_->heap.find(p), kUnknownSize);
-    ASSERT_GT(other->magazines.cached_bytes(), 0u);
+class SleepersTest : public GrowthTest {
+ protected:
+  struct Thread {
+    explicit Thread(ThreadCache* empty) : slot{empty} {}
+    CacheSlot slot;
+    ThreadCache* cache = nullptr;
+  };
+  SleepersTest() {
+    pages_.time = Nanos::seconds(100);
+    engine_->threads.adopt(engine_->arena);  // stands for this thread
+    engine_->step(pages_.time, false);       // the rest is within a second
   }
+  void* allocate_in(Thread& thread) {
+    ThreadCache* const cache = engine_->own_cache(thread.slot, thread.cache);
+    return engine_->allocate(cache, {.size = 200, .site = {0x1000, 0}});
+  }
+  void free_in(Thread& thread, void* p) {
+    engine_->free(thread.slot, thread.cache, p, engine_->heap.find(p), kUnknownSize);
+  }
+  void cache_some(Thread& thread) {
+    void* objects[20];
+    for (void*& p : objects) p = allocate_in(thread);
+    for (void* p : objects) free_in(thread, p);
+    ASSERT_GT(cached(thread), 0u);
+  }
+  static size_t cached(const Thread& thread) { return thread.cache->magazines.cached_bytes(); }
+  Nanos step_after(Nanos time) {
+    pages_.time = pages_.time + time;
+    return engine_->step(pages_.time, false);
+  }
+
+  static constexpr Nanos kAnswered = Nanos::millis(1);
+};
+
+TEST_F(SleepersTest, TheirCachesAreEmptiedAtOnce) {
+  std::deque<Thread> sleepers;
+  for (int i = 0; i < 150; ++i) cache_some(sleepers.emplace_back(cache_.get()));
   scatter(kTurn, 2);
   engine_->step(pages_.time, false);
-  EXPECT_GT(others[0]->magazines.cached_bytes(), 0u);
+  for (const Thread& sleeper : sleepers) ASSERT_GT(cached(sleeper), 0u);
   ASSERT_EQ(world_.called, 0);
   grow(kMapped);
   EXPECT_EQ(world_.called, 1);
-  engine_->step(pages_.time, false);
-  for (const ThreadCache* other : others) EXPECT_EQ(other->magazines.cached_bytes(), 0u);
+  step_after(kAnswered);
+  for (const Thread& sleeper : sleepers) ASSERT_EQ(cached(sleeper), 0u);
   EXPECT_TRUE(engine_->heap.is_consistent());
 }
 
-TEST_F(GrowthTest, TheFirstBarrierComesBeforeItIsUrgent) {
-  engine_->step(pages_.time, false);
-  EXPECT_EQ(world_.barriers, 0) << "small heaps do without";
+TEST_F(SleepersTest, WhoRunsHasTimeToAnswer) {
+  Thread sleeper(cache_.get()), runner(cache_.get());
+  for (Thread* thread : {&sleeper, &runner}) cache_some(*thread);
+  scatter(kTurn, 2);
+  grow(kMapped);
+  EXPECT_EQ(step_after({}), kAnswered);
+  EXPECT_GT(cached(sleeper), 0u);
+  allocate_in(runner);
+  cache_some(runner);
+  const size_t of_runner = cached(runner);
+  EXPECT_GT(step_after(kAnswered), Nanos{});
+  EXPECT_EQ(cached(sleeper), 0u);
+  EXPECT_EQ(cached(runner), of_runner);
+}
+
+TEST_F(SleepersTest, TheStepThatWasDueComesWhenItIsDue) {
+  constexpr Nanos kLater = Nanos::millis(10);
+  Thread sleeper(cache_.get());
+  cache_some(sleeper);
+  scatter(kTurn, 2);
+  const Nanos sleep = step_after({});
+  ASSERT_GT(sleep, kLater);
+  grow(kMapped);
+  step_after({});
+  const Nanos rest = step_after(kLater);
+  EXPECT_EQ(rest.n, sleep.n - kLater.n);
+  EXPECT_EQ(cached(sleeper), 0u);
+  EXPECT_GE(step_after(rest), kShortSleep);
+}
+
+TEST_F(SleepersTest, TheFirstBarrierComesBeforeItIsUrgent) {
+  EXPECT_EQ(world_.barriers, 0);
   scatter(kTurn, 1);
-  for (int i = 0; i < 2; ++i) engine_->step(pages_.time, false);
+  step_after({});
+  EXPECT_EQ(world_.barriers, 0) << "there is no other thread";
+  Thread other(cache_.get());
+  allocate_in(other);
+  for (int i = 0; i < 2; ++i) step_after({});
   EXPECT_EQ(world_.barriers, 1);
 }
 
 // It may help the next time, too, which may come soon.
-TEST_F(GrowthTest, WhatASleeperCachedWasNotInVain) {
-  CacheSlot slot{cache_.get()};
-  ThreadCache* sleeper = nullptr;
-  engine_->threads.adopt(engine_->arena);  // stands for this thread
-  engine_->step(pages_.time, false);       // the rest is within a second
+TEST_F(SleepersTest, WhatTheyCachedWasNotInVain) {
+  Thread sleeper(cache_.get());
   for (int turn = 1; turn <= 2; ++turn) {
     std::vector<void*> slots(kTurn / 208);
-    for (void*& p : slots)
-      p = engine_->allocate(engine_->own_cache(slot, sleeper), {.size = 200, .site = {0x1000, 0}});
-    for (size_t i = 0; i < slots.size(); ++i) {
-      void* const p = slots[i * kStride % slots.size()];
-      engine_->free(slot, sleeper, p, engine_->heap.find(p), kUnknownSize);
-    }
+    for (void*& p : slots) p = allocate_in(sleeper);
+    for (size_t i = 0; i < slots.size(); ++i) free_in(sleeper, slots[i * kStride % slots.size()]);
     engine_->heap.drain_depots();
     ASSERT_GT(engine_->heap.pages().in_use(), kTurn / kHugePageSize / 2) << "it pins most pages";
     const int called = world_.called;
     grow(kTurn / 2);
     EXPECT_GT(world_.called, called) << turn;
-    engine_->step(pages_.time, false);
+    step_after(kAnswered);
     EXPECT_LE(engine_->heap.pages().in_use(), 1u);
   }
 }
@@ -199,6 +252,19 @@ TEST_F(GrowthTest, WhereItHelpsNobodyTheThreadKeepsItsCache) {
   engine_->heap.begin_epoch();
   grow(kMapped);
   EXPECT_EQ(cache_->magazines.cached_bytes(), 0u) << "a second later it may";
+}
+
+// Other threads may seem to make room each time.
+TEST_F(GrowthTest, NotAgainAndAgainInASecond) {
+  int emptied = 0;
+  for (int turn = 0; turn < 40; ++turn) {
+    scatter(size_t{20} << 20, SIZE_MAX);
+    ASSERT_GT(cache_->magazines.cached_bytes(), 0u);
+    grow(kMapped);
+    emptied += cache_->magazines.cached_bytes() == 0;
+  }
+  EXPECT_GT(emptied, 8);
+  EXPECT_LE(emptied, 16);
 }
 
 TEST_F(GrowthTest, WhatIsHardlyFreeLeavesTheCacheAlone) {

@@ -116,7 +116,7 @@ bool Hardening::end(void* p, const Span* span, size_t given) {
 }
 
 void* Hardening::hold_back(void* p, const Span* span) {
-  if (span->kind == SpanKind::direct) return p;
+  if (span->kind == SpanKind::direct && span->bytes > kRunMax) return p;
   memset(p, kFreed, size_of(p, span));
   if (span->kind != SpanKind::slots || span->slot_size > kHeldMax) return p;
   const uint32_t at = next_.fetch_add(1, std::memory_order_relaxed) % kHeldCount;

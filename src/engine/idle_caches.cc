@@ -9,6 +9,7 @@ namespace llamalloc {
 namespace {
 
 constexpr size_t kClaimsARound = 64;
+constexpr Nanos kTimeToAnswer = Nanos::millis(1);
 // Each claim in vain doubles the time to the next, up to so many times.
 constexpr uint8_t kMostVainClaims = 6;
 
@@ -35,32 +36,52 @@ bool Engine::may_claim() const {
 
 // The first barrier of a process takes the system 20 ms: not when it is urgent.
 void Engine::prepare_claims() {
-  if (is_prepared_ || !may_claim()) return;
+  if (is_prepared_ || threads.in_use() < 2 || !may_claim()) return;
   world.issue_barrier();
   is_prepared_ = true;
 }
 
-// True: threads that may be idle are left.
-bool Engine::empty_idle_caches(Nanos now) {
-  const bool at_once = empties_at_once_.exchange(false, std::memory_order_acquire);
-  if (!may_claim()) return false;
-  if (at_once) now = system.now();  // not before they were asked
-  const Nanos delay{at_once ? 0 : static_cast<int64_t>(options.sleeper_delay)};
-  if (!at_once && delay < kHousekeeping) threads.request_housekeeping(now);
+// Of threads that were asked up to `before`. Returns how many were claimed.
+size_t Engine::empty_idle_caches_since(Nanos before, Nanos now, bool penalty, bool* more) {
   ThreadCache* claimed[kClaimsARound];
-  bool more = false;
-  const size_t count = threads.claim_idle(world, now - delay, now, claimed, kClaimsARound, &more);
-  if (count == 0) return more;
+  const size_t count = threads.claim_idle(world, before, now, claimed, kClaimsARound, more);
+  if (count == 0) return 0;
   const bool fenced = world.issue_barrier();
   // All at once, before any is emptied: meanwhile threads may vanish.
   ThreadCache** const end = std::partition(claimed, claimed + count, [&](ThreadCache* cache) {
     return threads.confirm_claim(world, cache, fenced);
   });
-  const Heap::Filling filling = heap.filling();
   std::for_each(claimed, end, [&](ThreadCache* cache) { flush_and_return(cache); });
-  if (at_once && heap.has_made_room(filling)) heap.note_room_made();
-  std::for_each(end, claimed + count, [&](ThreadCache* cache) { leave_to_its_thread(cache, now); });
-  return more || end != claimed + count;
+  if (penalty)
+    std::for_each(end, claimed + count, [&](ThreadCache* each) { leave_to_its_thread(each, now); });
+  *more |= end != claimed + count;
+  return count;
+}
+
+// True: threads that may be idle are left.
+bool Engine::empty_idle_caches(Nanos now) {
+  if (!may_claim()) return false;
+  const Nanos delay{static_cast<int64_t>(options.sleeper_delay)};
+  if (delay < kHousekeeping) threads.request_housekeeping(now);
+  bool more = false;
+  empty_idle_caches_since(now - delay, now, true, &more);
+  return more;
+}
+
+// The worker was called: threads that run answer meanwhile, the caches of all others are emptied.
+// Returns when it is to come again; 0: it was not called, or its time has come anyway.
+Nanos Engine::answer_call(Nanos now) {
+  const Nanos asked{asked_at_.load(std::memory_order_acquire)};
+  if (asked.n == 0) return {};
+  if (now - asked < kTimeToAnswer && now >= asked) return kTimeToAnswer;
+  asked_at_.store(0, std::memory_order_relaxed);
+  const Heap::Filling filling = heap.filling();
+  size_t rounds = may_claim() ? threads.in_use() / kClaimsARound + 1 : 0;
+  bool more = false;
+  while (rounds-- != 0 && empty_idle_caches_since(now, now, false, &more) == kClaimsARound) {
+  }
+  if (heap.has_made_room(filling)) heap.forget_vain_tries();
+  return now < next_step_ ? next_step_ - now : Nanos{};
 }
 
 }  // namespace llamalloc

@@ -260,19 +260,21 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 }
 
 Nanos Engine::step(Nanos now, bool busy) {
+  if (const Nanos rest = answer_call(now); rest.n != 0) return rest;
   prepare_claims();
-  if (empties_at_once_.load(std::memory_order_relaxed)) empty_idle_caches(now);
   keep_house(now);
   give_memory_back(now);
   if (more_to_release_) {  // after so short a sleep nobody knows which threads are idle
     last_busy_ = now;
     dozing_.store(false, std::memory_order_relaxed);
+    next_step_ = now + kMoreToRelease;
     return kMoreToRelease;
   }
   const bool idle_threads = empty_idle_caches(now);
   const bool may_release = heap.has_empty_pages() || heap.has_backlog();
   if (may_release || last_break_ > last_busy_) last_busy_ = now;
   last_sleep_ = next_sleep(now, busy, idle_threads);
+  next_step_ = now + last_sleep_;
   dozing_.store(last_sleep_ > kShortSleep, std::memory_order_relaxed);
   return last_sleep_;
 }

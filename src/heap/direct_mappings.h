@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects above 1 MiB that are no run: each has its own mapping.
+// Objects above 1 MiB, and smaller ones that are no run: each has its own mapping.
 //
 //   allocate --> in use --> freed last --> freed before and kept, newest first --> unmapped
 //                              |              |

@@ -12,6 +12,7 @@ constexpr size_t kMostForGrowth = size_t{128} << 20;
 constexpr size_t kLeastHidden = 4 * kHugePageSize;
 constexpr size_t kHiddenPart = 8;  // of what the pages hold
 constexpr size_t kScatteredPart = 4;
+constexpr uint32_t kMostRooms = 16;  // in a second: other threads make room, too, as it seems
 
 // Returns how much is missing then.
 [[gnu::cold]] size_t Heap::return_beyond_peak() {
@@ -32,20 +33,23 @@ constexpr size_t kScatteredPart = 4;
     peak_.raise(backed_bytes());
 }
 
+bool Heap::may_make_room(size_t free, size_t part, size_t vain) const {
+  return free >= kLeastHidden && free >= held_bytes() / part && free >= vain + vain / 2 &&
+         rooms_made_.load(std::memory_order_relaxed) < kMostRooms;
+}
+
 // Whether so much is free that what is cached may keep many pages from being empty: a slot for each
 // is enough.
 [[gnu::cold]] bool Heap::may_hide_pages() const {
-  const size_t held = held_bytes(), free = free_in_pages();
   const size_t vain = free_in_vain_.load(std::memory_order_relaxed);
-  return free >= kLeastHidden && free >= held / kHiddenPart && free >= vain + vain / 2;
+  return may_make_room(free_in_pages(), kHiddenPart, vain);
 }
 
 // The slots of some objects among free blocks are enough for that, and what is placed between them
 // stays there.
 bool Heap::may_scatter_runs() const {
-  const size_t held = held_bytes(), free = free_blocks();
   const size_t vain = scattered_in_vain_.load(std::memory_order_relaxed);
-  return free >= kLeastHidden && free >= held / kScatteredPart && free >= vain + vain / 2;
+  return may_make_room(free_blocks(), kScatteredPart, vain);
 }
 
 [[gnu::cold]] bool Heap::has_made_room(const Filling& before) const {
@@ -56,6 +60,7 @@ bool Heap::may_scatter_runs() const {
 
 [[gnu::cold]] void* Heap::make_room(const Filling& before) {
   wants_caches_.store(false, std::memory_order_relaxed);
+  rooms_made_.fetch_add(1, std::memory_order_relaxed);
   void* twice = empty_depots();
   return_beyond_peak();
   if (!has_made_room(before)) {

@@ -495,9 +495,14 @@ Span* Heap::allocate_direct(size_t bytes, size_t alignment, bool sampled, bool g
 Span* Heap::allocate_run(size_t bytes, size_t alignment, PageGroup group, bool sampled) {
   const Blocks blocks = blocks_of_run(bytes);
   const size_t align_blocks = alignment > kBlockSize ? alignment >> kBlockShift : 1;
-  const bool opens = !leaves_much(blocks) || has_little_left_over();
-  Span* span = new_run(blocks, static_cast<uint32_t>(align_blocks), group, opens);
-  if (span == nullptr) return opens ? nullptr : allocate_direct(bytes, alignment, sampled);
+  const auto run_alignment = static_cast<uint32_t>(align_blocks);
+  const bool opens = may_open_for(blocks);
+  Span* span = new_run(blocks, run_alignment, group, opens);
+  if (span == nullptr && !opens) {
+    if ((span = allocate_direct(blocks.bytes(), alignment, sampled)) != nullptr) return span;
+    span = new_run(blocks, run_alignment, group, true);
+  }
+  if (span == nullptr) return nullptr;
   span->sampled = sampled;
   map_.set(span->base, {1}, span);
   return span;
@@ -526,8 +531,12 @@ Span* Heap::run_at(const PageHeap::Place& place, Blocks blocks, PageGroup group)
   return span;
 }
 
-bool Heap::has_little_left_over() const {
-  return free_blocks() <= kLittleLeft + (held_bytes() + direct_.bytes()) / kLeftShare;
+// A page for a run: not where pages have much left over already that only smaller objects can use.
+// There may be too many mappings, and empty pages that stay in any case.
+bool Heap::may_open_for(Blocks blocks) const {
+  return !leaves_much(blocks) ||
+         free_blocks() <= kLittleLeft + (held_bytes() + direct_.bytes()) / kLeftShare ||
+         direct_.count() >= kApartMappings || pages_.retains_empty();
 }
 
 bool Heap::has_few_holes() const {
@@ -558,8 +567,11 @@ Span* Heap::allocate_growing(size_t bytes, PageGroup group) {
 
 void* Heap::resize(Span* span, size_t bytes) {
   if (span->kind == SpanKind::direct) {
-    const bool is_run = span->bytes > kRunMax || bytes <= span->bytes / 2;
-    if (bytes <= kRunMax && is_run) return nullptr;
+    if (bytes <= kRunMax) {
+      const bool stays = span->bytes <= kRunMax && bytes > span->bytes / 2 && bytes > kLeastRun;
+      if (!stays) return nullptr;
+      bytes = Blocks::covering(bytes).bytes();
+    }
     void* resized = direct_.resize(span, bytes);
     const bool may_help = resized == nullptr && direct_.could_map(less(bytes, span->bytes));
     if (may_help && drain_shelves()) resized = direct_.resize(span, bytes);

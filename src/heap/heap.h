@@ -3,7 +3,8 @@
 // nothing; threads, clocks and options belong to the layers above.
 //
 //   take / give              slots of a bin = (page group, size class, sampled or not)
-//   allocate / deallocate    runs of blocks above 256 KiB, direct mappings above 1 MiB
+//   allocate / deallocate    runs of blocks above 256 KiB; direct mappings above 1 MiB, and of runs
+//                            that would leave much of a page
 //   allocate_growing         runs above 12 KiB and mappings, of objects that realloc makes larger
 //
 //   bin --span--> blocks of a page that serves the group (pages/page_heap.h)
@@ -62,8 +63,8 @@ constexpr bool may_grow_again(size_t have, size_t want) {
          (want > kLeastGrowing && Blocks::covering(want).bytes() - want <= want / 8);
 }
 
-// Whether pages that hold only such runs have a sixth of their blocks left, which smaller objects
-// alone can use.
+// Whether pages that hold only such runs have more than a sixth of their blocks left, which smaller
+// objects alone can use.
 constexpr bool leaves_much(Blocks blocks) {
   return blocks.n < kBlocksPerHugePage && kBlocksPerHugePage % blocks.n > kBlocksPerHugePage / 6;
 }
@@ -191,7 +192,7 @@ class Heap {
   // Whether some pages became empty since, or many blocks free.
   bool has_made_room(const Filling& before) const;
   // What is cached elsewhere made room meanwhile: it was not in vain.
-  void note_room_made() {
+  void forget_vain_tries() {
     free_in_vain_.store(0, std::memory_order_relaxed);
     scattered_in_vain_.store(0, std::memory_order_relaxed);
   }
@@ -227,7 +228,8 @@ class Heap {
   // Once a second, by the worker: the peak of late is that of this second and the one before.
   void begin_epoch() {
     peak_.next(backed_bytes());
-    note_room_made();
+    forget_vain_tries();
+    rooms_made_.store(0, std::memory_order_relaxed);
     direct_.begin_epoch();
   }
   // Bytes in the depots: a look at every bin and no lock; a hint.
@@ -247,6 +249,7 @@ class Heap {
   // So much free space in pages in use, and one part in kHoleShare of what is held, are few holes.
   static constexpr size_t kFewHoles = size_t{16} << 20;
   static constexpr size_t kHoleShare = 8;
+  // And these are little: where more is left over, runs that leave much get mappings.
   static constexpr size_t kLittleLeft = size_t{4} << 20;
   static constexpr size_t kLeftShare = 16;
   // A run above kLeastGrowing and up to kRunMax bytes. If a page in use has a place with the same
@@ -466,7 +469,7 @@ class Heap {
   size_t open_unlisted(int bin, void** end, Opens opens);
   size_t take_listed(Bin& bin, void** end, size_t n) REQUIRES(bin.lock);
   bool has_few_holes() const;
-  bool has_little_left_over() const;
+  bool may_open_for(Blocks blocks) const;
   // After each growth, without a lock.
   void settle() {
     const bool pages = pages_.has_grown(), direct = direct_.has_grown();  // each forgets it
@@ -474,6 +477,7 @@ class Heap {
   }
   void give_back_for_growth();
   size_t return_beyond_peak();
+  bool may_make_room(size_t free, size_t part, size_t vain) const;
   bool may_hide_pages() const;
   size_t free_in_pages() const { return less(held_bytes(), live_bytes()); }
   size_t free_blocks() const { return less(held_bytes(), pages_.used_bytes()); }
@@ -502,8 +506,9 @@ class Heap {
   std::atomic<uint32_t> looks_{0};
   RecentPeak peak_;  // of backed_bytes()
   std::atomic<bool> wants_caches_{false};
-  // Of pages: when caches were emptied in vain in this second. With half as much again they are
-  // emptied once more.
+  // How often caches were emptied in this second; and when it was in vain, what was free in pages,
+  // and in blocks of them. With half as much again they are emptied once more.
+  std::atomic<uint32_t> rooms_made_{0};
   std::atomic<size_t> free_in_vain_{0}, scattered_in_vain_{0};
 };
 

@@ -103,11 +103,45 @@ TEST_F(LeftBesideRunsTest, AMappingOfThemIsResizedWhereItIs) {
   fill(kTwoInAPage, kMany);
   Span* span = *std::find_if(spans_.begin(), spans_.end(), is_mapped);
   ASSERT_TRUE(is_mapped(span));
-  EXPECT_NE(heap_.resize(span, kTwoInAPage + kBlockSize), nullptr);
-  EXPECT_EQ(span->bytes, kTwoInAPage + kBlockSize);
+  EXPECT_NE(heap_.resize(span, kTwoInAPage + 1), nullptr);
+  EXPECT_EQ(span->bytes, kTwoInAPage + kBlockSize) << "blocks, as runs have";
   EXPECT_EQ(heap_.resize(span, kTwoInAPage), span->base);
   EXPECT_EQ(heap_.resize(span, kTwoInAPage / 2), nullptr) << "pages are for those";
   EXPECT_TRUE(heap_.is_consistent());
+}
+
+TEST_F(LeftBesideRunsTest, WhereTheSystemHasNoMoreTheyLieWhereThereIsRoom) {
+  heap_.pages().share_pages_below(0);
+  Span* halves[40];
+  for (Span*& run : halves) run = heap_.allocate(kRunMax, 1, PageGroup::brief, false);
+  for (int i = 0; i < 40; i += 2) heap_.deallocate(halves[i]);
+  heap_.pages().limit_growth(heap_.backed_bytes());
+  fill(kTwoInAPage, 10);
+  for (const Span* span : spans_) {
+    ASSERT_NE(span, nullptr);
+    EXPECT_EQ(span->page->group, PageGroup::brief);
+  }
+}
+
+TEST_F(LeftBesideRunsTest, WhereMappingsAreManyTheyLieInPages) {
+  for (size_t i = 0; i < kApartMappings; ++i)
+    heap_.allocate(1, 2 * kHugePageSize, PageGroup::unknown, false);
+  fill(kTwoInAPage, 200);
+  EXPECT_EQ(mapped(), 0u);
+}
+
+TEST_F(LeftBesideRunsTest, EmptyPagesThatStayAnywayServe) {
+  fill(kTwoInAPage, 20);
+  const size_t before = mapped();
+  Span* page[10];
+  for (Span*& run : page) run = heap_.allocate(kRunMax, 1, PageGroup::brief, false);
+  for (Span* run : page) heap_.deallocate(run);
+  ASSERT_TRUE(heap_.has_empty_pages());
+  fill(kTwoInAPage, 1);
+  EXPECT_EQ(mapped(), before + 1);
+  heap_.release({}, 4);
+  fill(kTwoInAPage, 1);
+  EXPECT_EQ(mapped(), before + 1);
 }
 
 class WholePageTest : public RunsTest {

@@ -245,6 +245,8 @@ class PageHeap {
   // Huge pages that hold objects; a hint.
   size_t in_use() const { return pool_.in_use(); }
   bool has_empty() const { return pool_.has_empty(); }
+  // Whether some of them are kept whatever happens.
+  bool retains_empty() const { return retain_.load(std::memory_order_relaxed) != 0 && has_empty(); }
   bool may_release() const { return pool_.may_release(); }
   bool has_tables() const { return pool_.has_tables(); }  // of pages that were given back
   // Those taken from the system, counting every time; a hint.

@@ -21,7 +21,7 @@
 
 namespace llamalloc {
 
-// Wakes or starts the worker: there is work for it. The second: from any sleep, it is urgent.
+// Wakes or starts the worker: there is work for it. The second wakes it from any sleep.
 void want_worker();
 void call_worker();
 // Starts a worker if there is none. A running worker comes within ten seconds by itself.

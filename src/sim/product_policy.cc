@@ -98,6 +98,7 @@ char* ProductPolicy::place(const Request& request, bool grows) {
 uint64_t ProductPolicy::allocate(const Request& request) {
   pages_.time = request.now;
   const char* p = place(request, false);
+  if (world_.called) call_worker(request.now);
   return p ? pages_.offset_of(p) : kNoAddress;
 }
 
@@ -114,8 +115,10 @@ void ProductPolicy::free(uint64_t address, uint64_t bytes, uint32_t thread, Nano
 
 void ProductPolicy::call_worker(Nanos now) {
   const bool starts = world_.wanted || world_.wanted_for_idle || world_.called;
-  if (starts && !engine_.has_worker.exchange(true)) next_step_ = now + delay_;
-  if (world_.called || (world_.wanted && engine_.stop_dozing())) next_step_ = now;
+  if (starts && !engine_.has_worker.exchange(true))
+    next_step_ = now + delay_;
+  else if (world_.called || (world_.wanted && engine_.stop_dozing()))
+    next_step_ = now;
   world_.wanted = world_.wanted_for_idle = world_.called = false;
 }
 
