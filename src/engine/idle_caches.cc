@@ -35,14 +35,15 @@ bool Engine::may_claim() const {
 }
 
 // The first barrier of a process takes the system 20 ms: not when it is urgent.
-void Engine::prepare_claims() {
+[[gnu::cold]] void Engine::prepare_claims() {
   if (is_prepared_ || threads.in_use() < 2 || !may_claim()) return;
   world.issue_barrier();
   is_prepared_ = true;
 }
 
 // Of threads that were asked up to `before`. Returns how many were claimed.
-size_t Engine::empty_idle_caches_since(Nanos before, Nanos now, bool penalty, bool* more) {
+[[gnu::cold]] size_t Engine::empty_idle_caches_since(Nanos before, Nanos now, bool penalty,
+                                                     bool* more) {
   ThreadCache* claimed[kClaimsARound];
   const size_t count = threads.claim_idle(world, before, now, claimed, kClaimsARound, more);
   if (count == 0) return 0;
@@ -70,7 +71,7 @@ bool Engine::empty_idle_caches(Nanos now) {
 
 // The worker was called: threads that run answer meanwhile, the caches of all others are emptied.
 // Returns when it is to come again; 0: it was not called, or its time has come anyway.
-Nanos Engine::answer_call(Nanos now) {
+[[gnu::cold]] Nanos Engine::answer_call(Nanos now) {
   const Nanos asked{asked_at_.load(std::memory_order_acquire)};
   if (asked.n == 0) return {};
   if (now - asked < kTimeToAnswer && now >= asked) return kTimeToAnswer;
