@@ -306,7 +306,7 @@ class Engine {
   void look_at_caches(Nanos now);
   Nanos release_delay() const;
   bool empty_idle_caches(Nanos now);
-  void prepare_claims();
+  bool prepare_claims();
   size_t empty_idle_caches_since(Nanos before, Nanos now, bool penalty, bool* more);
   Nanos answer_call(Nanos now);
   // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.

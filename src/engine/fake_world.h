@@ -21,8 +21,12 @@ class FakeWorld : public World {
   bool may_adopt() override { return adopts; }
   void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = ++threads; }
   bool will_tell_end() override { return tells_end; }
-  bool thread_exists(uint32_t id) override { return id != vanished; }
-  bool may_issue_barrier() override { return true; }
+  bool thread_exists(uint32_t id) override { return filtered || id != vanished; }
+  bool may_issue_barrier() override { return !filtered; }
+  void prepare_barrier() override {
+    ++prepared;
+    filtered = filters_meanwhile;
+  }
   bool issue_barrier() override {
     ++barriers;
     return barrier;
@@ -37,7 +41,8 @@ class FakeWorld : public World {
   Placement::Choice choice;
   Pressure near_limit;
   bool barrier = true;
-  int barriers = 0;
+  int barriers = 0, prepared = 0;
+  bool filtered = false, filters_meanwhile = false;  // what the program does
   bool adopts = true;
   bool gives_codes = false;  // of frames: their addresses
   int callers = 0;           // of each site, at the addresses after it; with codes alone

@@ -210,15 +210,15 @@ TEST_F(SleepersTest, TheStepThatWasDueComesWhenItIsDue) {
   EXPECT_GE(step_after(rest), kShortSleep);
 }
 
-TEST_F(SleepersTest, TheFirstBarrierComesBeforeItIsUrgent) {
-  EXPECT_EQ(world_.barriers, 0);
+TEST_F(SleepersTest, BarriersArePreparedBeforeItIsUrgent) {
+  EXPECT_EQ(world_.prepared, 0);
   scatter(kTurn, 1);
   step_after({});
-  EXPECT_EQ(world_.barriers, 0) << "there is no other thread";
+  EXPECT_EQ(world_.prepared, 0) << "there is no other thread";
   Thread other(cache_.get());
   allocate_in(other);
   for (int i = 0; i < 2; ++i) step_after({});
-  EXPECT_EQ(world_.barriers, 1);
+  EXPECT_EQ(world_.prepared, 1);
 }
 
 // It may help the next time, too, which may come soon.

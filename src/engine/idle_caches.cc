@@ -34,11 +34,14 @@ bool Engine::may_claim() const {
   return options.release_sleepers && was_large() && world.may_issue_barrier();
 }
 
-// The first barrier of a process takes the system 20 ms: not when it is urgent.
-[[gnu::cold]] void Engine::prepare_claims() {
-  if (is_prepared_ || threads.in_use() < 2 || !may_claim()) return;
-  world.issue_barrier();
+// Whether a barrier may be issued. The first one has to be prepared, which takes the system 20 ms;
+// a filter that the program installs meanwhile may kill it for the barrier.
+[[gnu::cold]] bool Engine::prepare_claims() {
+  if (!may_claim()) return false;
+  if (is_prepared_) return true;
+  world.prepare_barrier();
   is_prepared_ = true;
+  return may_claim();
 }
 
 // Of threads that were asked up to `before`. Returns how many were claimed.
@@ -47,7 +50,7 @@ bool Engine::may_claim() const {
   ThreadCache* claimed[kClaimsARound];
   const size_t count = threads.claim_idle(world, before, now, claimed, kClaimsARound, more);
   if (count == 0) return 0;
-  const bool fenced = world.issue_barrier();
+  const bool fenced = prepare_claims() && world.issue_barrier();
   // All at once, before any is emptied: meanwhile threads may vanish.
   ThreadCache** const end = std::partition(claimed, claimed + count, [&](ThreadCache* cache) {
     return threads.confirm_claim(world, cache, fenced);

@@ -118,6 +118,20 @@ TEST_F(OwnCacheTest, AnIdleCacheIsEmptiedInAHeapThatHasShrunk) {
   EXPECT_EQ(engine_.heap.pages().demand().level().backed, 0u);
 }
 
+// To prepare the first barrier takes a while.
+TEST_F(OwnCacheTest, AFilterThatComesMeanwhileIsHeeded) {
+  std::vector<void*> objects(20000);
+  for (void*& p : objects) p = engine_.allocate(own(), {.size = 1000});
+  for (void* p : objects) free(p);
+  ThreadCache* const cache = own();
+  made_.world.filters_meanwhile = true;
+  pass(Nanos::seconds(8));
+  EXPECT_EQ(made_.world.prepared, 1);
+  EXPECT_EQ(made_.world.barriers, 0);
+  EXPECT_GT(cache->magazines.cached_bytes(), 0u);
+  EXPECT_EQ(own(), cache) << "it is its thread's again";
+}
+
 // The worker is wanted where it would empty caches, as in a child of a process that was large.
 TEST_F(OwnCacheTest, AHeapThatHasShrunkWantsIdleCachesEmptied) {
   std::vector<void*> objects(20000);

@@ -261,7 +261,7 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 
 Nanos Engine::step(Nanos now, bool busy) {
   if (const Nanos rest = answer_call(now); rest.n != 0) return rest;
-  prepare_claims();
+  if (!is_prepared_ && threads.in_use() > 1) prepare_claims();  // before it is urgent
   keep_house(now);
   give_memory_back(now);
   if (more_to_release_) {  // after so short a sleep nobody knows which threads are idle

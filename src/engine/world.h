@@ -36,6 +36,7 @@ class World {
 
   // A memory barrier on all threads (os/thread_barrier.h); false: not available.
   virtual bool may_issue_barrier() = 0;
+  virtual void prepare_barrier() = 0;
   virtual bool issue_barrier() = 0;
 
   // A sampled object that stands for `weight` objects, and its end.

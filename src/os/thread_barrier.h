@@ -12,6 +12,9 @@ namespace llamalloc {
 // Called once, early. True: the kernel supports the barrier. If a seccomp filter kills processes
 // for membarrier, it happens here.
 bool has_thread_barrier();
+// Before the first barrier of a process, unless its parent called it before the fork: else that
+// barrier does. Takes the system 20 ms where the process has several threads.
+void prepare_thread_barrier();
 // False: the kernel, or a seccomp filter, refuses.
 bool issue_thread_barrier();
 

@@ -34,6 +34,7 @@ class ProcessWorld final : public World {
   bool will_tell_end() override;
   bool thread_exists(uint32_t thread_id) override;
   bool may_issue_barrier() override;
+  void prepare_barrier() override;
   bool issue_barrier() override;
   void want_worker() override;
   void call_worker() override;

@@ -42,6 +42,7 @@ class SimWorld final : public World {
   void introduce_thread(ThreadCache& cache) override { cache.thread_id = cache.rng = thread + 1; }
   bool thread_exists(uint32_t) override { return true; }
   bool may_issue_barrier() override { return true; }
+  void prepare_barrier() override {}
   bool issue_barrier() override { return true; }
   void want_worker() override { wanted = true; }
   void call_worker() override { called = true; }

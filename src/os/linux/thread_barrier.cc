@@ -24,12 +24,17 @@ bool has_thread_barrier() {
   return known > 0 && (known & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
 }
 
-// EPERM: this process has not registered yet, nor did its parent before a fork.
+void prepare_thread_barrier() {
+  const ErrnoKeeper keep;
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
 bool issue_thread_barrier() {
   const ErrnoKeeper keep;
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return true;
-  return errno == EPERM && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
-         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+  if (errno != EPERM) return false;
+  prepare_thread_barrier();
+  return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 }  // namespace llamalloc

@@ -14,6 +14,8 @@ namespace {
 TEST(ThreadBarrier, WorksInThisProcessAndInAChild) {
   if (!has_thread_barrier()) GTEST_SKIP() << "no membarrier here";
   EXPECT_TRUE(issue_thread_barrier());
+  prepare_thread_barrier();
+  EXPECT_TRUE(issue_thread_barrier()) << "once more does no harm";
   const pid_t child = fork();
   if (child == 0) _exit(issue_thread_barrier() ? 0 : 1);
   int status = 0;
