@@ -110,14 +110,17 @@ class SystemPages final : public PageSource {
   // and of clocks only the monotonic one is read: the processor time goes on as if the process used
   // one processor.
   void start();
-  // Whether the program added one. It may kill the process for any call that the program itself
-  // does not make.
-  bool is_filtered() const { return system_call_filter().is_newer_than(first_filter_); }
+  // Whether the program added one since start(); false before. It may kill the process for any call
+  // that the program itself does not make.
+  bool is_filtered() const {
+    return has_started_ && system_call_filter().is_newer_than(first_filter_);
+  }
 
  private:
   bool is_space_limited(size_t bytes);
 
   SystemCallFilter first_filter_{};
+  bool has_started_ = false;
   std::atomic<bool> space_is_limited_{false};
   std::atomic<int64_t> limits_read_{0};  // when
   Nanos used_{}, used_then_{};           // processor time as last told, and when

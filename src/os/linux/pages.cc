@@ -229,6 +229,7 @@ bool SystemPages::can_move() {
 
 void SystemPages::start() {
   first_filter_ = system_call_filter();
+  has_started_ = true;
   limits_read_.store(0, std::memory_order_relaxed);
   can_move();
 }
