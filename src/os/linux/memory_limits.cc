@@ -33,6 +33,7 @@ struct Path {
 };
 
 int open_file(const char* path) {
+  if (refuses_filtered_call()) return -1;
   return off_standard(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
@@ -45,7 +46,7 @@ Read read_text(const char* path, char (&out)[kText]) {
     return errno == ENOENT || errno == ENOTDIR || errno == ENODEV ? Read::absent : Read::fault;
   const ssize_t n = read_at(fd, out, kText - 1, 0);
   const int error = errno;
-  close(fd);
+  close_read(fd);
   out[n < 0 ? 0 : n] = 0;
   if (n < 0) return error == ENODEV || error == EOPNOTSUPP ? Read::absent : Read::fault;
   return Read::ok;
@@ -74,7 +75,7 @@ bool find_line(const char* path, F&& f) {
     memmove(buffer, line, have);
     if (have == kLine) have = 0, skips = true;
   }
-  close(fd);
+  close_read(fd);
   return found;
 }
 

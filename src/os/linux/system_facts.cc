@@ -23,10 +23,11 @@ constexpr const char *kUnknown = "unknown", *kNotRead = "";
 // What is in the file, cut to fit; false: there is nothing to read, and errno says why.
 template <size_t n>
 bool read_short(const char* path, char (&text)[n]) {
+  if (refuses_filtered_call()) return false;
   const int fd = off_standard(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return false;
   const ssize_t length = read_at(fd, text, n - 1, 0);
-  close(fd);
+  close_read(fd);
   if (length <= 0) errno = EIO;
   return length > 0;
 }
