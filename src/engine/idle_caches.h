@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker empties the caches of threads that have not allocated for a while: each slot in such a
-// cache pins a huge page.
+// The worker empties the caches of threads that have not allocated for a while, or not since the
+// heap asked for room (Engine::answer_call): each slot in such a cache pins a huge page.
 //
 //            claim                  barrier on all threads, then: not in use
 //     own ----------> claimed ----------------------------------------------> flush --> emptied

@@ -63,8 +63,8 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "running") == 0) {
     leave_holes();
     free_rest();
-    usleep(2500 *
-           1000); /* it rests: what it is about to call once a second would end the process */
+    /* Not at the second when that thread looks: what it is about to call would end the process. */
+    usleep(2500 * 1000);
   }
   allow_what_is_listed();
   for (int round = 0; round < 2; ++round) {
