@@ -121,6 +121,7 @@ Splits SystemPages::splits() {
   constexpr size_t kRoom = 2048;
   const ErrnoKeeper keep;
   char text[kRoom];
+  if (refuses_filtered_call()) return {};
   const int fd = off_standard(open("/proc/vmstat", O_RDONLY | O_CLOEXEC));
   if (fd < 0) return {};
   Splits splits;
@@ -134,7 +135,7 @@ Splits SystemPages::splits() {
       mappings |= read_count(line, "thp_split_pmd ", &splits.mappings);
     });
   }
-  close(fd);
+  close_read(fd);
   splits.known = pages && mappings;
   return splits;
 }
