@@ -47,7 +47,7 @@ void* Engine::allocate(ThreadCache* cache, const Request& request) {
 bool Engine::place_by_lifetime(Placing how) {
   const bool on = how >= Placing::late, asked = how >= Placing::explored;
   const bool changes = placement_on.load(std::memory_order_relaxed) != on;
-  heap.pages().take_over_pages(how != Placing::proven);
+  heap.pages().take_over_pages(how != Placing::sure);
   if (!changes && predictions_on.load(std::memory_order_relaxed) == asked) return false;
   placement.part(how == Placing::explored ? Parts::nothing
                  : how == Placing::late   ? Parts::what_stays

@@ -33,8 +33,8 @@ namespace llamalloc {
 
 // Whether objects are placed by lifetime. given_up: not soon again. rests: until the load is
 // higher. explored: not, but their contexts are looked at. late: only what stays leaves the pages
-// of unknown objects (Gate::is_late). proven: all, and it saved memory before (Gate::is_proven).
-enum class Placing : uint8_t { given_up, rests, explored, late, all, proven };
+// of unknown objects (Gate::is_late). sure: all, and it is known to save memory (Gate::is_sure).
+enum class Placing : uint8_t { given_up, rests, explored, late, all, sure };
 
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);
 // How long blocks of unknown objects fill any hole in the pages of other groups while placement

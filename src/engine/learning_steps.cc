@@ -47,9 +47,9 @@ void LearningSteps::step_gate(Nanos now, bool last) {
 Placing LearningSteps::placing() const {
   const Gate& gate = run.gate();
   if (places())
-    return gate.is_late()                       ? Placing::late
-           : gate_decides() && gate.is_proven() ? Placing::proven
-                                                : Placing::all;
+    return gate.is_late()                     ? Placing::late
+           : gate_decides() && gate.is_sure() ? Placing::sure
+                                              : Placing::all;
   if (prepares_) return Placing::explored;
   return gate_decides() && !gate.has_ended() ? Placing::rests : Placing::given_up;
 }

@@ -430,15 +430,25 @@ TEST_F(ModelStepsTest, OnlyOnTrialGroupsTakeOverPagesThatAreHalfFree) {
     return heap.pages().in_use() - before;
   };
   EXPECT_LE(grows(Placing::all), 10u);
-  EXPECT_GE(grows(Placing::proven), 45u);
+  EXPECT_GE(grows(Placing::sure), 45u);
 }
 
-TEST_F(ModelStepsTest, WhatHelpedInARunBeforeIsProven) {
+TEST_F(ModelStepsTest, WhatHelpedInARunBeforeIsSure) {
   GateKept kept = kProof;
-  kept.placed = {1, 50, 100, 200, 1200};
+  kept.placed = {1, 50, 200, 200, 1200};
   for (const bool helps : {false, true}) {
     kept.verdict = helps ? GateVerdict::helps : GateVerdict::on_trial;
-    EXPECT_EQ(Gate(kept).is_proven(), helps);
+    EXPECT_EQ(Gate(kept).is_sure(), helps);
+  }
+}
+
+TEST_F(ModelStepsTest, ATrialIsSureWhereNearlyAllThatIsPinnedParts) {
+  GateKept kept = kProof;
+  kept.verdict = GateVerdict::on_trial;
+  kept.blind.low = 300;
+  for (const uint32_t left : {0, 1, 100, 101, 300}) {
+    kept.placed.low = left;
+    EXPECT_EQ(Gate(kept).is_sure(), left == 1 || left == 100) << left;
   }
 }
 
@@ -483,13 +493,13 @@ TEST_F(ModelStepsTest, WhereTheOptionDecidesTheGateJudgesNothing) {
   }
 }
 
-TEST_F(TroughTest, WhereTheOptionDecidesNothingIsProven) {
+TEST_F(TroughTest, WhereTheOptionDecidesNothingIsSure) {
   LearnedState state;
   state.header.gate = kProof;
   state.header.gate.verdict = GateVerdict::helps;
   steps_->run.take_in(state, LearningRun::GateFrom::this_build, engine_.known_contexts.tree(),
                       pages_);
-  EXPECT_EQ(steps_->placing(), Placing::proven);
+  EXPECT_EQ(steps_->placing(), Placing::sure);
   engine_.options.segregate.value = Segregate::always;
   EXPECT_EQ(steps_->placing(), Placing::all);
 }

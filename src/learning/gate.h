@@ -110,6 +110,7 @@ class Gate {
   static constexpr size_t kMuch = size_t{32} << 20;  // pinned bytes
   static constexpr double kSaves = 0.15;             // of the peak: what a trial has to promise
   static constexpr double kSeen = 0.8;               // of the peak: samples saw it
+  static constexpr double kSure = 3;                 // what blind pins, by what placed objects do
   static constexpr double kSparse = 1.45;            // held by live
   static constexpr double kStillEnough = 0.8;        // of kMuch: less is not worth it any more
   static constexpr double kMostLate = 1.0 / 3;       // of the bytes alive, or of those freed
@@ -151,8 +152,9 @@ class Gate {
   // as in any other run. If it costs, placement ends for some time, longer each time. But that is
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
-  // It saves memory, as measured: in the last round that could tell, maybe of another run.
-  bool is_proven() const { return on_ && !late_ && kept_.verdict == GateVerdict::helps; }
+  // It saves memory, as measured in the last round that could tell, maybe of another run; or it is
+  // on trial, and nearly all that blind placement pins is known to part.
+  bool is_sure() const { return on_ && !late_ && (helps() || parts_most()); }
   // The next start is on trial, as a trough of this run proved.
   bool is_armed() const { return armed_ && !on_ && kept_.verdict == GateVerdict::on_trial; }
   // A trough of this run pinned much, and nothing is known against placement: which contexts there
@@ -195,6 +197,10 @@ class Gate {
   bool round_is_over() const;
   // Nothing has shown yet that placement helps, or the last round was against it.
   bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
+  bool helps() const { return kept_.verdict == GateVerdict::helps; }
+  bool parts_most() const {
+    return kept_.placed.low != 0 && kept_.blind.low >= kSure * kept_.placed.low;
+  }
   bool is_measured() const {
     return kept_.verdict == GateVerdict::helps && kept_.placed.rounds != 0;
   }
