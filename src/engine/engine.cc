@@ -137,6 +137,7 @@ void* Engine::take_slot(ThreadCache* cache, int bin) {
 }
 
 [[gnu::cold, gnu::noinline]] void Engine::make_room(ThreadCache* cache) {
+  if (!heap.begin_room()) return;
   const Heap::Filling filling = heap.filling();
   if (cache != nullptr) flush_cache(cache);
   if (threads.in_use() > 1) ask_all_threads(system.now());
@@ -167,7 +168,8 @@ void* Engine::take_whole(ThreadCache* cache, const Request& request, PageGroup g
       span = cache->magazines.take_kept_run(heap, blocks_of_run(size), group, alignment,
                                             threads.in_use());
       if (span != nullptr) return span->base;
-      if (heap.may_scatter_runs()) make_room(cache);
+      if (heap.may_scatter_runs()) heap.want_caches();
+      if (__builtin_expect(heap.wants_caches(), 0)) make_room(cache);
     }
     span = heap.allocate(size, request.alignment, group, false);
   }

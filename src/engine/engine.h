@@ -230,6 +230,11 @@ class Engine {
   // Does one step of the background work at `now`. Returns how long to sleep until the next step.
   // busy: the caller has urgent work of its own. One caller at a time.
   Nanos step(Nanos now, bool busy);
+  // A child's own worker has not been called, and is late for nothing.
+  void forget_call() {
+    asked_at_.store(0, std::memory_order_relaxed);
+    next_step_ = {};
+  }
   // The worker sleeps for long, so want_worker has to wake it.
   bool is_dozing() const { return dozing_.load(std::memory_order_relaxed); }
   // True for one caller only, which then wakes the worker.
@@ -308,7 +313,7 @@ class Engine {
   bool empty_idle_caches(Nanos now);
   bool prepare_claims();
   size_t empty_idle_caches_since(Nanos before, Nanos now, bool penalty, bool* more);
-  Nanos answer_call(Nanos now);
+  Nanos answer_call();
   // Also a heap that has shrunk: what idle threads cache may pin all that is left of it.
   bool was_large() const { return heap.pages().acquired() >= kFewPages; }
   bool may_claim() const;

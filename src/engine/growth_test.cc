@@ -210,6 +210,64 @@ TEST_F(SleepersTest, TheStepThatWasDueComesWhenItIsDue) {
   EXPECT_GE(step_after(rest), kShortSleep);
 }
 
+// Somebody freed a page meanwhile. He wakes a worker that dozes once, so that step must not be lost.
+TEST_F(SleepersTest, AStepThatIsWantedMeanwhileFollowsAtOnce) {
+  Thread sleeper(cache_.get());
+  cache_some(sleeper);
+  scatter(kTurn, 2);
+  for (int i = 0; i < 20 && !engine_->is_dozing(); ++i) step_after(Nanos::seconds(1));
+  ASSERT_TRUE(engine_->is_dozing());
+  cache_some(sleeper);
+  grow(kMapped);
+  ASSERT_GT(world_.called, 0);
+  EXPECT_TRUE(engine_->stop_dozing());
+  step_after({});
+  step_after(kAnswered);
+  EXPECT_TRUE(engine_->is_dozing()) << "once more, so that it can be woken";
+  EXPECT_EQ(cached(sleeper), 0u);
+}
+
+TEST_F(SleepersTest, ACallIsAnsweredThoughTheWorkerReadTheClockBefore) {
+  Thread sleeper(cache_.get());
+  cache_some(sleeper);
+  scatter(kTurn, 2);
+  const Nanos read = pages_.time;
+  pages_.time = pages_.time + Nanos::millis(5);
+  grow(kMapped);
+  engine_->step(read, false);
+  for (int i = 0; i < 2; ++i) step_after(Nanos::millis(2));
+  EXPECT_EQ(cached(sleeper), 0u);
+}
+
+TEST_F(SleepersTest, AChildIsNotCalled) {
+  Thread sleeper(cache_.get());
+  cache_some(sleeper);
+  scatter(kTurn, 2);
+  grow(kMapped);
+  ASSERT_EQ(world_.called, 1);
+  engine_->forget_call();
+  EXPECT_GE(step_after({}), kShortSleep);
+  EXPECT_GT(cached(sleeper), 0u);
+}
+
+TEST_F(SleepersTest, OneThreadMakesRoom) {
+  engine_->heap.want_caches();
+  EXPECT_TRUE(engine_->heap.begin_room());
+  EXPECT_FALSE(engine_->heap.begin_room());
+  EXPECT_FALSE(engine_->heap.wants_caches()) << "while it does";
+}
+
+TEST_F(SleepersTest, AClockThatIsSetBackEndsNoHousekeeping) {
+  Thread other(cache_.get());
+  allocate_in(other);
+  step_after(Nanos::seconds(2));
+  allocate_in(other);
+  pages_.time = Nanos::seconds(10);
+  other.cache->housekeeping_due = false;
+  for (int i = 0; i < 3; ++i) step_after(Nanos::seconds(1));
+  EXPECT_TRUE(other.cache->housekeeping_due);
+}
+
 TEST_F(SleepersTest, BarriersArePreparedBeforeItIsUrgent) {
   EXPECT_EQ(world_.prepared, 0);
   scatter(kTurn, 1);

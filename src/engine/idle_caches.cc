@@ -73,10 +73,12 @@ bool Engine::empty_idle_caches(Nanos now) {
 }
 
 // The worker was called: threads that run answer meanwhile, the caches of all others are emptied.
-// Returns when it is to come again; 0: it was not called, or its time has come anyway.
-[[gnu::cold]] Nanos Engine::answer_call(Nanos now) {
+// Returns when it is to come again; 0: it was not called, or its time has come anyway. It may have
+// had work of its own since it last read the clock.
+[[gnu::cold]] Nanos Engine::answer_call() {
   const Nanos asked{asked_at_.load(std::memory_order_acquire)};
   if (asked.n == 0) return {};
+  const Nanos now = system.now();
   if (now - asked < kTimeToAnswer && now >= asked) return kTimeToAnswer;
   asked_at_.store(0, std::memory_order_relaxed);
   const Heap::Filling filling = heap.filling();
@@ -85,7 +87,8 @@ bool Engine::empty_idle_caches(Nanos now) {
   while (rounds-- != 0 && empty_idle_caches_since(now, now, false, &more) == kClaimsARound) {
   }
   if (heap.has_made_room(filling)) heap.forget_vain_tries();
-  return now < next_step_ ? next_step_ - now : Nanos{};
+  const bool was_woken = last_sleep_ > kShortSleep && !is_dozing();  // for a whole step
+  return was_woken || now >= next_step_ ? Nanos{} : std::min(next_step_ - now, last_sleep_);
 }
 
 }  // namespace llamalloc

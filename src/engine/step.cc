@@ -183,8 +183,8 @@ void Engine::note_load(Nanos now, Nanos since) {
 }
 
 void Engine::keep_house(Nanos now) {
-  const Nanos since = now - last_house_;
-  if (since < kHousekeeping) return;
+  const Nanos since = std::max(Nanos{}, now - last_house_);
+  if (since < kHousekeeping && now >= last_house_) return;  // the clock may have been set back
   last_house_ = now;
   heap.begin_epoch();
   if (now > fills_until_) heap.pages().fill_left_over(false);
@@ -260,7 +260,7 @@ Nanos Engine::next_sleep(Nanos now, bool busy, bool idle_threads) const {
 }
 
 Nanos Engine::step(Nanos now, bool busy) {
-  if (const Nanos rest = answer_call(now); rest.n != 0) return rest;
+  if (const Nanos rest = answer_call(); rest.n != 0) return rest;
   if (!is_prepared_ && threads.in_use() > 1) prepare_claims();  // before it is urgent
   keep_house(now);
   give_memory_back(now);

@@ -163,6 +163,9 @@ void ThreadRegistry::forget_others(ThreadCache* mine) NO_THREAD_SAFETY_ANALYSIS 
   if (mine != nullptr) {
     mine->next = nullptr;
     mine->magazines.waits = 0;
+    // Whoever forks in a handler that interrupted an allocation may be claimed, but not confirmed.
+    Custody claimed = Custody::claimed;
+    mine->custody.compare_exchange_strong(claimed, Custody::own, std::memory_order_relaxed);
   }
   in_use_.store(mine != nullptr ? 1 : 0, std::memory_order_relaxed);
 }

@@ -140,6 +140,12 @@ TEST_F(Idle, AreNotThoseThatVanishAfterTheClaim) {
   EXPECT_EQ(one->custody.load(), Custody::own);
 }
 
+TEST_F(Idle, AreTheirOwnAgainInAChildThatTheyFork) {
+  ThreadCache* one = claimed_one();
+  registry_.forget_others(one);
+  EXPECT_EQ(one->custody.load(), Custody::own);
+}
+
 TEST_F(Idle, AreFoundInTurn) {
   for (uint32_t id = 1; id <= 5; ++id) adopt(id);
   registry_.request_housekeeping(Nanos::seconds(1));

@@ -144,6 +144,8 @@ class DirectMappings {
   bool could_map(size_t bytes);
   // How much of kept_bytes() is to stay where the heap grows beyond its peak.
   size_t spared();
+  // Whether objects that grow get room to grow further; the system may count it as committed.
+  void give_room(bool yes) { gives_room_.store(yes, std::memory_order_relaxed); }
   // Processor time that fetching 2 MiB takes.
   void set_fetch_price(Nanos price) {
     LockGuard guard(lock_);
@@ -292,6 +294,7 @@ class DirectMappings {
   std::atomic<size_t> spare_{0};      // of bytes_: memory that nobody asked for
   std::atomic<uint32_t> to_trim_{0};  // not 0: there is spare memory that nobody refused to take
   std::atomic<bool> grown_{false};
+  std::atomic<bool> gives_room_{true};
 };
 
 }  // namespace llamalloc

@@ -28,7 +28,7 @@ constexpr uint32_t kMostRooms = 16;  // in a second: other threads make room, to
 
 [[gnu::cold]] void Heap::give_back_for_growth() {
   if (return_beyond_peak() != 0 && may_hide_pages())
-    wants_caches_.store(true, std::memory_order_relaxed);
+    want_caches();
   else
     peak_.raise(backed_bytes());
 }
@@ -58,9 +58,14 @@ bool Heap::may_scatter_runs() const {
   return std::max(emptied, less(before.used, now.used)) >= kLeastHidden;
 }
 
-[[gnu::cold]] void* Heap::make_room(const Filling& before) {
-  wants_caches_.store(false, std::memory_order_relaxed);
+// Counted at its begin, so that others which see as much free meanwhile soon stop.
+[[gnu::cold]] bool Heap::begin_room() {
+  if (!wants_caches_.exchange(false, std::memory_order_relaxed)) return false;
   rooms_made_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+[[gnu::cold]] void* Heap::make_room(const Filling& before) {
   void* twice = empty_depots();
   return_beyond_peak();
   if (!has_made_room(before)) {

@@ -127,7 +127,7 @@ bool DirectMappings::change_size(Span* span, size_t bytes) {
 bool DirectMappings::remap_with_room(Span* span, size_t bytes) {
   const size_t before = span->bytes;
   const bool grows = bytes > before;
-  const bool has_room = grows && system_.can_move();
+  const bool has_room = grows && gives_room_.load(std::memory_order_relaxed) && system_.can_move();
   size_t room = has_room ? std::min(align_down(bytes / kGrowthPart, kSmallPage), kHugePageSize) : 0;
   void* moved = system_.remap(span->base, before, bytes + room);
   if (moved == nullptr && room != 0) {

@@ -116,6 +116,17 @@ TEST_F(SpareRoomTest, NeitherWhereAddressSpaceIsScarce) {
   EXPECT_EQ(allocate(kAsked)->spare_bytes(), 0u);
 }
 
+// The system counts it there, though nothing has touched it.
+TEST_F(SpareRoomTest, NoRoomWhereCommittedMemoryIsCounted) {
+  direct_.give_room(false);
+  Span* span = allocate(8 * kMiB);
+  ASSERT_NE(direct_.resize(span, 9 * kMiB), nullptr);
+  EXPECT_EQ(span->spare_bytes(), 0u);
+  direct_.give_room(true);
+  ASSERT_NE(direct_.resize(span, 10 * kMiB), nullptr);
+  EXPECT_GT(span->spare_bytes(), 0u);
+}
+
 TEST_F(SpareRoomTest, ARoomIsNoReasonToFail) {
   Span* span = allocate(8 * kMiB);
   pages_.limit_growth(9 * kMiB);

@@ -20,8 +20,8 @@
 //      fills now. Else `permanent` may always use pages of `unknown`, since some objects stay
 //      there too, and what is `unknown` any page for a while after placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
-//      it is free: it becomes a promoted page of the group. Not where placement has proven itself:
-//      a new page of what stays is denser when the load drops
+//      it is free: it becomes a promoted page of the group. Not where placement is sure to pay
+//      (Gate::is_sure): a new page of what stays is denser when the load drops
 //   5. a new page
 // Several page sets are locked in order of rising address: towards the longer-lived groups, and
 // within one in the order of PageKind.

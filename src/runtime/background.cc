@@ -60,7 +60,7 @@ void do_own_work(Nanos now, bool filtered) REQUIRES(background.work_lock) {
 // Once a second: scratch memory of the worker goes back, and what the system grants may
 // have changed.
 void rest_if_due(Nanos now, bool filtered) REQUIRES(background.work_lock) {
-  if (now - background.last_rest < kHousekeeping) return;
+  if (now - background.last_rest < kHousekeeping && now >= background.last_rest) return;
   background.last_rest = now;
   if (!filtered) look_at_system_settings(now);
   process.heap.pages().count_splits(!filtered);

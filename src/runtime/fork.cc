@@ -85,6 +85,7 @@ void child_after_fork() {
   process.profiler.forget_all(process.system.now());
   if (adopted_cache != nullptr) ProcessWorld::name_thread(*adopted_cache);
   process.threads.forget_others(adopted_cache);
+  process.forget_call();
   control_after_fork_in_child();
   output_after_fork_in_child();
   learning_after_fork_in_child();

@@ -88,8 +88,7 @@ bool ProcessWorld::will_tell_end() {
 
 // A filter of the program's own need not allow the question (option sleepers_despite_seccomp).
 bool ProcessWorld::thread_exists(uint32_t thread_id) {
-  if (process.options.sleepers_despite_seccomp || program_filters_.load(std::memory_order_relaxed))
-    return true;
+  if (process.options.sleepers_despite_seccomp || program_filters_calls()) return true;
   const ErrnoKeeper keep;
   const pid_t pid = background.pid.load(std::memory_order_relaxed);
   return syscall(SYS_tgkill, pid, thread_id, 0) == 0 || errno != ESRCH;

@@ -33,6 +33,7 @@ void tell_heap() {
   last_answer.store(in_force, std::memory_order_relaxed);
   process.heap.pages().grant_huge_pages(grants_huge_pages(in_force));
   process.heap.pages().uncommit_empty(counts_committed);
+  process.heap.direct().give_room(!counts_committed);
 }
 
 }  // namespace
