@@ -94,8 +94,9 @@ void LearningSteps::ask_gate(Nanos now, bool last) {
     if (now - looked_ > kPause) doubtful_ = now + kPause;
     looked_ = now;
     trust_ = engine_.look_at_trust(now);
-    lookups_.step(engine_.counters.get(Stat::predict_lookup_nanos),
-                  engine_.system.processor_time());
+    if (!last)  // by a thread of the program's, whose own time would be missing
+      lookups_.step(engine_.counters.get(Stat::predict_lookup_nanos),
+                    engine_.system.processor_time());
     if (now < doubtful_) {
       engine_.trust.forget();
       trust_.older = trust_.late = 0;

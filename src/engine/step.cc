@@ -53,8 +53,9 @@ Trust::Figures Engine::look_at_trust(Nanos now) {
     const double bytes = live.weight * static_cast<double>(live.size);
     if (live.size <= kRunMax) alive.add(live.predicted, live.age, bytes);
   });
+  const Trust::Figures figures = trust.figures(alive);
   trust.age();
-  return trust.figures(alive);
+  return figures;
 }
 
 void Engine::count_plan() {

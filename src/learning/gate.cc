@@ -117,6 +117,7 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 
 bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   cycle_.see(figures.live);
+  top_ = std::max(top_, cycle_.peak());
   const auto live = static_cast<double>(figures.live);
   if (half_way_ > 0 && live >= half_way_ && live >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
@@ -135,7 +136,10 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   const bool was_on = on_;
   fail_ = predictions_fail(figures);
   if (fail_) wrong_ = {figures.older, figures.late};
-  wrong_steps_ = fail_ && on_ ? wrong_steps_ + 1 : 0;
+  if (!fail_ || !on_)
+    wrong_steps_ = 0;
+  else if (wrong_steps_ == 0 || figures.older >= kMostLate || figures.late_now)
+    ++wrong_steps_;
   if (wrong_steps_ >= (is_measured() ? kWrongSteps : 1)) {
     give_up(now, GateVerdict::mistaken);
     start_round(cycle_.is_low());
@@ -379,7 +383,8 @@ void Gate::verify(Nanos now) {
     return start_round(cycle_.is_low());
   }
   const bool is_dear = trial_is_dear();
-  const bool has_high = round_.high.count >= kLeastHigh || is_dear;
+  const bool is_at_top = cycle_.peak() >= LoadCycle::kHigh * top_;
+  const bool has_high = (round_.high.count >= kLeastHigh && is_at_top) || is_dear;
   const bool ends = has_high || (is_on_trial() && !round_.closed);
   const bool waited = now - round_start_ > kPatience && ends;
   if (!round_is_over() && !waited && !trial_is_seen() && !is_dear) return;

@@ -66,6 +66,7 @@ struct GateFigures {
   // Of the processor's: what placement takes, or would take, and in the last second; negative: it
   // was too idle to tell (LookupTime).
   double time = 0, time_now = -1;
+  bool late_now = true;  // some of the late ones were freed since the last step
 };
 
 // fails: placement saved nothing, as measured, or took too much time. mistaken: predictions did not
@@ -244,6 +245,7 @@ class Gate {
   GateKept kept_;
   LoadCycle cycle_;
   Round round_;
+  double top_ = 0;  // bytes: the highest peak of this run. A load that falls slowly has no trough
   bool on_ = false;
   bool late_ = false;           // it began so
   uint32_t late_ends_ = 0;      // times that it ended so, as it cost

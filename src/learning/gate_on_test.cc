@@ -110,6 +110,35 @@ TEST(GateOnTest, ATrialOfALoadThatDrainsIsJudgedByWholeTroughs) {
   }
 }
 
+// Its peak is forgotten as fast as it falls, so it has no trough. What is pinned is more by a lower
+// peak, with placement and without.
+TEST(GateOnTest, ALoadThatFallsSlowlyIsNoHighLoad) {
+  for (const GateVerdict verdict : {GateVerdict::helps, GateVerdict::on_trial}) {
+    Server server({verdict, 0, {3, 100, 500, 300, 1900}, {3, 100, 200, 300, 1500}, 1024});
+    server.run({.depth = 0.3,
+                .high = 12 * kHour,
+                .low = 12 * kHour,
+                .fall = 4 * kHour,
+                .blind = {0.1, 0.5},
+                .placed = {0.1, 0.2}},
+               kDay);
+    EXPECT_EQ(server.gate.kept().verdict, verdict) << server.sentence();
+  }
+}
+
+// Requests waited for a database; since then there are next to none.
+TEST(GateOnTest, NothingThatIsLateAnyMoreIsNoFailure) {
+  for (const bool goes_on : {true, false}) {
+    Server server({GateVerdict::helps, 0, {3, 100, 500, 300, 1900}, {3, 100, 200, 300, 1500}, 1024});
+    GateFigures figures{.held = size_t{900} << 20, .live = size_t{800} << 20, .late = 0.4};
+    for (int second = 0; second < 60; ++second) {
+      figures.late_now = goes_on || second == 0;
+      server.feed(figures);
+    }
+    EXPECT_EQ(server.gate.is_on(), !goes_on);
+  }
+}
+
 TEST(GateOnTest, ATrialThatSavesNextToNothingEnds) {
   const Load load{.blind = {0.05, 0.3}, .placed = {0.05, 0.28}};
   Server server = next_run(load);

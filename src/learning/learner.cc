@@ -345,7 +345,8 @@ void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
   for (uint32_t i = 0; i < rows.count; ++i) {
     const Row& row = rows.row[i];
     if (row.bucket > kRunMax) continue;
-    const double samples = row.evidence.samples() * static_cast<double>(uint64_t{1} << row.shift);
+    const uint32_t ordinary = row.evidence.samples() - (row.has_firsts ? row.firsts.samples() : 0);
+    const double samples = ordinary * static_cast<double>(uint64_t{1} << row.shift);
     allocated += samples;
     alive += row.live;
     const LifetimeClass lifetime = proven_class(row.node, families);
@@ -360,7 +361,8 @@ void Learner::sum_shares(const Rows& rows, const Family* families, Nanos now) {
   size_t group = soon[kTransient] >= soon[kBrief] ? kTransient : kBrief;
   double longer = rare <= kFewRare ? apart : 0;
   while (++group < kPageGroups) longer += kept[group];
-  shares_.short_lived = allocated > 0 ? (soon[kTransient] + soon[kBrief]) / allocated : 0;
+  shares_.short_lived =
+      allocated >= kEnoughShort ? (soon[kTransient] + soon[kBrief]) / allocated : 0;
   shares_.long_lived = alive > 0 ? longer / alive : 0;
   shares_.parted = parted(at_peak, kept);
   note_peak(rows, alive, now);

@@ -85,7 +85,7 @@ void LearnerRow::take_in_ages() {
   for (int c = 0; c < kTimedClasses; ++c)
     evidence.young[c] = static_cast<uint16_t>(young[c] >> shift);
   evidence.elders = static_cast<uint16_t>(elders >> shift);
-  has_firsts = evidence.samples() < kEnoughShort;
+  has_firsts = evidence.samples() < std::max(kEnoughShort, firsts.samples());
   if (has_firsts) evidence.add(firsts);
 }
 

@@ -348,6 +348,38 @@ TEST_F(LearnerTest, SharesOfWhatWasSampled) {
   EXPECT_NEAR(learner_.shares().long_lived, 1.0, 0.01);  // all that is alive
 }
 
+// A child that was forked a moment ago, beside what its parent holds.
+TEST_F(LearnerTest, AFewSamplesAreNoShare) {
+  die_at_once({1}, kEnoughShort / 2);
+  stay({2}, 2);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_EQ(learner_.shares().short_lived, 0);
+}
+
+// They stand for no bytes.
+TEST_F(LearnerTest, FirstObjectsAreNoShareOfWhatIsAllocated) {
+  die_at_once({1}, 300);
+  for (uintptr_t site = 10; site < 210; ++site)
+    for (int i = 0; i < 5; ++i) dies(born({site}, kSize, true));
+  stay({2000}, 20);
+  pass(Nanos::seconds(10));
+  round();
+  EXPECT_GT(learner_.shares().short_lived, 0.9);
+}
+
+// Two of 200 stay, as 32 others cannot refute.
+TEST_F(LearnerTest, FirstObjectsCountUntilOthersAreAsMany) {
+  std::vector<void*> firsts;
+  for (int i = 0; i < 200; ++i) firsts.push_back(born({1}, kSize, true));
+  for (int i = 2; i < 200; ++i) dies(firsts[i]);
+  pass(Nanos::seconds(30));
+  die_at_once({1}, kEnoughShort);
+  rounds(3);
+  const Answer answer = ask({1});
+  EXPECT_FALSE(answer.known && dies_soon(answer.lifetime));
+}
+
 // They lie among those of unknown lifetimes, and pin those pages with or without placement.
 TEST_F(LearnerTest, WhatIsNotDecidedCountsAsNeitherShortNorLong) {
   stay({2}, 100);

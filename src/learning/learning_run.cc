@@ -71,7 +71,8 @@ bool LearningRun::step_gate(Nanos now, const HeapFigures& heap, const Trust::Fig
                      .parted = learned.parted,
                      .peak = learned.peak,
                      .time = heap.time,
-                     .time_now = heap.time_now},
+                     .time_now = heap.time_now,
+                     .late_now = trust.late_now},
                     last);
 }
 

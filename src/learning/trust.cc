@@ -42,7 +42,7 @@ void Trust::freed(LifetimeClass predicted, Nanos lifetime, double bytes) {
   count(all_);
   if (!is_judged(predicted)) return;
   if (is_late(predicted, lifetime))
-    count(late_);
+    count(late_), late_now_.store(true, std::memory_order_relaxed);
   else if (dies_soon(predicted))
     count(short_);
 }
@@ -51,12 +51,14 @@ Trust::Figures Trust::figures(const Census& alive) const {
   const double freed = value(all_);
   return {.older = share(alive.older_, alive.all_),
           .late = share(value(late_), freed),
+          .late_now = late_now_.load(std::memory_order_relaxed),
           .short_share = share(value(short_) + alive.short_, freed + alive.all_),
           .long_share = share(alive.long_, alive.all_)};
 }
 
 // What other threads add meanwhile is kept.
 void Trust::age() {
+  late_now_.store(false, std::memory_order_relaxed);
   if (value(all_) < kWindow) return;
   for (Bytes* sum : {&all_, &late_, &short_})
     sum->fetch_sub(sum->load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);

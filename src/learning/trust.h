@@ -33,6 +33,7 @@ class Trust {
   struct Figures {
     double older = 0;        // of the bytes alive: their prediction failed
     double late = 0;         // of the bytes freed: the same
+    bool late_now = false;   // some of these since the last call of age()
     double short_share = 0;  // of all bytes: they were predicted to die soon, and that may be right
     double long_share = 0;   // of the bytes alive: they were predicted to live longer than that
   };
@@ -58,6 +59,7 @@ class Trust {
   using Bytes = std::atomic<uint64_t>;
 
   Bytes all_{0}, late_{0}, short_{0};
+  std::atomic<bool> late_now_{false};
 };
 
 }  // namespace llamalloc

@@ -50,6 +50,15 @@ TEST(TrustTest, WithoutPredictionNothingIsJudged) {
   EXPECT_EQ(found.older + found.late + found.short_share + found.long_share, 0);
 }
 
+TEST(TrustTest, WhatIsLateIsNewUntilItAges) {
+  Trust trust;
+  trust.freed(le_10ms, Nanos::seconds(4), kMuch);
+  EXPECT_TRUE(figures_of(trust, mixed, {}).late_now);
+  trust.age();
+  EXPECT_FALSE(figures_of(trust, mixed, {}).late_now);
+  EXPECT_GT(figures_of(trust, mixed, {}).late, 0);
+}
+
 TEST(TrustTest, LittleSaysNothing) {
   Trust trust;
   trust.freed(le_10ms, Nanos::seconds(4), Trust::kLeast / 2);
