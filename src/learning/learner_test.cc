@@ -350,11 +350,18 @@ TEST_F(LearnerTest, SharesOfWhatWasSampled) {
 
 // A child that was forked a moment ago, beside what its parent holds.
 TEST_F(LearnerTest, AFewSamplesAreNoShare) {
-  die_at_once({1}, kEnoughShort / 2);
-  stay({2}, 2);
+  die_at_once({1}, 300);
+  stay({2}, 100);
   pass(Nanos::seconds(10));
   round();
+  profiler_.forget_all(now_);
+  learner_.begin_anew();
+  die_at_once({1}, kEnoughShort - 1);
+  rounds(1);
   EXPECT_EQ(learner_.shares().short_lived, 0);
+  die_at_once({1}, 1);
+  rounds(1);
+  EXPECT_EQ(learner_.shares().short_lived, 1);
 }
 
 // They stand for no bytes.
