@@ -127,12 +127,14 @@ TEST_F(HeapTest, SlotsOfAGroupNeverShareAPageWithAnotherGroup) {
 
 TEST_F(HeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
   char* session = one(PageGroup::session, 1000);
+  system_.time = system_.time + kBeingFilled;
   char* transient = one(PageGroup::transient, 1000);
   EXPECT_EQ(page_of(transient), page_of(session));
   EXPECT_NE(heap_.find(transient), heap_.find(session)) << "but no span";
   EXPECT_EQ(page_of(one(PageGroup::unknown, 4096)), page_of(session)) << "it may stay or not";
   char* permanent = one(PageGroup::permanent, 1000);
   EXPECT_NE(page_of(permanent), page_of(session)) << "it would pin it";
+  system_.time = system_.time + kBeingFilled;
   EXPECT_EQ(page_of(one(PageGroup::brief, 4096)), page_of(permanent)) << "of the longest-lived";
 }
 
@@ -140,6 +142,7 @@ TEST_F(HeapTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
 TEST_F(HeapTest, CountsHolesWhateverMakesThem) {
   for (int i = 0; i < 14; ++i) heap_.allocate(kRunMax, 1, PageGroup::session, false);
   Span* growing = heap_.allocate(kRunMax / 2, 1, PageGroup::session, false);
+  system_.time = system_.time + kBeingFilled;
   const auto shares = [&] {
     char* probe = one(PageGroup::transient, 64);
     const bool shared = page_of(probe)->group == PageGroup::session;

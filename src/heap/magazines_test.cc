@@ -84,6 +84,7 @@ TEST_F(MagazinesTest, TheRunFreedLastServesTheNextOfItsLengthAndGroup) {
     return heap_.allocate(blocks * kBlockSize, 1, group, false);
   };
   Span* first = run(40, PageGroup::unknown);
+  system_.time = system_.time + kBeingFilled;
   Span* second = run(40, PageGroup::brief);
   char* const base = first->base;
   ASSERT_TRUE(cache.keep_run(heap_, first, 1));

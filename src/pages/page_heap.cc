@@ -73,11 +73,13 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
     place = take_in(static_cast<PageGroup>(g), PageKind::promoted, blocks, alignment);
   if (place.page != nullptr) return place;
   const bool outgrown = has_outgrown_use();
-  const bool fills_older = outgrown && group != PageGroup::permanent;
+  const bool has_holes = is_small_with_holes();
+  const bool parts = group != PageGroup::unknown && group != PageGroup::permanent;
+  const bool fills_older = (outgrown && group != PageGroup::permanent) || (has_holes && parts);
   const bool fills_any =
       (group == PageGroup::unknown && fills_left_over_.load(std::memory_order_relaxed)) ||
       (group == PageGroup::permanent && fills_unknown_.load(std::memory_order_relaxed)) ||
-      is_small_with_holes() || (fills_older && is_nearly_full());
+      (has_holes && !parts) || (fills_older && is_nearly_full());
   if (fills_any)
     place = take_in_longer_lived(group, blocks, alignment, kAnyPage);
   else if (fills_older)

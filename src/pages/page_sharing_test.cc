@@ -14,11 +14,22 @@ using PageSharingTest = OnPageHeap;
 
 TEST_F(PageSharingTest, GroupsFillPagesOfLongerLivedOnesThatAreMostlyFree) {
   const Held session = take(PageGroup::session, 2);
-  EXPECT_EQ(take(PageGroup::transient, 2).page, session.page);
   EXPECT_EQ(take(PageGroup::unknown, 2).page, session.page) << "it may stay or not";
+  wait(2);
+  EXPECT_EQ(take(PageGroup::transient, 2).page, session.page);
   const Held permanent = take(PageGroup::permanent, 2);
   EXPECT_NE(permanent.page, session.page) << "it would pin it";
+  wait(2);
   EXPECT_EQ(take(PageGroup::brief, 2).page, permanent.page) << "of the longest-lived";
+}
+
+TEST_F(PageSharingTest, InASmallHeapTheyLeaveThoseThatAreBeingFilled) {
+  const Held permanent = take(PageGroup::permanent, 2);
+  const Held brief = take(PageGroup::brief, 2);
+  EXPECT_NE(brief.page, permanent.page);
+  give(brief);
+  wait(2);
+  EXPECT_EQ(take(PageGroup::brief, 2).page, permanent.page);
 }
 
 // 20 pages of which one is half free: 2.5 % are holes.
@@ -26,6 +37,7 @@ TEST_F(PageSharingTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
   std::vector<Held> halves;
   for (int i = 0; i < 39; ++i) halves.push_back(take(PageGroup::session, kHalf));
   ASSERT_EQ(pages_.in_use(), 20u);
+  wait(2);
   const Held transient = take(PageGroup::transient, 2);
   EXPECT_EQ(transient.page->group, PageGroup::transient);
   for (int i = 0; i < 4; ++i) give(halves[2 * i + 1]);  // 13.5 %
@@ -40,6 +52,7 @@ TEST_F(PageSharingTest, GroupsHavePagesOfTheirOwnInALargeHeapWhateverIsFree) {
     halves.push_back(take(PageGroup::session, kHalf));
   for (size_t i = 0; i < halves.size(); i += 2) give(halves[i]);
   ASSERT_EQ(pages_.in_use(), kSmallHeap - 1);
+  wait(2);
   EXPECT_TRUE(shares(PageGroup::brief));
   take(PageGroup::permanent, kHalf);
   ASSERT_EQ(pages_.in_use(), kSmallHeap);
@@ -185,6 +198,7 @@ TEST_F(PageSharingTest, APageThatHasNoRoomForTheRequestIsNotTakenOver) {
 TEST_F(PageSharingTest, CountsHolesWhateverMakesThem) {
   for (int i = 0; i < 7; ++i) take(PageGroup::session, kAll);
   const Held growing = take(PageGroup::session, kAll / 4);
+  wait(2);
   EXPECT_TRUE(shares(PageGroup::transient)) << "three quarters of the last page are free";
   ASSERT_TRUE(pages_.extend(growing.page, growing.start, {kAll / 4}, {kHalf}));
   EXPECT_FALSE(shares(PageGroup::transient)) << "no more than a half";
