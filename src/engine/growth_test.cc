@@ -210,7 +210,8 @@ TEST_F(SleepersTest, TheStepThatWasDueComesWhenItIsDue) {
   EXPECT_GE(step_after(rest), kShortSleep);
 }
 
-// Somebody freed a page meanwhile. He wakes a worker that dozes once, so that step must not be lost.
+// Somebody freed a page meanwhile. He wakes a worker that dozes once, so that step must not be
+// lost.
 TEST_F(SleepersTest, AStepThatIsWantedMeanwhileFollowsAtOnce) {
   Thread sleeper(cache_.get());
   cache_some(sleeper);

@@ -180,9 +180,9 @@ class Heap {
   // shelves and for spares; shards that nobody used give their spans to the bin. Same result as
   // give(). Once a second, by the worker.
   void* drain_depots();
-  // The heap grew beyond its recent peak while much of it was free: whoever comes next, and no other
-  // thread (begin_room), empties his own cache and then calls make_room(), which empties the depots
-  // and gives back as much as the heap grew. Same result as give().
+  // The heap grew beyond its recent peak while much of it was free: whoever comes next, and no
+  // other thread (begin_room), empties his own cache and then calls make_room(), which empties the
+  // depots and gives back as much as the heap grew. Same result as give().
   bool wants_caches() const { return wants_caches_.load(std::memory_order_relaxed); }
   void want_caches() { wants_caches_.store(true, std::memory_order_relaxed); }
   bool begin_room();

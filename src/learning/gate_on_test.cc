@@ -129,7 +129,8 @@ TEST(GateOnTest, ALoadThatFallsSlowlyIsNoHighLoad) {
 // Requests waited for a database; since then there are next to none.
 TEST(GateOnTest, NothingThatIsLateAnyMoreIsNoFailure) {
   for (const bool goes_on : {true, false}) {
-    Server server({GateVerdict::helps, 0, {3, 100, 500, 300, 1900}, {3, 100, 200, 300, 1500}, 1024});
+    Server server(
+        {GateVerdict::helps, 0, {3, 100, 500, 300, 1900}, {3, 100, 200, 300, 1500}, 1024});
     GateFigures figures{.held = size_t{900} << 20, .live = size_t{800} << 20, .late = 0.4};
     for (int second = 0; second < 60; ++second) {
       figures.late_now = goes_on || second == 0;

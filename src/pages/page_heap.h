@@ -17,8 +17,9 @@
 //      there a new page costs more than separating the groups can save. So it does in a heap that
 //      has outgrown the most that was used of late, but not for `permanent`: a group that was
 //      large, and no longer is, would keep its holes for itself. But what is known to die leaves
-//      the pages that such a group fills now. Else `permanent` may always use pages of `unknown`, since some objects stay
-//      there too, and what is `unknown` any page for a while after placement by lifetime went off
+//      the pages that such a group fills now. Else `permanent` may always use pages of `unknown`,
+//      since some objects stay there too, and what is `unknown` any page for a while after
+//      placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
 //      it is free: it becomes a promoted page of the group. Not where placement is sure to pay
 //      (Gate::is_sure): a new page of what stays is denser when the load drops
