@@ -33,7 +33,8 @@ namespace llamalloc {
 
 // Whether objects are placed by lifetime. given_up: not soon again. rests: until the load is
 // higher. explored: not, but their contexts are looked at. late: only what stays leaves the pages
-// of unknown objects (Gate::is_late). sure: all, and it is known to save memory (Gate::is_sure).
+// of unknown objects (Gate::is_late). sure: all, and it saves memory, as measured or clearly
+// foretold (Gate::is_sure).
 enum class Placing : uint8_t { given_up, rests, explored, late, all, sure };
 
 inline constexpr Nanos kHousekeeping = Nanos::seconds(1);

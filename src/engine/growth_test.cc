@@ -252,10 +252,15 @@ TEST_F(SleepersTest, AChildIsNotCalled) {
 }
 
 TEST_F(SleepersTest, OneThreadMakesRoom) {
-  engine_->heap.want_caches();
-  EXPECT_TRUE(engine_->heap.begin_room());
-  EXPECT_FALSE(engine_->heap.begin_room());
-  EXPECT_FALSE(engine_->heap.wants_caches()) << "while it does";
+  Heap& heap = engine_->heap;
+  heap.want_caches();
+  EXPECT_TRUE(heap.begin_room());
+  heap.want_caches();
+  EXPECT_FALSE(heap.begin_room()) << "while it does";
+  heap.make_room(heap.filling());
+  EXPECT_TRUE(heap.begin_room());
+  heap.reset_locks_after_fork();
+  EXPECT_TRUE(heap.begin_room()) << "in a child, which has no other thread";
 }
 
 TEST_F(SleepersTest, AClockThatIsSetBackEndsNoHousekeeping) {

@@ -27,7 +27,7 @@
 //
 // A thread that ends closes its slot under the registry's lock and retires its cache or, if that is
 // claimed, leaves it to the worker as `abandoned`. A fork waits for the end of a round (work_lock),
-// so a child finds no cache claimed.
-// Engine::step does one round of this (idle_caches.cc). What it calls is declared in
-// thread_registry.h.
+// so a child finds no cache claimed; but one in a signal handler that interrupted an allocation
+// does not wait (ThreadRegistry::forget_others). Engine::step does one round of this
+// (idle_caches.cc). What it calls is declared in thread_registry.h.
 #pragma once

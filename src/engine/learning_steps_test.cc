@@ -442,7 +442,7 @@ TEST_F(ModelStepsTest, WhatHelpedInARunBeforeIsSure) {
   }
 }
 
-TEST_F(ModelStepsTest, ATrialIsSureWhereNearlyAllThatIsPinnedParts) {
+TEST_F(ModelStepsTest, ATrialIsSureWhereTwoThirdsOfWhatIsPinnedPart) {
   GateKept kept = kProof;
   kept.verdict = GateVerdict::on_trial;
   kept.blind.low = 300;
@@ -450,6 +450,8 @@ TEST_F(ModelStepsTest, ATrialIsSureWhereNearlyAllThatIsPinnedParts) {
     kept.placed.low = left;
     EXPECT_EQ(Gate(kept).is_sure(), left == 1 || left == 100) << left;
   }
+  kept.placed = {.rounds = 1, .high = 50, .low = 0, .depth = 200, .ratio = 1000};
+  EXPECT_TRUE(Gate(kept).is_sure()) << "it was measured";
 }
 
 // What was taken for short-lived is known to stay by now. The load is no higher than it was.

@@ -35,7 +35,8 @@ constexpr uint32_t kMostRooms = 16;  // in a second: other threads make room, to
 
 bool Heap::may_make_room(size_t free, size_t part, size_t vain) const {
   return free >= kLeastHidden && free >= held_bytes() / part && free >= vain + vain / 2 &&
-         rooms_made_.load(std::memory_order_relaxed) < kMostRooms;
+         rooms_made_.load(std::memory_order_relaxed) < kMostRooms &&
+         !makes_room_.load(std::memory_order_relaxed);
 }
 
 // Whether so much is free that what is cached may keep many pages from being empty: a slot for each
@@ -58,9 +59,9 @@ bool Heap::may_scatter_runs() const {
   return std::max(emptied, less(before.used, now.used)) >= kLeastHidden;
 }
 
-// Counted at its begin, so that others which see as much free meanwhile soon stop.
 [[gnu::cold]] bool Heap::begin_room() {
-  if (!wants_caches_.exchange(false, std::memory_order_relaxed)) return false;
+  if (makes_room_.exchange(true, std::memory_order_relaxed)) return false;
+  wants_caches_.store(false, std::memory_order_relaxed);
   rooms_made_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -73,6 +74,7 @@ bool Heap::may_scatter_runs() const {
     scattered_in_vain_.store(free_blocks(), std::memory_order_relaxed);
   }
   peak_.raise(backed_bytes());
+  makes_room_.store(false, std::memory_order_relaxed);
   return twice;
 }
 

@@ -384,6 +384,7 @@ class Heap {
     for_each_lock([](Lock& lock) { lock.reset(); });
     shards_.reset_locks();
     shelves_.suspect();
+    makes_room_.store(false, std::memory_order_relaxed);
   }
   bool is_consistent();
 
@@ -507,7 +508,7 @@ class Heap {
   std::atomic<bool> outgrown_{false};
   std::atomic<uint32_t> looks_{0};
   RecentPeak peak_;  // of backed_bytes()
-  std::atomic<bool> wants_caches_{false};
+  std::atomic<bool> wants_caches_{false}, makes_room_{false};
   // How often caches were emptied in this second; and when it was in vain, what was free in pages,
   // and in blocks of them. With half as much again they are emptied once more.
   std::atomic<uint32_t> rooms_made_{0};

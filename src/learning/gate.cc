@@ -117,7 +117,6 @@ Gate::Gate(const GateKept& kept) : kept_(kept.is_valid() ? kept : GateKept{}) {
 
 bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   cycle_.see(figures.live);
-  top_ = std::max(top_, cycle_.peak());
   const auto live = static_cast<double>(figures.live);
   if (half_way_ > 0 && live >= half_way_ && live >= LoadCycle::kHigh * cycle_.peak())
     came_back_ = true;
@@ -131,6 +130,7 @@ bool Gate::step(Nanos now, const GateFigures& figures, bool last) {
   last_ = now;
   started_ = true;
   const LoadPhase phase = cycle_.step(since < kMostStep ? since : kMostStep, figures.live);
+  note_top(since);
   collect(phase, figures);
   if (pins_enough(1)) was_large_ = true;
   const bool was_on = on_;
@@ -162,12 +162,27 @@ void Gate::collect(LoadPhase phase, const GateFigures& figures) {
     if (!cycle_.is_low()) start_round(false);
   } else if (phase == LoadPhase::high) {
     if (kAlike * cycle_.peak() > round_.peak) round_.high = {}, round_.peak = cycle_.peak();
-    if (cycle_.peak() >= kAlike * round_.peak) round_.high.add(share);
+    if (on_ && !is_at_top())
+      ++round_.lower;
+    else if (cycle_.peak() >= kAlike * round_.peak)
+      round_.high.add(share);
   } else if (phase == LoadPhase::trough) {
     round_.low.add(share);
     round_.depth.add(static_cast<double>(figures.live) / cycle_.peak());
     round_.ratio.add(ratio_of(figures.held, figures.live));
   }
+}
+
+// The peak is forgotten within minutes, so a load that falls slowly has no trough, and what is
+// pinned grows by it, with placement and without.
+void Gate::note_top(Nanos since) {
+  const double day = static_cast<double>(kTopDecay.n);
+  const double kept = std::clamp(1 - static_cast<double>(since.n) / day, 0.0, 1.0);
+  top_ = std::max(top_ * kept, cycle_.peak());
+}
+
+bool Gate::is_at_top() const {
+  return cycle_.peak() >= LoadCycle::kHigh * top_;
 }
 
 void Gate::start_round(bool closed) {
@@ -383,8 +398,7 @@ void Gate::verify(Nanos now) {
     return start_round(cycle_.is_low());
   }
   const bool is_dear = trial_is_dear();
-  const bool is_at_top = cycle_.peak() >= LoadCycle::kHigh * top_;
-  const bool has_high = (round_.high.count >= kLeastHigh && is_at_top) || is_dear;
+  const bool has_high = round_.high.count >= kLeastHigh || is_dear;
   const bool ends = has_high || (is_on_trial() && !round_.closed);
   const bool waited = now - round_start_ > kPatience && ends;
   if (!round_is_over() && !waited && !trial_is_seen() && !is_dear) return;
@@ -406,7 +420,8 @@ void Gate::verify(Nanos now) {
   } else if (on_ && (has_trough || is_on_trial())) {
     note_other_load(points);
   }
-  const bool comparable = has_trough || (has_high && kept_.blind.high != kNoFigure);
+  const bool was_high = has_high || round_.lower >= kLeastHigh;
+  const bool comparable = has_trough || (was_high && kept_.blind.high != kNoFigure);
   if (on_ && is_on_trial() && is_alike() && !comparable) rest_until(kHigher * cycle_.peak());
   start_round(cycle_.is_low());
 }

@@ -136,7 +136,8 @@ class Gate {
   static constexpr uint32_t kMostLateEnds = 10;            // from then on the pause is no longer
   static constexpr Nanos kLeastStep = Nanos::millis(900);  // sooner calls only look for a rise
   static constexpr Nanos kPatience = Nanos::seconds(600);  // for a trough
-  static constexpr Nanos kBackoff = Nanos::seconds(300);   // after a reversal, doubled for each
+  static constexpr Nanos kTopDecay = Nanos::seconds(24 * 3600);
+  static constexpr Nanos kBackoff = Nanos::seconds(300);  // after a reversal, doubled for each
   static constexpr size_t kSentence = 240;
 
   // Kept state that is not valid counts as none.
@@ -154,7 +155,7 @@ class Gate {
   // no verdict on a run that places from its start: the next one is on trial all the same.
   bool is_late() const { return on_ && late_; }
   // It saves memory, as measured in the last round that could tell, maybe of another run; or it is
-  // on trial, and nearly all that blind placement pins is known to part.
+  // on trial, and two thirds of what blind placement pins are known to part.
   bool is_sure() const { return on_ && !late_ && (helps() || parts_most()); }
   // The next start is on trial, as a trough of this run proved.
   bool is_armed() const { return armed_ && !on_ && kept_.verdict == GateVerdict::on_trial; }
@@ -190,6 +191,7 @@ class Gate {
   struct Round {
     Mean high, low, depth, ratio;
     double peak = 0;      // bytes: what is high by a much lower one does not count
+    uint32_t lower = 0;   // steps that were high by a peak below the run's
     bool closed = false;  // what comes until the next high load does not count
     bool spoilt = false;  // blind, but beside what placement left: it says nothing of that
   };
@@ -200,7 +202,8 @@ class Gate {
   bool is_on_trial() const { return kept_.verdict == GateVerdict::on_trial; }
   bool helps() const { return kept_.verdict == GateVerdict::helps; }
   bool parts_most() const {
-    return kept_.placed.low != 0 && kept_.blind.low >= kSure * kept_.placed.low;
+    const bool told = kept_.placed.low != 0 || kept_.placed.rounds != 0;
+    return told && kept_.blind.low >= kSure * kept_.placed.low;
   }
   bool is_measured() const {
     return kept_.verdict == GateVerdict::helps && kept_.placed.rounds != 0;
@@ -216,6 +219,8 @@ class Gate {
   void rest_until(double peak);
   void take_in_blind();
   void start_round(bool closed);
+  void note_top(Nanos since);
+  bool is_at_top() const;
   bool takes_long(const GateFigures& figures);
   double saved_share() const;
   static double most_time(double saves);
@@ -245,7 +250,7 @@ class Gate {
   GateKept kept_;
   LoadCycle cycle_;
   Round round_;
-  double top_ = 0;  // bytes: the highest peak of this run. A load that falls slowly has no trough
+  double top_ = 0;  // bytes: the highest peak of this run; half a day later it counts little
   bool on_ = false;
   bool late_ = false;           // it began so
   uint32_t late_ends_ = 0;      // times that it ended so, as it cost

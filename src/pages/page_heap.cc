@@ -84,7 +84,7 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
     place = take_in_longer_lived(group, blocks, alignment, kAnyPage);
   else if (fills_older)
     place = take_in_longer_lived(group, blocks, alignment,
-                                 {.opened_until = system_.now_coarse() - kBeingFilled});
+                                 {.opened_until = system_.now_coarse() - kBeingFilled}, has_holes);
   const bool takes_over = outgrown && takes_over_.load(std::memory_order_relaxed);
   if (place.page == nullptr && takes_over && take_over(group, blocks, alignment))
     place = take_in(group, PageKind::promoted, blocks, alignment);
@@ -110,12 +110,13 @@ PageHeap::Place PageHeap::take_in_use(PageGroup group, Blocks blocks, uint32_t a
 // The longest-lived first, and pages of `unknown` last; never the other way, since what stays would
 // pin what is about to become free. What is itself unknown may lie anywhere.
 PageHeap::Place PageHeap::take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
-                                               const PageFilter& among) {
+                                               const PageFilter& among, bool any_unknown) {
   Place place;
   for (int g = kPageGroups - 1; g > static_cast<int>(group) && place.page == nullptr; --g)
     place = take_in(static_cast<PageGroup>(g), PageKind::native, blocks, alignment, among);
   if (place.page == nullptr)
-    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment, among);
+    place = take_in(PageGroup::unknown, PageKind::native, blocks, alignment,
+                    any_unknown ? kAnyPage : among);
   return place;
 }
 

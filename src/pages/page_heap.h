@@ -17,7 +17,7 @@
 //      there a new page costs more than separating the groups can save. So it does in a heap that
 //      has outgrown the most that was used of late, but not for `permanent`: a group that was
 //      large, and no longer is, would keep its holes for itself. But what is known to die leaves
-//      the pages that such a group fills now. Else `permanent` may always use pages of `unknown`,
+//      the page that such a group fills now. Else `permanent` may always use pages of `unknown`,
 //      since some objects stay there too, and what is `unknown` any page for a while after
 //      placement by lifetime went off
 //   4. in a heap that has outgrown its use, the roomiest page of a shorter-lived group, if half of
@@ -325,7 +325,7 @@ class PageHeap {
   class Backing;
   Place search_in(PageSet& set, Blocks blocks, uint32_t alignment);
   Place take_in_longer_lived(PageGroup group, Blocks blocks, uint32_t alignment,
-                             const PageFilter& among);
+                             const PageFilter& among, bool any_unknown = false);
   bool is_small_with_holes() const;
   bool has_outgrown_use() const;
   size_t taken() const {

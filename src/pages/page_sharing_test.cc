@@ -32,6 +32,11 @@ TEST_F(PageSharingTest, InASmallHeapTheyLeaveThoseThatAreBeingFilled) {
   EXPECT_EQ(take(PageGroup::brief, 2).page, permanent.page);
 }
 
+TEST_F(PageSharingTest, InASmallHeapTheyFillAnyPageOfUnknownObjects) {
+  const Held unknown = take(PageGroup::unknown, 2);
+  EXPECT_EQ(take(PageGroup::transient, 2).page, unknown.page);
+}
+
 // 20 pages of which one is half free: 2.5 % are holes.
 TEST_F(PageSharingTest, GroupsHavePagesOfTheirOwnWhileFewBlocksAreFree) {
   std::vector<Held> halves;

@@ -156,7 +156,7 @@ void LifetimeTable::clear() {
 void LifetimeTable::fade(uint32_t context, bool halve) {
   LifetimeStats& row = fresh(context);
   for (int c = 0; c < kTimedClasses; ++c) {
-    if (halve) row.deaths[c] -= row.earlier[c] - row.earlier[c] / 2;
+    if (halve) row.deaths[c] -= row.earlier[c] - row.earlier[c] / 2, row.firsts[c] /= 2;
     row.earlier[c] = row.deaths[c];
   }
 }
