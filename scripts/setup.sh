@@ -34,6 +34,7 @@ test|clang-19|-|runs under the library
 test|libclang-rt-19-dev|-|the fuzzers' runtime and sanitizers
 test|clang-format-19|-|C++ format check
 test|sqlite3|-|runs under the library
+test|bind9-dnsutils|dig|runs under the library, though it is made for jemalloc
 test|nginx-light|/usr/sbin/nginx|runs under the library
 test|git|git|runs under the library
 test|perl|perl|runs under the library

@@ -14,6 +14,7 @@
 #include "runtime/control.h"
 #include "runtime/foreign.h"
 #include "runtime/fork.h"
+#include "runtime/jemalloc.h"
 #include "runtime/learning.h"
 #include "runtime/model_names.h"
 #include "runtime/output.h"
@@ -86,6 +87,7 @@ void start_hardening() {
   prepare_thread_exit();
   prepare_foreign();
   remember_foreign_functions();
+  find_other_jemalloc();
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

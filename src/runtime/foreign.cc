@@ -7,6 +7,7 @@
 #include "base/errno_keeper.h"
 #include "os/foreign.h"
 #include "runtime/dynamic_symbol.h"
+#include "runtime/jemalloc.h"
 
 namespace llamalloc {
 namespace {
@@ -41,6 +42,11 @@ UsableSize* find_usable_size() {
 
 bool free_foreign(void* p) {
   const ErrnoKeeper keep;
+  const Jemalloc* const other = other_jemalloc();
+  if (other != nullptr && other->owns(p)) {
+    other->dallocx(p, 0);
+    return true;
+  }
   if (!is_foreign(p)) return false;
   Free* real = find_free();
   if (real == nullptr) return false;
@@ -54,6 +60,8 @@ bool free_foreign(void* p) {
 }
 
 size_t foreign_size(const void* p) {
+  const Jemalloc* const other = other_jemalloc();
+  if (other != nullptr && other->owns(p)) return other->sallocx(p, 0);
   if (!is_foreign(p)) return 0;
   UsableSize* real = find_usable_size();
   return real ? real(p) : 0;

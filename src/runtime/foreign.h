@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of the C library's own malloc that are passed to our free. The program found that malloc
-// by dlsym on a handle, or in a library opened with RTLD_DEEPBIND where deep_binding.h had no
-// effect. We pass them on to the C library's free. The opposite case, an object of ours passed to
+// Objects of another allocator that are passed to our free.
+//   jemalloc       what the program made by mallocx: jemalloc.h
+//   the C library  the program found its malloc by dlsym on a handle, or in a library opened with
+//                  RTLD_DEEPBIND where deep_binding.h had no effect
+// We pass them on to the free of whoever made them. The opposite case, an object of ours passed to
 // the C library's free, cannot be handled: the C library aborts.
 #pragma once
 
@@ -9,7 +11,8 @@
 
 namespace llamalloc {
 
-// False: not an object of the C library (os/foreign.h), or its free was not found.
+// False: neither an object of jemalloc nor one of the C library (os/foreign.h), or its free was not
+// found.
 bool free_foreign(void* p);
 // Zero in the same cases.
 size_t foreign_size(const void* p);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // jemalloc's mallctl, as far as tools ask: a program that was linked with jemalloc and now runs on
-// us gets true answers. What we cannot answer is ENOENT, as for a name that jemalloc lacks.
+// us gets true answers. Names of arenas and caches that it makes for mallocx go to its jemalloc
+// (runtime/jemalloc.h). What is left is ENOENT, as for a name that jemalloc lacks.
 //
-//   name     "arena.0.purge"       numbers in it become *
+//   name     "arena.0.purge"           numbers in it become *
 //   pattern  "arena.*.purge"
-//   mib      [ row, 0, 0 ]         as long as the name has parts; the number stands in its place
+//   mib      [ kFirstMib + row, 0, 0 ] as long as the name has parts; the number stands in its
+//   place
 #include <cerrno>
 #include <cstring>
 
 #include "runtime/allocator.h"
 #include "runtime/figures.h"
+#include "runtime/jemalloc.h"
 #include "runtime/release.h"
 #include "shim/call_site.h"
 
@@ -18,6 +21,16 @@ using namespace llamalloc;
 namespace {
 
 constexpr size_t kMostParts = 4;
+constexpr size_t kFirstMib = 1 << 20;  // jemalloc's own begin at 0
+
+constexpr struct {
+  const char* name;
+  Stat stat;
+} kSums[] = {
+    {"stats.allocated", Stat::allocated}, {"stats.active", Stat::active},
+    {"stats.metadata", Stat::metadata},   {"stats.resident", Stat::resident},
+    {"stats.mapped", Stat::mapped},       {"stats.retained", Stat::retained},
+};
 
 // The values of the last epoch: those of one look agree.
 struct Epoch {
@@ -26,10 +39,22 @@ struct Epoch {
 };
 constinit Epoch epoch;
 
+// What the program made by mallocx counts, too.
+void add_those_of(const Jemalloc& other) {
+  uint64_t now = 1;
+  other.mallctl("epoch", nullptr, nullptr, &now, sizeof(now));
+  for (const auto& sum : kSums) {
+    size_t theirs = 0, length = sizeof(theirs);
+    if (other.mallctl(sum.name, &theirs, &length, nullptr, 0) == 0)
+      epoch.stats[static_cast<int>(sum.stat)].fetch_add(theirs, std::memory_order_relaxed);
+  }
+}
+
 void begin_epoch() {
   const Figures figures = telemetry.quick_figures(process.threads.in_use());
   for (int i = 0; i < kStats; ++i)
     epoch.stats[i].store(figures.stats[i], std::memory_order_relaxed);
+  if (const Jemalloc* const other = other_jemalloc()) add_those_of(*other);
   epoch.number.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -83,8 +108,12 @@ int arena_of_thread(const Exchange& e) {
   return wanted == 0 ? e.give(0u) : EFAULT;
 }
 
-int bin_size(size_t bin, const Exchange& e) {
-  return bin < kSizeClasses ? e.give_only(size_t{kSizeClassRows[bin].size}) : ENOENT;
+// The unit in which a jemalloc beside us counts the pages of its arenas, else ours.
+int page_size(const Exchange& e) {
+  const Jemalloc* const other = other_jemalloc();
+  return other == nullptr || e.may_write()
+             ? e.give_only(kSmallPage)
+             : other->mallctl("arenas.page", e.old, e.old_length, nullptr, 0);
 }
 
 struct Row {
@@ -102,10 +131,8 @@ constexpr Row kRows[] = {
     {"stats.mapped", [](size_t, const Exchange& e) { return stat(Stat::mapped, e); }},
     {"stats.retained", [](size_t, const Exchange& e) { return stat(Stat::retained, e); }},
     {"arenas.narenas", [](size_t, const Exchange& e) { return e.give_only(1u); }},
-    {"arenas.page", [](size_t, const Exchange& e) { return e.give_only(kSmallPage); }},
+    {"arenas.page", [](size_t, const Exchange& e) { return page_size(e); }},
     {"arenas.quantum", [](size_t, const Exchange& e) { return e.give_only(size_t{16}); }},
-    {"arenas.nbins", [](size_t, const Exchange& e) { return e.give_only(unsigned{kSizeClasses}); }},
-    {"arenas.bin.*.size", bin_size},
     {"arena.*.purge", [](size_t, const Exchange& e) { return purge(e); }},
     {"arena.*.decay", [](size_t, const Exchange& e) { return purge(e); }},
     {"thread.arena", [](size_t, const Exchange& e) { return arena_of_thread(e); }},
@@ -146,6 +173,18 @@ bool matches(const char* pattern, const char* name, size_t* number) {
   return *name == 0;
 }
 
+bool begins(const char* name, const char* start) {
+  return strncmp(name, start, strlen(start)) == 0;
+}
+
+// The jemalloc that answers a name that we do not know. Names of its options and threads are not
+// passed on: they would speak of a heap in which next to nothing is, or start a thread for it.
+const Jemalloc* who_answers(const char* name) {
+  const bool is_its_own =
+      begins(name, "arena") || begins(name, "stats.arenas.") || begins(name, "tcache.");
+  return is_its_own ? other_jemalloc() : nullptr;
+}
+
 // kRowCount: no such name.
 size_t find_row(const char* name, size_t* number) {
   size_t row = 0;
@@ -161,17 +200,22 @@ LLAMALLOC_EXPORT int mallctl(const char* name, void* old, size_t* old_length, vo
                              size_t length) {
   size_t number = 0;
   const size_t row = find_row(name, &number);
-  return row == kRowCount ? ENOENT : kRows[row].answer(number, {old, old_length, value, length});
+  if (row != kRowCount) return kRows[row].answer(number, {old, old_length, value, length});
+  const Jemalloc* const other = who_answers(name);
+  return other != nullptr ? other->mallctl(name, old, old_length, value, length) : ENOENT;
 }
 
 LLAMALLOC_EXPORT int mallctlnametomib(const char* name, size_t* mib, size_t* length) {
   size_t number = 0;
   const size_t row = find_row(name, &number);
-  if (row == kRowCount) return ENOENT;
+  if (row == kRowCount) {
+    const Jemalloc* const other = who_answers(name);
+    return other != nullptr ? other->mallctlnametomib(name, mib, length) : ENOENT;
+  }
   const size_t parts = parts_of(kRows[row].pattern);
   if (*length < parts) return EINVAL;
   for (size_t i = 0; i < parts; ++i) mib[i] = 0;
-  mib[0] = row;
+  mib[0] = kFirstMib + row;
   const size_t place = place_of_number(kRows[row].pattern);
   if (place < parts) mib[place] = number;
   *length = parts;
@@ -180,8 +224,14 @@ LLAMALLOC_EXPORT int mallctlnametomib(const char* name, size_t* mib, size_t* len
 
 LLAMALLOC_EXPORT int mallctlbymib(const size_t* mib, size_t length, void* old, size_t* old_length,
                                   void* value, size_t new_length) {
-  if (length == 0 || mib[0] >= kRowCount) return ENOENT;
-  const Row& row = kRows[mib[0]];
+  if (length == 0) return ENOENT;
+  if (mib[0] < kFirstMib) {
+    const Jemalloc* const other = other_jemalloc();
+    return other != nullptr ? other->mallctlbymib(mib, length, old, old_length, value, new_length)
+                            : ENOENT;
+  }
+  if (mib[0] - kFirstMib >= kRowCount) return ENOENT;
+  const Row& row = kRows[mib[0] - kFirstMib];
   if (length != parts_of(row.pattern)) return ENOENT;
   const size_t place = place_of_number(row.pattern);
   const size_t number = place < length ? mib[place] : 0;

@@ -9,6 +9,7 @@
 #include "base/errno_keeper.h"
 #include "base/units.h"
 #include "runtime/allocator.h"
+#include "runtime/jemalloc.h"
 #include "runtime/release.h"
 #include "shim/call_site.h"
 
@@ -107,7 +108,10 @@ LLAMALLOC_EXPORT void free_sized(void* p, size_t size) {
 LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t size) {
   deallocate(p, LLAMALLOC_SITE, size);
 }
-LLAMALLOC_EXPORT void sdallocx(void* p, size_t size, int) {
+LLAMALLOC_EXPORT void sdallocx(void* p, size_t size, int flags) {
+  const Jemalloc* const other = other_jemalloc();
+  if (other != nullptr && p != nullptr && process.heap.find(p) == nullptr)
+    return other->sdallocx(p, size, flags);
   deallocate(p, LLAMALLOC_SITE, size);
 }
 
@@ -118,9 +122,13 @@ LLAMALLOC_EXPORT size_t malloc_size(const void* p) {
   return usable_size(p);
 }
 
-// flags, as jemalloc has them: the logarithm of the alignment in the lowest six bits.
+// flags, as jemalloc has them: the logarithm of the alignment in the lowest six bits. True for our
+// malloc and for jemalloc's mallocx alike.
 LLAMALLOC_EXPORT size_t nallocx(size_t size, int flags) {
-  return future_usable_size(size, size_t{1} << (flags & 63));
+  const size_t ours = future_usable_size(size, size_t{1} << (flags & 63));
+  const Jemalloc* const other = other_jemalloc();
+  const size_t theirs = other != nullptr ? other->nallocx(size, flags) : ours;
+  return theirs < ours ? theirs : ours;
 }
 
 LLAMALLOC_EXPORT int malloc_trim(size_t pad) {

@@ -50,6 +50,19 @@ def test_a_jemalloc_that_nobody_uses_takes_no_huge_pages(own: str | None, tmp_pa
     assert run([program], seconds=20).stdout == (own or "thp:never") + "\n"
 
 
+@pytest.mark.skipif(not shutil.which("dig"), reason="dig is missing")
+def test_what_jemalloc_alone_can_do_goes_on_to_it(tmp_path: Path):
+    """Of a program that is linked with it, only malloc and its like are ours.
+
+    BIND takes its memory by mallocx, which is jemalloc's, and gives it back by sdallocx, which is
+    ours: each of its programs aborted.
+    """
+    link = ("-Wl,--no-as-needed", "-l:libjemalloc.so.2")  # which dig needs, too
+    program = compile_program("jemalloc_beside", None, *link)
+    assert run([program], seconds=60).stdout == "ok\n"
+    assert run(["dig", "-v"], seconds=20).stderr.startswith("DiG ")
+
+
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is missing")
 def test_redis_tells_the_truth(tmp_path: Path):
     port = free_port()

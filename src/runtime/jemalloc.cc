@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/jemalloc.h"
+
+#include <atomic>
+
+#include "base/errno_keeper.h"
+#include "runtime/dynamic_symbol.h"
+
+namespace llamalloc {
+namespace {
+
+constinit Jemalloc functions{};
+constinit std::atomic<const Jemalloc*> found{nullptr};
+
+template <typename F>
+bool find(F** function, const char* name) {
+  *function = next_function<F>(name);
+  return *function != nullptr;
+}
+
+}  // namespace
+
+bool Jemalloc::owns(const void* p) const {
+  unsigned arena = 0;
+  size_t length = sizeof(arena);
+  return mallctl("arenas.lookup", &arena, &length, &p, sizeof(p)) == 0;
+}
+
+const Jemalloc* other_jemalloc() {
+  return found.load(std::memory_order_acquire);
+}
+
+void find_other_jemalloc() {
+  const ErrnoKeeper keep;
+  Jemalloc& f = functions;
+  if (find(&f.mallctl, "mallctl") && find(&f.mallctlnametomib, "mallctlnametomib") &&
+      find(&f.mallctlbymib, "mallctlbymib") && find(&f.dallocx, "dallocx") &&
+      find(&f.sdallocx, "sdallocx") && find(&f.sallocx, "sallocx") && find(&f.nallocx, "nallocx"))
+    found.store(&f, std::memory_order_release);
+}
+
+}  // namespace llamalloc

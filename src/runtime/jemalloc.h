@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The jemalloc that a program is linked with, and that is loaded beside us. malloc, free and
+// sdallocx are ours then, but mallocx, rallocx and dallocx stay its own. So an object that its
+// mallocx made may come to our free, realloc, malloc_usable_size or sdallocx, as jemalloc allows,
+// and goes on to it. BIND's programs do that, and Redis since 7.4.
+#pragma once
+
+#include <cstddef>
+
+namespace llamalloc {
+
+struct Jemalloc {
+  int (*mallctl)(const char*, void*, size_t*, void*, size_t);
+  int (*mallctlnametomib)(const char*, size_t*, size_t*);
+  int (*mallctlbymib)(const size_t*, size_t, void*, size_t*, void*, size_t);
+  void (*dallocx)(void*, int flags);
+  void (*sdallocx)(void*, size_t, int flags);
+  size_t (*sallocx)(const void*, int flags);
+  size_t (*nallocx)(size_t, int flags);
+
+  // It made p, which may be any address. About 100 ns; takes no lock of its heap.
+  bool owns(const void* p) const;
+};
+
+// Null: none is loaded, or a part of it is missing.
+const Jemalloc* other_jemalloc();
+// At the start: a later lookup waits for the loader's lock.
+void find_other_jemalloc();
+
+}  // namespace llamalloc
