@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from llamalloc.running import charge, memory_now, procmem
+from llamalloc.running import charge, look_up, memory_now, procmem
 from llamalloc.running.charge import V1, V2, Charge, ChargeError, Group
 from llamalloc.running.memory_group import MemoryGroup, prefix
 
@@ -288,3 +289,16 @@ def test_a_command_that_is_told_to_end_takes_its_group_and_its_program_along():
     assert told.returncode == 128 + signal.SIGTERM
     assert not Path(folder).exists()
     assert not runs(pid)
+
+
+def test_a_program_with_arguments_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`report PID` of a process that only publishes counters."""
+    for name in ("figures", "groups"):
+        monkeypatch.setattr(look_up.published, name, lambda at: [])
+    at = SimpleNamespace(number=lambda name: 1, gate="")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            named = look_up._document(at, process.pid)["command"]
+            assert "RSS" in memory_now.sentence(process.pid, named)
+        finally:
+            process.kill()

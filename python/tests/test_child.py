@@ -132,3 +132,30 @@ def test_the_clock_ticks_while_the_child_runs() -> None:
         tick=lambda: ticks.append(time.monotonic() - start),
     )
     assert 2 <= len(ticks) <= 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGWINCH, signal.SIGTTIN, signal.SIGALRM, 40])
+def test_what_servers_take_as_commands_is_passed_on(number: int, tmp_path: Path) -> None:
+    """nginx ends gracefully by WINCH, gunicorn counts its workers by TTIN and TTOU."""
+    script = f"trap 'exit 9' {int(number)}; echo > {tmp_path}/ready; while :; do sleep 0.01; done"
+    parent = f"""
+        import os, sys
+        from pathlib import Path
+        from llamalloc.running import child
+        status = child.run(Path("/bin/bash"), ["bash", "-c", {script!r}], lambda pid: os.environ)
+        sys.exit(os.waitstatus_to_exitcode(status))
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(parent)]) as process:
+        while not (tmp_path / "ready").exists():
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait(20) == 9
+
+
+def test_run_leaves_no_signal_ignored() -> None:
+    """Python ignores two; `llamalloc run -- cat FILE | head` would not end by SIGPIPE."""
+    before = signal.getsignal(signal.SIGPIPE)
+    with child.signals_as_given():
+        assert signal.getsignal(signal.SIGPIPE) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGPIPE) == before

@@ -169,3 +169,16 @@ def test_sizes(text: str, value: int) -> None:
     assert units.bytes_text(1.5 * (1 << 20)) == "1.5 MiB"
     assert units.seconds_text(0.0123) == "12.3 ms"
     assert units.seconds_text(300) == "5 min"
+
+
+def test_an_output_that_is_not_utf_8_loses_letters_but_no_command() -> None:
+    environment = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    script = """
+import sys
+from llamalloc import cli
+cli.call = lambda words: print("caf\\u00e9 \\u2026 \\udcff") or 0
+cli.main()
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"caf? ? \xff\n", b"")

@@ -14,7 +14,7 @@ from support.programs import compiled
 
 from llamalloc.formats.units import bytes_text
 from llamalloc.reporting import compare_page
-from llamalloc.running import compare, launch, load_figures, server
+from llamalloc.running import compare, launch, load_figures, procmem, server
 from llamalloc.running.compare import Measured, Row, Variant
 from llamalloc.running.server import free_port, listens
 
@@ -278,3 +278,37 @@ def test_a_server_that_takes_its_time_is_asked_ever_less(
     finally:
         started.kill()
     assert pauses[0] == 0.02 and pauses == sorted(pauses) and pauses[-1] == 0.25
+
+
+def test_workers_end_with_their_server(tmp_path: Path) -> None:
+    """Also where it ends in good order, or cannot pass the signal on."""
+    for end in ("", "trap 'exit 0' TERM; "):
+        script = f"{end}sleep 61 & sleep 62 & echo $! $(jobs -p); wait"
+        started = server.Server(["bash", "-c", script], None, tmp_path / "output")
+        while not (pids := (tmp_path / "output").read_text().split()):
+            time.sleep(0.01)
+        started.kill(patience=5 if end else 0)
+        deadline = time.monotonic() + 20
+        while (left := [pid for pid in pids if procmem.start_of(int(pid))]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.01)
+        assert len(pids) >= 2 and not left
+
+
+def test_a_ready_command_that_never_ends_is_given_up(tmp_path: Path) -> None:
+
+    def wait(command: list[str], patience: float) -> None:
+        plan = compare.Plan(tuple(command), "true", ready="sleep 100", patience=patience)
+        at_work = server.Server(command, None, tmp_path / "output")
+        try:
+            compare._wait_until_ready(plan, at_work, Variant("shipped", "as shipped"))
+        finally:
+            at_work.kill()
+
+    started = time.monotonic()
+    with pytest.raises(compare.CompareError, match="ended with 3 at its start"):
+        wait(["sh", "-c", "sleep 0.3; exit 3"], 60.0)
+    with pytest.raises(compare.CompareError, match="takes no requests after 1 s"):
+        wait(["sleep", "60"], 1.0)
+    assert time.monotonic() - started < 30

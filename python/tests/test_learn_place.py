@@ -74,7 +74,11 @@ def test_a_folder_that_refuses_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_is_no_state_file_of_this_program_is_left_alone(tmp_path: Path) -> None:
     other = a_state(tmp_path / "other", "redis-server")
-    assert "learned in redis-server, and this is server" in complaint(str(other))
+    assert learn_place.checked(str(other), "server") == str(other)
+    told = learn_place.note(str(other), "server")
+    assert "learned in redis-server; if server does not start that, name another file" in told
+    assert learn_place.note(str(other), "redis-server") == ""
+    assert learn_place.note(str(tmp_path), "server") == learn_place.note("on", "server") == ""
     text = tmp_path / "notes.txt"
     text.write_text("mine")
     assert "not a state file" in complaint(str(text))
@@ -147,16 +151,18 @@ def test_run_refuses_in_one_line(
 def test_run_knows_whose_state_it_is(
     started: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a script, the interpreter learns."""
+    """Of a script, the interpreter learns. What starts the program (env, numactl, a shell) is told,
+    and starts it."""
     a_state(tmp_path / "s", SHELL)
     assert call(["run", "--learn", str(tmp_path / "s"), "--", "sh"]) == 0
-    assert call(["run", "--learn", str(tmp_path / "s"), "--", "env"]) == 2
-    assert f"learned in {SHELL}, and this is env" in capsys.readouterr().err
+    assert capsys.readouterr().err == ""
+    assert call(["run", "--learn", str(tmp_path / "s"), "--", "env"]) == 0
+    assert f"learned in {SHELL}; if env does not start that" in capsys.readouterr().err
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
     assert call(["run", "--learn", str(tmp_path / "s"), "--", str(script)]) == 0
-    assert len(started) == 2
+    assert len(started) == 3
 
 
 def test_the_help_teaches_learning(capsys: pytest.CaptureFixture[str]) -> None:

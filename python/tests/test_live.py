@@ -3,6 +3,7 @@
 
 import gzip
 import http.server
+import io
 import json
 import os
 import subprocess
@@ -12,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from llamalloc.cli import call
+from llamalloc.reporting import live_view
 from llamalloc.running import live, published
 
 STATS = json.dumps({"pid": 0, "command": "x", "stats": {}, "groups": [], "segregation": ""})
@@ -121,3 +124,14 @@ def test_top_says_when_the_process_has_ended(
     monkeypatch.setattr(live, "look", lambda _: next(look))
     assert call(["top", str(process.pid), "--interval", "0.1"]) == 1
     assert capsys.readouterr().err == f"llamalloc: {process.pid}: has ended\n"
+
+
+def test_a_call_site_keeps_what_stands_in_brackets() -> None:
+    """And one such as b[/b] is no end of a style."""
+    sites = {"f[abi:cxx11]": 5000, "g[/b]": 6000}
+    one = live.Look(1, "server", 1.0, {}, [], sites=sites)
+    console = Console(width=100, file=io.StringIO())
+    for table in live_view._sites(one, one):
+        console.print(table)
+    said = console.file.getvalue()
+    assert "f[abi:cxx11]" in said and "g[/b]" in said

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles in, model and account out: by the API and by the command."""
 
+import dataclasses
 import gzip
 import json
 import re
@@ -218,3 +219,33 @@ def test_tokens_that_were_not_learned_are_unknown_while_measuring():
     encoded = dataset.encode([["neverheard", "@", "main", "#16"]], known)
     assert encoded.ids[0, :2].tolist() == [2, 0]
     assert encoded.depths[0, 0] == 1
+
+
+def test_a_later_profile_of_the_same_process_is_no_other_run(tmp_path):
+    """It holds all of the earlier one: that would be measured on what it taught."""
+    early = synthetic.profile(seed=1)
+    grown = [
+        dataclasses.replace(
+            one,
+            deallocated_objects=2 * one.deallocated_objects + 1,
+            lifetimes={bin_: 2 * n for bin_, n in one.lifetimes.items()},
+        )
+        for one in early.contexts
+    ]
+    later = dataclasses.replace(
+        early,
+        time_ns=early.time_ns + 137_000,
+        duration_ns=2 * early.duration_ns,
+        contexts=tuple(grown),
+    )
+    other = synthetic.profile(seed=2)
+    paths = [
+        profile_writer.write(one, tmp_path / f"{name}.pb.gz")
+        for name, one in (("early", early), ("later", later), ("other", other))
+    ]
+    for given in (paths[:2], paths[1::-1]):
+        result = train(given, tmp_path / "m", steps=5)
+        assert result.split == "contexts" and result.profiles == [str(paths[1])]
+    assert train([paths[0], paths[2]], tmp_path / "m", steps=5).split == "last run"
+    with pytest.raises(profile.ProfileError, match="is of the same run as"):
+        train([paths[0]], tmp_path / "m", holdout=[paths[1]])

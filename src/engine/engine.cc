@@ -288,7 +288,7 @@ void Engine::give(ThreadCache* cache, void* p, Span* span) {
   const int bin = span->local_bin();
   if (span->kind != SpanKind::slots)
     heap.deallocate(span);
-  else if (cache == nullptr || bin == kNoLocalBin)
+  else if (cache == nullptr || bin == kNoLocalBin || hardening.is_on())
     twice = heap.give_one(p);
   else
     twice = put_slot(cache, bin, p);

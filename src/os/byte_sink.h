@@ -21,11 +21,11 @@ class ByteSink {
 
 // Writes PATH.tmp.PID, then renames it to PATH: a reader sees the old file or the whole new one.
 // A device or pipe is written to directly, without waiting for a reader: a file renamed over
-// /dev/null would replace it for the whole system. A file or link that another user (except root)
-// created at the path is neither written to nor followed. A program may close all descriptors that
-// it does not know, and open files of its own: a descriptor that is not our file's any more is left
-// alone.
-// No allocation: the buffer is part of the object (use static or arena storage).
+// /dev/null would replace it for the whole system. So is what /dev/stdout and the like lead to; of
+// a file, the end. A file or link that another user (except root) created at the path is neither
+// written to nor followed. A program may close all descriptors that it does not know, and open
+// files of its own: a descriptor that is not our file's any more is left alone. No allocation: the
+// buffer is part of the object (use static or arena storage).
 class FileSink final : public ByteSink {
  public:
   // Why a file cannot be written at this path now: an errno; 0: it can. Writes nothing.
@@ -47,12 +47,14 @@ class FileSink final : public ByteSink {
 
  private:
   int open_temporary(unsigned mode);
+  int open_in_place();
   bool deliver(const char* data, size_t bytes);
   bool put_in_place();
   bool fail(int error);
 
   OpenFile file_;
   bool in_place_ = false;
+  bool is_file_ = true;  // it has a size, and a limit of that
   int error_ = 0;
   uint64_t delivered_ = 0;
   char path_[4096];

@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 namespace llamalloc {
 namespace {
@@ -77,6 +80,50 @@ TEST_F(FileSinkTest, WritesToNoPipeOrLinkOfAnotherUser) {
   EXPECT_FALSE(write_to(link, "where a stranger points"));
   EXPECT_EQ(sink_.error(), EACCES);
   close(reader);
+}
+
+// As /dev/stdout is a link to a descriptor: what took its place would serve the whole system.
+TEST_F(FileSinkTest, WhatADescriptorLeadsToIsWrittenAtItsEnd) {
+  const std::string log = in_folder("log"), link = in_folder("stdout");
+  const int fd = open(log.c_str(), O_WRONLY | O_CREAT, 0644);
+  ASSERT_EQ(write(fd, "begun ", 6), 6);
+  const std::string own = "/proc/self/fd/" + std::to_string(fd);
+  fs::create_symlink(own, link);
+  EXPECT_EQ(FileSink::why_not(link.c_str()), 0);
+  EXPECT_TRUE(write_to(link, "by link "));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(write_to(own, "by number"));
+  EXPECT_EQ(content(log), "begun by link by number");
+  EXPECT_EQ(files(), 2u);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{30, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_FALSE(write_to(link, "more than that"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(sink_.error(), EFBIG);
+  close(fd);
+}
+
+TEST_F(FileSinkTest, WhatTookThePlaceOfADeviceIsNotWrittenTo) {
+  const std::string path = in_folder("out"), other = in_folder("other"), file = in_folder("file");
+  put(file, "precious");
+  fs::create_symlink("/dev/null", path);
+  fs::create_symlink(file, other);
+  std::atomic<bool> done{false};
+  std::thread exchanger([&] {
+    while (!done) renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
+  });
+  int written = 0, refused = 0;
+  while (written < 100 || (refused < 3 && written < 20'000)) {
+    written += write_to(path, "x");
+    refused += sink_.error() == EACCES;
+    fs::is_symlink(path) || (put(path, ""), true);
+    if (content(file) != "precious") break;
+  }
+  done = true;
+  exchanger.join();
+  EXPECT_EQ(content(file), "precious");
 }
 
 TEST_F(FileSinkTest, AFullDeviceIsAFault) {

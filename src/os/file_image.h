@@ -21,6 +21,7 @@ class FileImage {
 
   const char* data() const { return data_; }  // aligned to a page; null for an empty file
   size_t size() const { return size_; }
+  unsigned owner() const { return owner_; }  // the user whose file it is; after open()
   // The system's error text after Fault::system; in English, whatever the locale.
   const char* reason() const;
   // After Fault::system: there is no such file, or no such folder.
@@ -33,6 +34,7 @@ class FileImage {
   char* data_ = nullptr;
   size_t size_ = 0;
   size_t mapped_ = 0;
+  unsigned owner_ = 0;
   int error_ = 0;
 };
 

@@ -19,6 +19,8 @@ bool is_of_stranger(const char* path);
 // Whether somebody else may have put it there for us: it is a stranger's, and all may write to its
 // folder.
 bool may_be_planted(const char* path);
+// The same of what was opened there, which belongs to this user.
+bool may_be_planted(const char* path, unsigned owner);
 // Whose a new file at the path is to be, where that is not who makes it: as root, of whom the file
 // that is there belongs to, or else its folder. Else the processes that root starts for that user
 // could neither read nor replace it. Not in a folder that all may write to: there anybody's file

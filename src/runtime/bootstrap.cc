@@ -18,6 +18,7 @@
 #include "runtime/learning.h"
 #include "runtime/model_names.h"
 #include "runtime/output.h"
+#include "runtime/own_cache.h"
 #include "runtime/own_thread.h"
 #include "runtime/published.h"
 #include "runtime/system_settings.h"
@@ -66,6 +67,15 @@ bool load_model() {
 }
 
 void start_hardening() {
+  // What the loader has freed is plain, and lies where fast paths would find it; nothing is cached
+  // from now on.
+  {
+    const SlowPath slow;
+    if (ThreadCache* const cache = own_cache()) {
+      process.flush_cache(cache);
+      cache->magazines.start_over();
+    }
+  }
   const uint64_t secret = mix(static_cast<uint64_t>(process.system.now().n),
                               reinterpret_cast<uintptr_t>(__builtin_frame_address(0)));
   if (!process.hardening.start(process.arena, secret))

@@ -37,8 +37,13 @@ void prepare_fork() NO_THREAD_SAFETY_ANALYSIS {
     ++forks_inside;
     return;
   }
-  lock_stdio_list();
-  background.work_lock.lock();  // may take a while; no signal handler waits for it
+  // Who holds the second may wait for a disk. fopen and exit of other threads need the first, and
+  // do not wait with us. No signal handler waits for the second.
+  for (lock_stdio_list(); !background.work_lock.try_lock(); lock_stdio_list()) {
+    unlock_stdio_list();
+    background.work_lock.lock();
+    background.work_lock.unlock();
+  }
   const BlockedSignals here(kSignalsFromOutside);
   Lock::this_thread_lets_in(&here);
   control_before_fork();

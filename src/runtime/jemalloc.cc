@@ -26,6 +26,26 @@ bool Jemalloc::owns(const void* p) const {
   return mallctl("arenas.lookup", &arena, &length, &p, sizeof(p)) == 0;
 }
 
+void add_figures_of_jemalloc(Figures* figures) {
+  static constexpr struct {
+    const char* name;
+    Stat stat;
+  } kSums[] = {
+      {"stats.allocated", Stat::allocated}, {"stats.active", Stat::active},
+      {"stats.metadata", Stat::metadata},   {"stats.resident", Stat::resident},
+      {"stats.mapped", Stat::mapped},       {"stats.retained", Stat::retained},
+  };
+  const Jemalloc* const other = other_jemalloc();
+  if (other == nullptr) return;
+  uint64_t now = 1;
+  other->mallctl("epoch", nullptr, nullptr, &now, sizeof(now));
+  for (const auto& sum : kSums) {
+    size_t theirs = 0, length = sizeof(theirs);
+    if (other->mallctl(sum.name, &theirs, &length, nullptr, 0) == 0)
+      figures->stats[static_cast<int>(sum.stat)] += theirs;
+  }
+}
+
 const Jemalloc* other_jemalloc() {
   return found.load(std::memory_order_acquire);
 }

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "telemetry/figures.h"
+
 namespace llamalloc {
 
 struct Jemalloc {
@@ -24,6 +26,8 @@ struct Jemalloc {
 
 // Null: none is loaded, or a part of it is missing.
 const Jemalloc* other_jemalloc();
+// Adds what the program made by mallocx, as jemalloc counts it now; nothing where none is loaded.
+void add_figures_of_jemalloc(Figures* figures);
 // At the start: a later lookup waits for the loader's lock.
 void find_other_jemalloc();
 

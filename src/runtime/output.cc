@@ -223,7 +223,8 @@ void write_profile_if_due(Nanos now) {
   if (!over && !flush) return;
   state.last_flush = now;
   if (over) {
-    process.profiler.stop();
+    const bool others_ask = is_learning() || control_is_open() || process.hardening.is_on();
+    if (!others_ask) process.profiler.stop();
     state.finished = true;
   }
   if (!over && process.profiler.samples() == state.samples_written) return;

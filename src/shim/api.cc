@@ -49,6 +49,8 @@ LLAMALLOC_EXPORT int llamalloc_get(const char* name, void* out, size_t* bytes) {
   *bytes = value.text != nullptr ? strlen(value.text) + 1 : sizeof(value.number);
   if (room < *bytes) return ERANGE;
   memcpy(out, value.text != nullptr ? value.text : static_cast<const void*>(&value.number), *bytes);
+  // A text may have become another one since its length was taken.
+  if (value.text != nullptr) static_cast<char*>(out)[*bytes - 1] = 0;
   return 0;
 }
 

@@ -8,6 +8,7 @@
 //   mib      [ kFirstMib + row, 0, 0 ] as long as the name has parts; the number stands in its
 //   place
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "runtime/allocator.h"
@@ -23,15 +24,6 @@ namespace {
 constexpr size_t kMostParts = 4;
 constexpr size_t kFirstMib = 1 << 20;  // jemalloc's own begin at 0
 
-constexpr struct {
-  const char* name;
-  Stat stat;
-} kSums[] = {
-    {"stats.allocated", Stat::allocated}, {"stats.active", Stat::active},
-    {"stats.metadata", Stat::metadata},   {"stats.resident", Stat::resident},
-    {"stats.mapped", Stat::mapped},       {"stats.retained", Stat::retained},
-};
-
 // The values of the last epoch: those of one look agree.
 struct Epoch {
   std::atomic<uint64_t> number{0};
@@ -39,22 +31,11 @@ struct Epoch {
 };
 constinit Epoch epoch;
 
-// What the program made by mallocx counts, too.
-void add_those_of(const Jemalloc& other) {
-  uint64_t now = 1;
-  other.mallctl("epoch", nullptr, nullptr, &now, sizeof(now));
-  for (const auto& sum : kSums) {
-    size_t theirs = 0, length = sizeof(theirs);
-    if (other.mallctl(sum.name, &theirs, &length, nullptr, 0) == 0)
-      epoch.stats[static_cast<int>(sum.stat)].fetch_add(theirs, std::memory_order_relaxed);
-  }
-}
-
 void begin_epoch() {
-  const Figures figures = telemetry.quick_figures(process.threads.in_use());
+  Figures figures = telemetry.quick_figures(process.threads.in_use());
+  add_figures_of_jemalloc(&figures);
   for (int i = 0; i < kStats; ++i)
     epoch.stats[i].store(figures.stats[i], std::memory_order_relaxed);
-  if (const Jemalloc* const other = other_jemalloc()) add_those_of(*other);
   epoch.number.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -94,8 +75,14 @@ int new_epoch(const Exchange& e) {
   return e.give(epoch.number.load(std::memory_order_relaxed));
 }
 
-int purge(const Exchange& e) {
+// An arena that jemalloc made for mallocx is its own to purge.
+int purge(const char* how, size_t arena, const Exchange& e) {
   if (e.may_write() || e.old != nullptr) return EPERM;
+  if (const Jemalloc* const other = other_jemalloc()) {
+    char name[40];
+    snprintf(name, sizeof(name), "arena.%zu.%s", arena, how);
+    other->mallctl(name, nullptr, nullptr, nullptr, 0);
+  }
   release_memory(0);
   return 0;
 }
@@ -133,8 +120,8 @@ constexpr Row kRows[] = {
     {"arenas.narenas", [](size_t, const Exchange& e) { return e.give_only(1u); }},
     {"arenas.page", [](size_t, const Exchange& e) { return page_size(e); }},
     {"arenas.quantum", [](size_t, const Exchange& e) { return e.give_only(size_t{16}); }},
-    {"arena.*.purge", [](size_t, const Exchange& e) { return purge(e); }},
-    {"arena.*.decay", [](size_t, const Exchange& e) { return purge(e); }},
+    {"arena.*.purge", [](size_t arena, const Exchange& e) { return purge("purge", arena, e); }},
+    {"arena.*.decay", [](size_t arena, const Exchange& e) { return purge("decay", arena, e); }},
     {"thread.arena", [](size_t, const Exchange& e) { return arena_of_thread(e); }},
 };
 constexpr size_t kRowCount = sizeof(kRows) / sizeof(kRows[0]);

@@ -49,8 +49,8 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
   using Fault = FileImage::Fault;
   ErrorText error(message, room);
   error.add("state %s: ", path);
-  if (may_be_planted(path))
-    return no_learned_state(error, "of another user, in a folder that all may write to");
+  constexpr char kPlanted[] = "of another user, in a folder that all may write to";
+  if (may_be_planted(path)) return no_learned_state(error, kPlanted);
   FileImage image;
   const Fault fault = image.open(path, kMaxLearnedBytes);
   if (fault == Fault::system && image.is_absent()) {
@@ -58,6 +58,10 @@ ReadStatus read_learned_state(const char* path, const LearnedProgram& program, P
     return ReadStatus::absent;
   }
   if (fault != Fault::none) return refuse(fault, image, error);
+  if (may_be_planted(path, image.owner())) {  // it came meanwhile
+    image.close();
+    return no_learned_state(error, kPlanted);
+  }
   const ReadStatus status =
       parse_learned_state(image.data(), image.size(), program, scratch, out, error);
   image.close();

@@ -251,6 +251,11 @@ void test_sized_frees() {
       free(aligned);
     }
   }
+  for (size_t size = 1; size < 5000; ++size) {  // hardened: exact, also where the loader's were
+    void* p = malloc(size);
+    CHECK_FOR(size, nallocx_(size, 0) == malloc_usable_size(p));
+    free(p);
+  }
   free_sized_(nullptr, 0);
   sdallocx_(nullptr, 10, 0);
   CHECK(nallocx_(SIZE_MAX, 0) == 0);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,7 @@ size_t nallocx(size_t, int);
 int mallctl(const char*, void*, size_t*, void*, size_t);
 int mallctlnametomib(const char*, size_t*, size_t*);
 int mallctlbymib(const size_t*, size_t, void*, size_t*, void*, size_t);
+void malloc_stats_print(void (*)(void*, const char*), void*, const char*);
 }
 
 #define EXPECT(...)                                                             \
@@ -109,6 +111,32 @@ int main() {
   }
   dallocx(mine, flags);
   EXPECT(mallctl("tcache.destroy", nullptr, nullptr, &cache, sizeof(cache)) == 0);
+  char dirty[100];
+  snprintf(dirty, sizeof(dirty), "stats.arenas.%u.pdirty", arena);
+  allocated();
+  EXPECT(read(dirty, &pages) == 0 && pages > 0);
+  snprintf(name, sizeof(name), "arena.%u.purge", arena);
+  EXPECT(mallctl(name, nullptr, nullptr, nullptr, 0) == 0);
+  allocated();
+  EXPECT(read(dirty, &pages) == 0 && pages == 0);
+
+  // One figure, however it is asked for, and by how many.
+  void* const much = mallocx(64 << 20, 0);
+  threads.clear();
+  const size_t total = allocated();
+  EXPECT(total > 64 << 20);
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([total] {
+      for (int round = 0; round < 1000; ++round) EXPECT(allocated() < total + (16 << 20));
+    });
+  for (std::thread& t : threads) t.join();
+  std::string document;
+  malloc_stats_print([](void* to, const char* part) { *static_cast<std::string*>(to) += part; },
+                     &document, "J");
+  const size_t place = document.find("\"allocated\":");
+  EXPECT(place != std::string::npos);
+  EXPECT(strtoul(document.c_str() + place + 12, nullptr, 10) > 64 << 20);
+  dallocx(much, 0);
 
   // Numbers of its own and of ours.
   size_t mib[7], length = 7, room = sizeof(value);

@@ -152,6 +152,13 @@ def test_a_process_ends_although_its_disk_hangs(tmp_path: Path):
     assert "nothing is written at exit" in line
 
 
+def test_streams_do_not_wait_for_a_fork_that_waits_for_the_disk(tmp_path: Path):
+    """fopen and exit of other threads need the list of streams, which the fork takes too."""
+    conf = {"LLAMALLOC_CONF": f"stats:{tmp_path}/stats.json,stats_flush:100ms"}
+    result = spring(Trap("fork", "", "fork_waits", 20, conf), library())
+    assert_ends_as(result, "ok")
+
+
 def test_pages_are_broken_where_nobody_says_how_many_were_split():
     """The worker asks, and is refused. The process that refuses has nothing to break."""
     conf = {"LLAMALLOC_CONF": "stats_print:on,release_forecast:none,release_delay:200ms"}

@@ -8,6 +8,7 @@ with the exit code of the program that they started.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import sys
@@ -29,6 +30,7 @@ from llamalloc.running.ending import tidy_end
 from llamalloc.running.launch import LaunchError
 
 _CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's own base class, wherever typer keeps it
+_ANY_BYTES = "llamalloc-any-bytes"
 # Without a name: what writes to a file names it.
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROGRAM_VERBS = {"allow_interspersed_args": False}
@@ -61,10 +63,19 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit()
 
 
+def _as_any_bytes(error: UnicodeError) -> tuple[bytes | str, int]:
+    """Names of files come out as the bytes that they are; what the output's encoding lacks, as ?"""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("replace")(error)
+
+
 def main() -> None:
     """Entry of the console script."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files: any bytes
+        codecs.register_error(_ANY_BYTES, _as_any_bytes)
+        sys.stdout.reconfigure(errors=_ANY_BYTES)
     code = call(sys.argv[1:])
     try:
         if sys.stdout is not None:

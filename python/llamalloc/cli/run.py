@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 
 from llamalloc.formats import file_kinds, path_pattern, regular_file
-from llamalloc.running import launch, learn_place
+from llamalloc.running import child, launch, learn_place
 
 LONGEST_PATH = {"control": 107, "stats": 1000, "profile": 1000}  # sockaddr_un; option text
 _READ = {
@@ -98,8 +99,11 @@ def run(
     options |= {"segregate": segregate.value} if segregate else {}
     if options.get("learn"):
         options["learn"] = learn_place.checked(options["learn"], name)
+        if note := learn_place.note(options["learn"], name):
+            print(f"llamalloc: {note}", file=sys.stderr)
     environment = launch.environment(library, options)
-    os.execve(program, command, environment)
+    with child.signals_as_given():
+        os.execve(program, command, environment)
 
 
 def paths_of(program: str = "", **files: Path | None) -> dict[str, str]:

@@ -34,6 +34,7 @@ from llamalloc.learning import (
     trial,
     verdict,
 )
+from llamalloc.learning import runs as runs_of
 from llamalloc.learning.context_tree import Rule
 from llamalloc.learning.contexts import Kept, Seen
 from llamalloc.learning.dataset import Dataset
@@ -84,8 +85,8 @@ def train(
     profiles, states = _sorted_out([Path(path) for path in inputs])
     paths = [*profiles, *map(Path, holdout)]
     read = _read(paths, progress)
-    given, held = _distinct(read[: len(profiles)]), _distinct(read[len(profiles) :])
-    _check_held(held, given)
+    given, held = runs_of.distinct(read[: len(profiles)]), runs_of.distinct(read[len(profiles) :])
+    runs_of.check_held(held, given)
     runs = [*given, *held]
     split = _split(given, held, rule, tail, seed)
     knowledge = _Knowledge(split, states, Rule(str(labels.Rule(rule)), tail))
@@ -157,7 +158,8 @@ class _Knowledge:
         known = {(one.frames, one.size) for one in shown}
         unknown = [one for one in held or learn if (one.frames, one.size) not in known]
         partial = tables.build(shown, Kept(), self.rule)
-        whole = tables.build(learn, self.kept, self.rule) if held else partial
+        # Not what was kept: it may have been learned in the run that is held out.
+        whole = tables.build(learn, Kept(), self.rule) if held else partial
         self.trusted = trial.with_trust(whole, held, partial, unknown, network, self.rule)
         self.trial = trial.run(self.trusted, held or unknown, network, self.rule)
 
@@ -229,27 +231,6 @@ def _read(paths: Sequence[Path], progress: Progress) -> list[Profile]:
         runs.append(profile.read(path))
     progress("reading profiles", len(paths), len(paths))
     return runs
-
-
-def _run_of(found: Profile) -> tuple[int, int, str]:
-    return found.time_ns, found.duration_ns, found.program
-
-
-def _distinct(profiles: Sequence[Profile]) -> list[Profile]:
-    """One profile a run: a copy is no second run, and counts no object again."""
-    runs: dict[tuple[int, int, str], Profile] = {}
-    for found in profiles:
-        runs.setdefault(_run_of(found), found)
-    return list(runs.values())
-
-
-def _check_held(held: Sequence[Profile], given: Sequence[Profile]) -> None:
-    """Raises ProfileError for a hold-out profile of a run that is learned."""
-    learned = {_run_of(found): found.path for found in given}
-    for found in held:
-        if path := learned.get(_run_of(found)):
-            cure = "hold out a profile of another run"
-            raise ProfileError(found.path, f"is of the same run as {path}, which is learned", cure)
 
 
 def _split(runs: list[Profile], held: list[Profile], rule: str, tail: float, seed: int) -> Split:

@@ -29,9 +29,9 @@ _MEANINGS = (
     "Charge: what the kernel charges to the server's control group, less page cache. A memory "
     "limit counts it. A huge page counts as a whole until the kernel splits it.",
     "RSS: the memory that is mapped into the server's processes. If there are several, memory that "
-    "they share counts once.",
-    "After: when the load has ended and the server had time to settle. Mean and peak: from the "
-    "start of the load until then.",
+    "they share counts once, but in the peak, which is the sum of each process' own.",
+    "After: when the load has ended and the server had time to settle. Mean: from the start of the "
+    "load until then. Peak: from the start of the server until then.",
 )
 WITHOUT_GROUP = (
     "No memory control group could be made, so the charge is unknown: run as root, or in a "

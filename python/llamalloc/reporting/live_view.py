@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -92,6 +93,6 @@ def _sites(before: live.Look, after: live.Look) -> list[Table | Text]:
     readable = demangled(name for name, _, _ in rows)
     table = Table("call site", "in use", "change", box=None)
     for name, bytes_now, change in rows:
-        table.add_row(shortened((name,), readable), size(bytes_now), size(change))
+        table.add_row(escape(shortened((name,), readable)), size(bytes_now), size(change))
     note = [Text(after.sites_note, style="dim")] if after.sites_note else []
     return [table, *note]

@@ -277,7 +277,12 @@ def _ended(pid: int, patience: float) -> bool:
 
 def _lives(pid: int) -> bool:
     try:
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = (
+            (PROC / str(pid) / "stat")
+            .read_text(errors="surrogateescape")
+            .rpartition(")")[2]
+            .split()
+        )
     except OSError:
         return False
     return fields[0] not in "ZX"

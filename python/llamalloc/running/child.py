@@ -9,10 +9,11 @@ The environment may need the child's own pid, which is known only between fork a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 _PASSED_ON = {
@@ -22,6 +23,11 @@ _PASSED_ON = {
     signal.SIGQUIT,
     signal.SIGUSR1,
     signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGTTIN,  # gunicorn: one worker more
+    signal.SIGTTOU,
+    signal.SIGWINCH,  # nginx, Apache: end gracefully
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 }
 _HANDLED = _PASSED_ON | {signal.SIGCHLD}
 _FROM_KERNEL = 0x80  # SI_KERNEL: the terminal sent it to the whole group
@@ -47,6 +53,17 @@ def run(
         return _attend(pid, every, tick)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def signals_as_given() -> Iterator[None]:
+    """Inside, what Python ignores is not ignored: a program that is executed inherits it."""
+    before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGPIPE, signal.SIGXFSZ)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _spawn(
@@ -76,10 +93,9 @@ def _become(
     fault_in: int,
 ) -> None:
     try:
-        for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(ignored_by_python, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.execve(program, command, environment(os.getpid()))
+        with signals_as_given():
+            os.execve(program, command, environment(os.getpid()))
     except OSError as error:
         os.write(fault_in, str(error.errno).encode())
     finally:

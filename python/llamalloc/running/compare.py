@@ -42,6 +42,7 @@ _OURS = {
 }
 _SHORTEST = 1.0  # seconds: of less there is no mean
 _PATIENCE = 30.0  # seconds, to end
+_LOOK = 0.25  # seconds between two looks whether the server still starts
 _ENDS = 1.0  # seconds, from its last answer until it has ended: it may be writing a core
 _LAST_LINES = 4
 
@@ -249,9 +250,15 @@ def _name(plan: Plan) -> str:
 
 def _wait_until_ready(plan: Plan, started: server.Server, variant: Variant) -> None:
     pid = started.process.pid
+    deadline = time.monotonic() + plan.patience
+
+    def starts() -> bool:
+        return started.wait(0) is None and time.monotonic() < deadline
 
     def ready() -> bool:
-        return _succeeds(plan.ready) if plan.ready else listening.listens(pid)
+        if not plan.ready:
+            return listening.listens(pid)
+        return _succeeds(plan.ready, starts)
 
     try:
         started.wait_until(ready, plan.patience, _name(plan))
@@ -343,9 +350,14 @@ def _clean() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "LLAMALLOC_CONF")}
 
 
-def _succeeds(command: str) -> bool:
+def _succeeds(command: str, goes_on: Callable[[], bool]) -> bool:
+    """False also where it has not ended when `goes_on` says no: then it is killed."""
     with shell.running(command, _clean(), subprocess.DEVNULL) as process:
-        return process.wait() == 0
+        while goes_on():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(_LOOK) == 0
+        ending.kill(process, group=True)
+    return False
 
 
 def _shell(command: str, option: str) -> None:

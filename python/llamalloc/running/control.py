@@ -7,6 +7,7 @@ One line out, one reply up to end of file: "ok\\n" and a payload, or "error: REA
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ def _exchange(path: Path, line: str, timeout: float) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(path))
-            connection.sendall(line.encode() + b"\n")
+            connection.sendall(os.fsencode(line) + b"\n")
             with connection.makefile("rb") as stream:
-                return stream.read().decode()
+                return os.fsdecode(stream.read())
     except FileNotFoundError:
         raise ControlError(
             f"{path}: no such socket; start the program by llamalloc run --control {path}"

@@ -202,12 +202,15 @@ def learning(program: str | None = None) -> Finding:
         return Finding(OK, "learning", "off", meaning)
     try:
         name = launch.file_name(launch.find_program(program)) if program else ""
-        learn_place.checked(place, name)
+        place_used = learn_place.checked(place, name)
     except launch.LaunchError as error:
         cause, _, cure = str(error).partition("; ")
         return Finding(PROBLEM, "learning", cause, "the program would run, but keep nothing", cure)
     if learn_place.flag(place):
         return Finding(OK, "learning", place, "each run begins anew; learn:FOLDER keeps it")
+    if note := learn_place.note(place_used, name):
+        cause, _, cure = note.partition("; ")
+        return Finding(NOTE, "learning", cause, "another program's file is left alone", cure)
     return Finding(OK, "learning", place, "what is learned can be kept there")
 
 

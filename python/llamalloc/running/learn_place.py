@@ -46,7 +46,7 @@ def checked(place: str, program: str) -> str:
         return place
     try:
         here = path_pattern.filled(place, "%p", program or "%e", "%t")
-        _check(file_of(here, program), program, of_all=program == "" and _is_folder(here))
+        _check(file_of(here, program), of_all=program == "" and _is_folder(here))
     except ValueError as error:
         raise LaunchError(str(error)) from None
     except OSError as error:
@@ -56,16 +56,35 @@ def checked(place: str, program: str) -> str:
     return str(Path(place).absolute()) + ("/" if place.endswith("/") else "")
 
 
+def note(place: str, program: str) -> str:
+    """What a person should know of a place that passed checked(): that the file there was learned
+    in another program, which leaves it alone. `program` may still be what starts that one: a shell,
+    env, numactl."""
+    if not program or flag(place) is not None:
+        return ""
+    file = file_of(path_pattern.filled(place, "%p", program, "%t"), program)
+    if not file.is_file():
+        return ""
+    try:
+        learned_in = learned_state.read(file).name
+    except (OSError, learned_state.StateError):
+        return ""  # damaged: the library says so, and writes a new one
+    ours = _shown(program)[:_NAME_INSIDE]
+    if learned_in == ours:
+        return ""
+    return f"{file}: learned in {learned_in}; if {ours} does not start that, {_ANOTHER}"
+
+
 def _is_folder(place: str) -> bool:
     return place.endswith("/") or Path(place).is_dir()
 
 
-def _check(file: Path, program: str, of_all: bool) -> None:
+def _check(file: Path, of_all: bool) -> None:
     if len(os.fsencode(file.absolute())) > _LONGEST:
         raise LaunchError(f"{file}: path is longer than {_LONGEST} bytes; {_ANOTHER}")
     _check_folder(file.parent)
     if not of_all:
-        _check_file(file, program)
+        _check_file(file)
 
 
 def _shown(name: str) -> str:
@@ -81,7 +100,7 @@ def _check_folder(folder: Path) -> None:
         raise LaunchError(f"{folder}: not writable, so nothing learned would be kept; {cure}")
 
 
-def _check_file(file: Path, program: str) -> None:
+def _check_file(file: Path) -> None:
     if not file.exists():
         return
     if not file.is_file():
@@ -89,13 +108,6 @@ def _check_file(file: Path, program: str) -> None:
     if not os.access(file, os.R_OK):
         raise LaunchError(f"{file}: not readable by this user; correct that, or {_ANOTHER}")
     _check_start(file)
-    try:
-        learned_in = learned_state.read(file).name
-    except learned_state.StateError:
-        return  # damaged: the library says so, and writes a new one
-    ours = _shown(program)[:_NAME_INSIDE]
-    if program and learned_in != ours:
-        raise LaunchError(f"{file}: learned in {learned_in}, and this is {ours}; {_ANOTHER}")
 
 
 def _check_start(file: Path) -> None:

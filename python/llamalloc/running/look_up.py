@@ -91,7 +91,7 @@ def _document(at: published.Published, pid: int) -> dict[str, Any]:
     return {
         "version": 1,
         "pid": pid,
-        "command": published.command_of(pid),
+        "command": read_text(PROC / str(pid) / "comm"),
         "model": "not known",
         "seconds": _seconds_since_start(pid),
         "hugepages": "on" if at.number("pages.gets_huge") else "never",

@@ -59,21 +59,28 @@ def read_without_files(pid: int) -> int:
 
 def _sizes(pid: int, names: tuple[str, ...]) -> list[int]:
     """Rows of /proc/PID/status; 0 for one that it does not have."""
-    lines = (PROC / str(pid) / "status").read_text().splitlines()
+    lines = (PROC / str(pid) / "status").read_text(errors="surrogateescape").splitlines()
     rows = dict(line.split(":", 1) for line in lines if ":" in line)
     return [int(rows.get(name, "0").split()[0]) * 1024 for name in names]
 
 
+def start_of(pid: int) -> int:
+    """When it started, in ticks since the system did; 0 of a process that has ended."""
+    fields = read_text(PROC / str(pid) / "stat").rpartition(")")[2].split()
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in "ZX" else 0
+
+
 def mapped_files(pid: int) -> list[str]:
     """Paths of the files mapped into a process, each once, in address order."""
-    lines = (PROC / str(pid) / "maps").read_text().splitlines()
+    lines = (PROC / str(pid) / "maps").read_text(errors="surrogateescape").splitlines()
     columns = (line.split(maxsplit=5) for line in lines)
     return list(dict.fromkeys(c[5] for c in columns if len(c) == 6 and c[5].startswith("/")))
 
 
 def read_text(path: str | Path, default: str = "") -> str:
-    """A small file of /proc or /sys, stripped; `default` where the system has none."""
+    """A small file of /proc or /sys, stripped; `default` where the system has none. Names in it may
+    be any bytes."""
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(errors="surrogateescape").strip()
     except OSError:
         return default

@@ -54,7 +54,7 @@ def read(pid: int) -> Residency:
 
 
 def _maps(folder: Path) -> str:
-    return (folder / "maps").read_text()
+    return (folder / "maps").read_text(errors="surrogateescape")
 
 
 def _resident(pagemap: Path, start: int, end: int) -> np.ndarray:

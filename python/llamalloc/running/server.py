@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from llamalloc.running import ending, procmem
+from llamalloc.running import ending, listening, procmem
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25  # seconds; asking all the time keeps a core busy
 
@@ -96,16 +96,19 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
 
     def kill(self, patience: float = 0.0) -> None:
-        """Ends it and what a launcher started, whatever state they are in."""
+        """Ends it and what it started, workers and what is behind a launcher, whatever state they
+        are in."""
         if self.process.poll() is not None:
             return
-        pid = program_pid(self.process.pid)
+        family = {pid: procmem.start_of(pid) for pid in listening.family(self.process.pid)}
         if patience:
             self.process.terminate()
         if not patience or self.wait(patience) is None:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
             ending.kill(self.process)
+        for pid, start in family.items():
+            if start and procmem.start_of(pid) == start:  # else another process has its number
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
     def output(self) -> str:
         """All that it wrote."""

@@ -17,9 +17,22 @@
 namespace llamalloc {
 namespace {
 
+bool begins(const char* text, const char* start) {
+  return strncmp(text, start, strlen(start)) == 0;
+}
+
+// A name for one of our descriptors, such as /dev/stdout, whatever that leads to: a file that took
+// the name's place would be the output of every other process, too.
+bool is_of_descriptor(const char* path) {
+  char target[32] = {};
+  if (begins(path, "/proc/") || begins(path, "/dev/fd/")) return true;
+  return readlink(path, target, sizeof(target) - 1) > 0 &&
+         (begins(target, "/proc/") || begins(target, "/dev/std") || begins(target, "/dev/fd/"));
+}
+
 bool is_special(const char* path) {
   struct stat found;
-  return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+  return (stat(path, &found) == 0 && !S_ISREG(found.st_mode)) || is_of_descriptor(path);
 }
 
 // What close finds out (NFS, quotas), while the file stays open: a closed file's inode number could
@@ -38,7 +51,7 @@ int FileSink::why_not(const char* path) {
   if (strlen(path) >= sizeof(folder)) return ENAMETOOLONG;
   const bool exists = stat(path, &found) == 0;
   if (exists && S_ISDIR(found.st_mode)) return EISDIR;
-  if (exists && !S_ISREG(found.st_mode))
+  if (exists && (!S_ISREG(found.st_mode) || is_of_descriptor(path)))
     return is_of_stranger(path) ? EACCES : access(path, W_OK) == 0 ? 0 : errno;
   folder_of(path, folder);
   if (stat(folder, &found) == 0 && !S_ISDIR(found.st_mode)) return ENOTDIR;
@@ -53,11 +66,25 @@ bool FileSink::open(const char* path, unsigned mode) {
   if (strlen(path) >= sizeof(path_)) return fail(ENAMETOOLONG);
   strcpy(path_, path);
   in_place_ = is_special(path);
+  is_file_ = !in_place_;
   snprintf(temporary_, sizeof(temporary_), "%s.tmp.%d", path, getpid());
   if (in_place_ && is_of_stranger(path)) return fail(EACCES);
-  const int fd =
-      in_place_ ? ::open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : open_temporary(mode);
+  const int fd = in_place_ ? open_in_place() : open_temporary(mode);
   return file_.hold(move_high(fd)) || fail(errno);
+}
+
+// What is opened may be another than what was found. A file is written to only behind a descriptor
+// of ours, at its end.
+int FileSink::open_in_place() {
+  const int fd = ::open(path_, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) return fd;
+  struct stat opened;
+  const bool known = fstat(fd, &opened) == 0 && !is_of_stranger(path_);
+  is_file_ = known && S_ISREG(opened.st_mode);
+  if (is_file_) delivered_ = static_cast<uint64_t>(opened.st_size);
+  if (known && (!is_file_ || is_of_descriptor(path_))) return fd;
+  close(fd);
+  return errno = EACCES, -1;
 }
 
 // One of that name is of a process that died, or a trap; only ours and root's can be removed from
@@ -85,7 +112,7 @@ bool FileSink::write(const void* data, size_t bytes) {
 
 bool FileSink::deliver(const char* data, size_t bytes) {
   delivered_ += bytes;
-  if (!in_place_ && exceeds_file_size_limit(delivered_)) return fail(EFBIG);
+  if (is_file_ && exceeds_file_size_limit(delivered_)) return fail(EFBIG);
   while (bytes > 0) {
     if (!file_.is_ours()) return fail(EBADF);
     const int fd = file_.fd();

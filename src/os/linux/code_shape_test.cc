@@ -115,6 +115,29 @@ TEST(CodeShape, TheLoadedBuildsAreTheSameInEachLook) {
   EXPECT_EQ(loaded_builds(), loaded_builds());
 }
 
+// Runs of alike functions are remembered between two questions.
+TEST(CodeShape, OfManyAlikeFunctionsIsTheSameInEachWay) {
+  const PluginFolder folder;
+  std::string code("int g0(int x) { return x * 7 + 1; }\n");
+  for (int i = 1; i <= 40; ++i)
+    ((code += "int g") += std::to_string(i)) += "(int x, int y) { return x / (y + 1); }\n";
+  code += "long g41(long x) { for (int i = 0; i < 9; ++i) x ^= x << i; return x; }\n";
+  const LoadedPlugin plugin(folder.compile("alike", code));
+  const std::vector<LoadedFunction> all = all_functions();
+  for (int i = 0; i < 3 * 42; ++i) {
+    const uintptr_t address = plugin.address(("g" + std::to_string(i % 42)).c_str());
+    CodeShape shape;
+    ASSERT_TRUE(shape_of_code(address + 5, &shape));
+    size_t found = 0;
+    for (const LoadedFunction& function : all) {
+      if (function.address != address) continue;
+      ++found;
+      EXPECT_EQ(function.shape, shape.function) << i;
+    }
+    EXPECT_EQ(found, 1u);
+  }
+}
+
 #endif
 
 // To read what is not there any more would end the process.

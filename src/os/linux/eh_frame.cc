@@ -196,6 +196,7 @@ ModuleHashes hashes_of(const UnwindModule& module) {
   if (const uint8_t* rows = index_rows(module, &count)) {
     const IndexRow last = index_row(rows, count - 1);
     shape.add(uint64_t{count} << 32 | static_cast<uint32_t>(last.entry));
+    shape.add(static_cast<uint32_t>(last.function));  // moves where one before it grows
   }
   hashes.shape = shape.value;
   if (hashes.build == 0) hashes.build = shape.value;

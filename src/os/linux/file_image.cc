@@ -26,6 +26,7 @@ FileImage::Fault FileImage::open(const char* path, size_t limit) {
 FileImage::Fault FileImage::read_whole(int fd, size_t limit) {
   struct stat status;
   if (fstat(fd, &status) != 0) return fail(errno);
+  owner_ = status.st_uid;
   if (!S_ISREG(status.st_mode)) return Fault::not_regular;
   const auto bytes = static_cast<size_t>(status.st_size);
   if (bytes > limit) return Fault::too_large;

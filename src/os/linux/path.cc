@@ -52,8 +52,14 @@ static bool stat_folder_of(const char* path, struct stat* out) {
 
 bool may_be_planted(const char* path) {
   const ErrnoKeeper keep;
+  struct stat found;
+  return lstat(path, &found) == 0 && may_be_planted(path, found.st_uid);
+}
+
+bool may_be_planted(const char* path, unsigned owner) {
+  const ErrnoKeeper keep;
   struct stat folder;
-  if (!is_of_stranger(path)) return false;
+  if (owner == 0 || owner == geteuid()) return false;
   return !stat_folder_of(path, &folder) || (folder.st_mode & S_IWOTH) != 0;
 }
 

@@ -132,6 +132,13 @@ Symboliser::Module* Symboliser::find_module(uintptr_t address, uint64_t image) {
   return nullptr;
 }
 
+// Its file may have been cut short since our list was made, and its memory with it; or another
+// module lies there. With the modules held.
+static bool is_still_there(const Symboliser::Module& module, uintptr_t address) {
+  UnwindModule now;
+  return find_whole_module(address, &now) && (module.image == 0 || now.identity == module.image);
+}
+
 size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, uint64_t image) {
   const ErrnoKeeper keeper;
   const uintptr_t address = return_address - 1;
@@ -151,7 +158,9 @@ size_t Symboliser::frame_name(uintptr_t return_address, char* out, size_t room, 
   writer.put("?");
   writer.put(module->base_name());
   uintptr_t start = 0;
-  auto work = [&] { start = unwind_function_start(address); };
+  auto work = [&] {
+    if (is_still_there(*module, address)) start = unwind_function_start(address);
+  };
   if (module->loaded) with_modules_held(work);
   if (start != 0) {
     writer.put("+0x");
@@ -180,7 +189,9 @@ bool Symboliser::module_of(uintptr_t return_address, ModuleInfo* out, uint64_t i
   out->image = module->image;
   out->low = align_down(module->start, kSmallPage);
   out->build = 0;
-  auto work = [&] { out->build = build_of_code(address); };
+  auto work = [&] {
+    if (is_still_there(*module, address)) out->build = build_of_code(address);
+  };
   if (module->loaded) with_modules_held(work);
   return true;
 }

@@ -22,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include "base/code_key.h"
+#include "os/fake/answered_calls.h"
 #include "os/fake/fake_pages.h"
 #include "os/unwind.h"
 
@@ -345,6 +346,25 @@ TEST_F(SymboliserPlugins, ALoadedFileCutShortIsSurvived) {
     _exit(name_of(hidden(load(other))) == "hidden_later" ? 0 : 3);
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
+// It is asked for all the same: what was allocated there may live on.
+TEST_F(SymboliserPlugins, ALoadedFileCutShortNamesItsFile) {
+  for (const off_t bytes : {0, 4096}) {
+    const std::string path = plugin("cut", "shown");
+    const auto body = [&] {
+      const uintptr_t pc = reinterpret_cast<uintptr_t>(hidden(load(path))) + 1;
+      if (name(pc) != "hidden_shown") _exit(1);
+      // As container runtimes do: whether memory is there, is found out without it.
+      if (!answer_calls(SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM)) _exit(2);
+      if (truncate(path.c_str(), bytes) != 0) _exit(2);
+      if (name(pc) != "?cut.so") _exit(3);
+      ModuleInfo info;
+      if (!symboliser_.module_of(pc, &info) || info.build != 0) _exit(4);
+      _exit(unwind_frame_bytes(pc) == 0 ? 0 : 5);
+    };
+    EXPECT_EXIT(body(), testing::ExitedWithCode(0), "") << bytes;
+  }
 }
 
 TEST_F(SymboliserPlugins, AFileThatIsWrittenToNamesNothing) {

@@ -23,10 +23,13 @@ enum class Step { kCaller, kOutermost, kLost };
 // The modules that a walk has met: their identity is checked once in a walk.
 class ModuleMemo {
  public:
+  // looks: none of this stack's code runs any more, so that its modules may have changed.
+  explicit ModuleMemo(bool looks = false) : looks_(looks) {}
+
   bool find(uintptr_t address, UnwindModule* out) {
     for (int i = 0; i < kModules; ++i)
       if (modules_[i].contains(address)) return *out = modules_[i], true;
-    if (!find_unwind_module(address, out)) return false;
+    if (looks_ ? !find_whole_module(address, out) : !find_unwind_module(address, out)) return false;
     modules_[next_++ % kModules] = *out;
     return true;
   }
@@ -35,6 +38,7 @@ class ModuleMemo {
   static constexpr int kModules = 4;
   UnwindModule modules_[kModules];
   unsigned next_ = 0;
+  const bool looks_;
 };
 
 [[gnu::noinline]] Row compute_row(const UnwindModule& module, uintptr_t address, uint64_t key) {
@@ -202,8 +206,8 @@ class Walker {
 // Walks from start to the outermost frame. Frames inside the first one whose pc is `from` are left
 // out (0: none are). Returns false where `from` was not met.
 [[gnu::always_inline]] inline bool walk(const Registers& start, const StackWindow& window,
-                                        uintptr_t from, StackTrace* out) {
-  ModuleMemo memo;
+                                        uintptr_t from, StackTrace* out, bool looks = false) {
+  ModuleMemo memo(looks);
   RegisterFile file;
   Walker walker(start, window);
   Step step = Step::kCaller;
@@ -238,8 +242,13 @@ void only_frame(uintptr_t pc, StackTrace* out) {
 
 }  // namespace
 
+[[gnu::noinline]] static void walk_all(const Registers& start, const StackWindow& window,
+                                       StackTrace* out, bool looks) {
+  walk(start, window, 0, out, looks);
+}
+
 void unwind(const Registers& start, const StackWindow& window, StackTrace* out) {
-  walk(start, window, 0, out);
+  walk_all(start, window, out, false);
 }
 
 void unwind_from_here(uintptr_t return_address, StackTrace* out) {
@@ -272,7 +281,7 @@ bool find_caller(const Registers& start, const StackWindow& window, uintptr_t re
 }
 
 void unwind_snapshot(const StackSnapshot& snapshot, StackTrace* out) {
-  auto work = [&] { unwind(snapshot.registers, snapshot.window, out); };
+  auto work = [&] { walk_all(snapshot.registers, snapshot.window, out, true); };
   with_modules_held(work);
 }
 
@@ -310,7 +319,7 @@ uint32_t unwind_frame_bytes(uintptr_t return_address) {
   Row row;
   auto work = [&] {
     UnwindModule module;
-    if (!find_unwind_module(return_address - 1, &module)) return;
+    if (!find_whole_module(return_address - 1, &module)) return;
     row = compute_row(module, return_address - 1, module.identity ^ (return_address - 1));
   };
   with_modules_held(work);
