@@ -67,8 +67,8 @@ bool load_model() {
 }
 
 void start_hardening() {
-  // What the loader has freed is plain, and lies where fast paths would find it; nothing is cached
-  // from now on.
+  // What the loader has freed is plain, and lies where fast paths would find it; this thread caches
+  // nothing from now on. (One that a constructor before ours has started may still.)
   {
     const SlowPath slow;
     if (ThreadCache* const cache = own_cache()) {

@@ -42,7 +42,7 @@ UsableSize* find_usable_size() {
 
 bool free_foreign(void* p) {
   const ErrnoKeeper keep;
-  const Jemalloc* const other = other_jemalloc();
+  const Jemalloc* const other = find_jemalloc_early();
   if (other != nullptr && other->owns(p)) {
     other->dallocx(p, 0);
     return true;
@@ -60,7 +60,7 @@ bool free_foreign(void* p) {
 }
 
 size_t foreign_size(const void* p) {
-  const Jemalloc* const other = other_jemalloc();
+  const Jemalloc* const other = find_jemalloc_early();
   if (other != nullptr && other->owns(p)) return other->sallocx(p, 0);
   if (!is_foreign(p)) return 0;
   UsableSize* real = find_usable_size();

@@ -5,6 +5,7 @@
 
 #include "base/errno_keeper.h"
 #include "runtime/dynamic_symbol.h"
+#include "runtime/process.h"
 
 namespace llamalloc {
 namespace {
@@ -23,7 +24,7 @@ bool find(F** function, const char* name) {
 bool Jemalloc::owns(const void* p) const {
   unsigned arena = 0;
   size_t length = sizeof(arena);
-  return mallctl("arenas.lookup", &arena, &length, &p, sizeof(p)) == 0;
+  return mallctlbymib(lookup, 2, &arena, &length, &p, sizeof(p)) == 0;
 }
 
 void add_figures_of_jemalloc(Figures* figures) {
@@ -50,12 +51,21 @@ const Jemalloc* other_jemalloc() {
   return found.load(std::memory_order_acquire);
 }
 
+const Jemalloc* find_jemalloc_early() {
+  const Jemalloc* other = other_jemalloc();
+  if (other != nullptr || process.ready.load(std::memory_order_relaxed)) return other;
+  find_other_jemalloc();
+  return other_jemalloc();
+}
+
 void find_other_jemalloc() {
   const ErrnoKeeper keep;
   Jemalloc& f = functions;
+  size_t parts = 2;
   if (find(&f.mallctl, "mallctl") && find(&f.mallctlnametomib, "mallctlnametomib") &&
       find(&f.mallctlbymib, "mallctlbymib") && find(&f.dallocx, "dallocx") &&
-      find(&f.sdallocx, "sdallocx") && find(&f.sallocx, "sallocx") && find(&f.nallocx, "nallocx"))
+      find(&f.sdallocx, "sdallocx") && find(&f.sallocx, "sallocx") && find(&f.nallocx, "nallocx") &&
+      f.mallctlnametomib("arenas.lookup", f.lookup, &parts) == 0)
     found.store(&f, std::memory_order_release);
 }
 

@@ -20,12 +20,17 @@ struct Jemalloc {
   size_t (*sallocx)(const void*, int flags);
   size_t (*nallocx)(size_t, int flags);
 
-  // It made p, which may be any address. About 100 ns; takes no lock of its heap.
+  // It made p, which may be any address. Takes the lock of its statistics.
   bool owns(const void* p) const;
+
+  size_t lookup[2];  // the numbers of arenas.lookup
 };
 
-// Null: none is loaded, or a part of it is missing.
+// Null: none is loaded, or it is older than 5.1, or a part of it is missing.
 const Jemalloc* other_jemalloc();
+// The same; but until we have started, it is looked for: constructors of libraries come before
+// ours.
+const Jemalloc* find_jemalloc_early();
 // Adds what the program made by mallocx, as jemalloc counts it now; nothing where none is loaded.
 void add_figures_of_jemalloc(Figures* figures);
 // At the start: a later lookup waits for the loader's lock.

@@ -223,7 +223,8 @@ void write_profile_if_due(Nanos now) {
   if (!over && !flush) return;
   state.last_flush = now;
   if (over) {
-    const bool others_ask = is_learning() || control_is_open() || process.hardening.is_on();
+    const bool others_ask = is_learning() || control_is_open() || process.hardening.is_on() ||
+                            process.options.segregate == Segregate::always;
     if (!others_ask) process.profiler.stop();
     state.finished = true;
   }

@@ -87,12 +87,22 @@ int purge(const char* how, size_t arena, const Exchange& e) {
   return 0;
 }
 
-// There is one arena, and every thread is in it.
+// There is one arena, and every thread is in it; but for mallocx, a thread may be in another one.
 int arena_of_thread(const Exchange& e) {
+  if (const Jemalloc* const other = other_jemalloc())
+    return other->mallctl("thread.arena", e.old, e.old_length, const_cast<void*>(e.value),
+                          e.length);
   unsigned wanted = 0;
   if (e.writes() && e.length != sizeof(wanted)) return EINVAL;
   if (e.writes()) memcpy(&wanted, e.value, sizeof(wanted));
   return wanted == 0 ? e.give(0u) : EFAULT;
+}
+
+int arenas(const Exchange& e) {
+  const Jemalloc* const other = other_jemalloc();
+  return other == nullptr || e.may_write()
+             ? e.give_only(1u)
+             : other->mallctl("arenas.narenas", e.old, e.old_length, nullptr, 0);
 }
 
 // The unit in which a jemalloc beside us counts the pages of its arenas, else ours.
@@ -117,7 +127,7 @@ constexpr Row kRows[] = {
     {"stats.resident", [](size_t, const Exchange& e) { return stat(Stat::resident, e); }},
     {"stats.mapped", [](size_t, const Exchange& e) { return stat(Stat::mapped, e); }},
     {"stats.retained", [](size_t, const Exchange& e) { return stat(Stat::retained, e); }},
-    {"arenas.narenas", [](size_t, const Exchange& e) { return e.give_only(1u); }},
+    {"arenas.narenas", [](size_t, const Exchange& e) { return arenas(e); }},
     {"arenas.page", [](size_t, const Exchange& e) { return page_size(e); }},
     {"arenas.quantum", [](size_t, const Exchange& e) { return e.give_only(size_t{16}); }},
     {"arena.*.purge", [](size_t arena, const Exchange& e) { return purge("purge", arena, e); }},
@@ -169,7 +179,7 @@ bool begins(const char* name, const char* start) {
 const Jemalloc* who_answers(const char* name) {
   const bool is_its_own =
       begins(name, "arena") || begins(name, "stats.arenas.") || begins(name, "tcache.");
-  return is_its_own ? other_jemalloc() : nullptr;
+  return is_its_own ? find_jemalloc_early() : nullptr;
 }
 
 // kRowCount: no such name.

@@ -110,7 +110,8 @@ LLAMALLOC_EXPORT void free_aligned_sized(void* p, size_t, size_t size) {
 }
 LLAMALLOC_EXPORT void sdallocx(void* p, size_t size, int flags) {
   const Jemalloc* const other = other_jemalloc();
-  if (other != nullptr && p != nullptr && process.heap.find(p) == nullptr)
+  if (other != nullptr && p != nullptr && process.heap.find(p) == nullptr &&
+      (!process.hardening.is_on() || other->owns(p)))
     return other->sdallocx(p, size, flags);
   deallocate(p, LLAMALLOC_SITE, size);
 }
@@ -126,7 +127,7 @@ LLAMALLOC_EXPORT size_t malloc_size(const void* p) {
 // malloc and for jemalloc's mallocx alike.
 LLAMALLOC_EXPORT size_t nallocx(size_t size, int flags) {
   const size_t ours = future_usable_size(size, size_t{1} << (flags & 63));
-  const Jemalloc* const other = other_jemalloc();
+  const Jemalloc* const other = find_jemalloc_early();
   const size_t theirs = other != nullptr ? other->nallocx(size, flags) : ours;
   return theirs < ours ? theirs : ours;
 }

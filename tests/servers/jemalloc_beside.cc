@@ -33,6 +33,9 @@ void malloc_stats_print(void (*)(void*, const char*), void*, const char*);
     }                                                                           \
   } while (0)
 
+// jemalloc_early.cc: a library, whose constructors come before those of a preloaded one.
+extern "C" int freed_by_constructor;
+
 namespace {
 
 template <typename T>
@@ -137,6 +140,14 @@ int main() {
   EXPECT(place != std::string::npos);
   EXPECT(strtoul(document.c_str() + place + 12, nullptr, 10) > 64 << 20);
   dallocx(much, 0);
+
+  // A thread may be bound to an arena, for mallocx.
+  unsigned arenas = 0, own = 0;
+  size_t size = sizeof(own);
+  EXPECT(read("arenas.narenas", &arenas) == 0 && arenas > arena);
+  EXPECT(mallctl("thread.arena", &own, &size, &arena, sizeof(arena)) == 0 && own != arena);
+  EXPECT(read("thread.arena", &own) == 0 && own == arena);
+  EXPECT(freed_by_constructor);
 
   // Numbers of its own and of ours.
   size_t mib[7], length = 7, room = sizeof(value);

@@ -58,7 +58,9 @@ def test_what_jemalloc_alone_can_do_goes_on_to_it(tmp_path: Path):
     ours: each of its programs aborted.
     """
     link = ("-Wl,--no-as-needed", "-l:libjemalloc.so.2")  # which dig needs, too
-    program = compile_program("jemalloc_beside", None, *link)
+    early = ("-shared", "-fPIC", *link)
+    library = compile_program("jemalloc_early", tmp_path, *early)
+    program = compile_program("jemalloc_beside", tmp_path, *link, str(library))
     assert run([program], seconds=60).stdout == "ok\n"
     assert run(["dig", "-v"], seconds=20).stderr.startswith("DiG ")
 

@@ -30,6 +30,7 @@ _PASSED_ON = {
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 }
 _HANDLED = _PASSED_ON | {signal.SIGCHLD}
+_OF_BACKGROUND = {signal.SIGTTIN, signal.SIGTTOU}
 _FROM_KERNEL = 0x80  # SI_KERNEL: the terminal sent it to the whole group
 
 
@@ -117,3 +118,5 @@ def _attend(pid: int, every: float | None, tick: Callable[[], None]) -> int:
             due += every or 0
         elif info.si_signo in _PASSED_ON and info.si_code != _FROM_KERNEL:
             os.kill(pid, info.si_signo)
+        elif info.si_signo in _OF_BACKGROUND:
+            os.kill(os.getpid(), signal.SIGSTOP)  # as the program: the shell continues both

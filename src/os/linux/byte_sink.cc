@@ -24,10 +24,12 @@ bool begins(const char* text, const char* start) {
 // A name for one of our descriptors, such as /dev/stdout, whatever that leads to: a file that took
 // the name's place would be the output of every other process, too.
 bool is_of_descriptor(const char* path) {
-  char target[32] = {};
-  if (begins(path, "/proc/") || begins(path, "/dev/fd/")) return true;
-  return readlink(path, target, sizeof(target) - 1) > 0 &&
-         (begins(target, "/proc/") || begins(target, "/dev/std") || begins(target, "/dev/fd/"));
+  const auto names_one = [](const char* text) {
+    return begins(text, "/dev/fd/") || (begins(text, "/proc/") && strstr(text, "/fd/") != nullptr);
+  };
+  char target[64] = {};
+  return names_one(path) || (readlink(path, target, sizeof(target) - 1) > 0 &&
+                             (names_one(target) || begins(target, "/dev/std")));
 }
 
 bool is_special(const char* path) {
