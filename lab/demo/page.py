@@ -59,6 +59,7 @@ def _summary(page: Page, results: Results) -> None:
             "charge",
             "charge / live",
             "average charge",
+            "average / live",
             "peak charge",
             "most live",
             "peak / most live",
@@ -74,10 +75,10 @@ def _summary(page: Page, results: Results) -> None:
         [_cells(row, rows) for row in rows],
         caption=f"{results.workload.settle:.0f} s after the last connection closed. {LIVE_MEANS} "
         f"{_CHARGE if results.is_charged() else WITHOUT}. "
-        "Most live: Redis's own used_memory_peak, which depends on how far replies pile up, and "
-        "with it the peak. On huge pages: of all resident memory, the program's and its "
-        "libraries' files among it, which the system keeps on small pages; and of anonymous "
-        "memory alone.",
+        "Average / live: both over time. Most live: Redis's own used_memory_peak, which depends "
+        "on how far replies pile up, and with it the peak. On huge pages: of all resident memory, "
+        "the program's and its libraries' files among it, which the system keeps on small pages; "
+        "and of anonymous memory alone.",
         marked=[i for i, row in enumerate(rows) if row.allocator == "learned"],
     )
 
@@ -103,6 +104,7 @@ def _cells(row: Figures, rows: list[Figures]) -> tuple[str, ...]:
     return (
         row.title,
         *(_bytes(row.charge), ratio(row.charge_ratio), _bytes(row.average_charge)),
+        ratio(row.average_over_live),
         *(_bytes(row.peak_charge), _bytes(row.peak_live), ratio(row.peak_over_live)),
         *(bytes_text(row.rss), ratio(row.ratio)),
         *(bytes_text(row.average_rss), bytes_text(row.peak_rss)),

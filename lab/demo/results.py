@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from collections.abc import Sequence
@@ -65,6 +66,14 @@ class Run:
         return Memory(rss, charge, self.peak_live or 0)
 
     @property
+    def average_over_live(self) -> float | None:
+        """Both over time: the average alone follows how far replies pile up. None: no charge."""
+        series = self.series
+        charge = _over_time(series.charge_at, series.charge)
+        live = _over_time(series.live_at, series.live)
+        return charge / live if charge and live else None
+
+    @property
     def requests_per_second(self) -> float:
         """Over all tests."""
         return mean_rate(self.tests)
@@ -92,6 +101,7 @@ class Figures:
     peak_charge: float | None = None
     peak_live: float | None = None
     peak_over_live: float | None = None
+    average_over_live: float | None = None
 
 
 @dataclass
@@ -157,6 +167,7 @@ class Results:
             peak_charge=memory["peak_charge"],
             peak_live=_median([r.peak_live for r in runs]),
             peak_over_live=memory["over_live"],
+            average_over_live=_median([r.average_over_live for r in runs]),
         )
 
     def write(self, path: Path) -> None:
@@ -178,6 +189,16 @@ def _medians(found: list[Memory]) -> dict[str, float | None]:
 
 def _mean(values: Sequence[int]) -> int:
     return round(statistics.fmean(values)) if values else 0
+
+
+def _over_time(at: Sequence[float], values: Sequence[int]) -> float:
+    """The mean of what changes evenly between samples, however far apart they are; 0 of less than
+    two."""
+    if len(at) < 2:
+        return 0.0
+    pairs = itertools.pairwise(zip(at, values, strict=False))
+    area = sum((t - s) * (a + b) / 2 for (s, a), (t, b) in pairs)
+    return area / (at[-1] - at[0])
 
 
 def _median(values: Sequence[float | None]) -> float | None:

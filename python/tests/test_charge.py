@@ -298,6 +298,8 @@ def test_a_program_with_arguments_is_found_again(monkeypatch: pytest.MonkeyPatch
     at = SimpleNamespace(number=lambda name: 1, gate="")
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
+            while procmem.read_text(procmem.PROC / str(process.pid) / "comm") != "sleep":
+                time.sleep(0.01)
             named = look_up._document(at, process.pid)["command"]
             assert "RSS" in memory_now.sentence(process.pid, named)
         finally:

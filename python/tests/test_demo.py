@@ -178,10 +178,12 @@ def test_charges_are_medians_and_the_peak_is_over_the_most_that_was_live() -> No
     found.runs = [a_run("learned", 300, 100) for _ in range(3)]
     for run, charge in zip(found.runs, (150, 130, 200), strict=True):
         run.series.charge_at, run.series.charge = [0.0, 0.4, 1.2], [10, 80, 60]
+        run.series.live_at, run.series.live = [0.2, 1.0], [20, 40]
         run.charge, run.peak_charge, run.peak_live = charge, 100, 80
     (row,) = found.rows()
     assert (row.charge, row.charge_ratio, row.average_charge) == (150, 1.5, 50)
     assert (row.peak_charge, row.peak_over_live) == (100, 1.25)
+    assert row.average_over_live == pytest.approx((0.4 * 45 + 0.8 * 70) / 1.2 / 30)
     assert found.is_charged()
 
 

@@ -87,6 +87,7 @@ void start_hardening() {
   prepare_own_threads();
   remember_process();
   process.started = process.system.now();
+  note_birth();
   program_start();
   find_system_libraries();
   read_options();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/figures.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +20,12 @@ constinit Telemetry telemetry({process.heap, process.profiler, prediction_cache,
 
 Figures current_figures() {
   return telemetry.figures(process.threads.in_use());
+}
+
+void note_birth() {
+  timespec wall;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  process.birth = static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) * 1e-9;
 }
 
 FromSystem read_system(bool with_charge) {

@@ -14,6 +14,8 @@ struct FromSystem {
   const char* hugepages;
   size_t charge = SIZE_MAX;  // of the control group; SIZE_MAX: not known
 };
+// The process begins now: at the start, and in a forked child.
+void note_birth();
 // For who does not hold background.work_lock: it is held meanwhile.
 FromSystem read_system(bool with_charge = false);
 // For telemetry.give() after use; null: no memory.

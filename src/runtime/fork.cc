@@ -88,6 +88,7 @@ void child_after_fork() {
   }
   process.profiler.reset_locks_after_fork();
   process.profiler.forget_all(process.system.now());
+  note_birth();
   if (adopted_cache != nullptr) ProcessWorld::name_thread(*adopted_cache);
   process.threads.forget_others(adopted_cache);
   process.forget_call();

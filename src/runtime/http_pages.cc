@@ -50,13 +50,6 @@ ProfileKind kind_of(HttpPage page) {
   }
 }
 
-double start_of_process() {
-  timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const Nanos age = process.system.now() - process.started;
-  return static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec - age.n) * 1e-9;
-}
-
 Metrics current_metrics() {
   uint64_t predicted[kLifetimeClasses];
   const bool placement = process.placement_on.load(std::memory_order_relaxed);
@@ -64,7 +57,7 @@ Metrics current_metrics() {
   const FromSystem system = read_system(true);
   return {telemetry.quick_figures(process.threads.in_use()),
           predicted,
-          {.start_seconds = start_of_process(),
+          {.start_seconds = process.birth,
            .version = LLAMALLOC_VERSION,
            .hugepages = system.hugepages,
            .model = process.model_state,
@@ -188,11 +181,13 @@ bool HttpPages::begin_profile(int client, const char* query, bool may_wait, Text
   bool absent = true;
   if (may_wait && !http_number(query, "seconds", kMostSeconds, &seconds, &absent))
     return add_http_error(HttpStatus::bad_request, "seconds: a number up to 3600", out), false;
-  if (profile_of_ != kNobody)
+  Making& making = absent ? whole_ : window_;
+  if (making.client != kNobody)
     return add_http_error(HttpStatus::busy, "another profile is being made", out), false;
-  profile_of_ = client;
+  making.client = client;
+  documents_[client].making = &making;
   documents_[client].due = process.system.now() + Nanos::seconds(static_cast<int64_t>(seconds));
-  if (!absent && !job_.open_window())
+  if (!absent && !making.job.open_window())
     return add_http_error(HttpStatus::busy, "out of memory", out), false;
   return true;
 }
@@ -231,16 +226,18 @@ bool HttpPages::more_profile(int client, Text* out) {
   if (process.system.now() < document.due) return true;
   if (!document.in_body) return make_profile(&document, out);
   size_t bytes = 0;
-  const char* const data = job_.body().at(document.sent, &bytes);
+  const BodySink& body = document.making->job.body();
+  const char* const data = body.at(document.sent, &bytes);
   if (bytes > Text::kRoom / 2) bytes = Text::kRoom / 2;
   piece_.append(data, bytes);
   document.sent += bytes;
-  return add_piece(&document, document.sent < job_.body().size(), out);
+  return add_piece(&document, document.sent < body.size(), out);
 }
 
 bool HttpPages::make_profile(Document* document, Text* out) {
-  if (!job_.make(kind_of(document->page))) {
-    const bool large = job_.body().is_full();
+  ProfileJob& job = document->making->job;
+  if (!job.make(kind_of(document->page))) {
+    const bool large = job.body().is_full();
     add_http_error(large ? HttpStatus::failed : HttpStatus::busy,
                    large ? "the profile is larger than 64 MiB; have it written to a file with the "
                            "command `profile` of the control socket"
@@ -268,9 +265,10 @@ void HttpPages::end(int client) {
   }
   document.snapshot = nullptr;
   if (look_of_ == client) look_of_ = kNobody;
-  if (profile_of_ != client) return;
-  job_.clear();
-  profile_of_ = kNobody;
+  if (document.making == nullptr) return;
+  document.making->job.clear();
+  document.making->client = kNobody;
+  document.making = nullptr;
 }
 
 void HttpPages::add_index(Text* out) {

@@ -47,12 +47,19 @@ class HttpPages final : public Responder {
   static constexpr int kNobody = -1;
   static constexpr uint64_t kMostPage = UINT64_MAX >> 21;
 
+  // Who waits for a profile of some seconds keeps nobody from one of the whole time.
+  struct Making {
+    int client = kNobody;
+    ProfileJob job;
+  };
+
   struct Document {
     HttpPage page{};
     bool chunked = false;
     bool in_body = false;  // the head of the response was sent
-    Nanos due{};           // a profile: not before
-    size_t sent = 0;       // of a profile, or of the heap map
+    Making* making = nullptr;  // a profile
+    Nanos due{};               // a profile: not before
+    size_t sent = 0;           // of a profile, or of the heap map
     ProcessSnapshot* snapshot = nullptr;
     StatsJson json;
     HeapMapJson map;
@@ -76,10 +83,9 @@ class HttpPages final : public Responder {
   const bool local_;
   Document documents_[kMost];
   int snapshots_ = 0;
-  int profile_of_ = kNobody;
   int look_of_ = kNobody;
   PageLook look_;
-  ProfileJob job_;
+  Making whole_, window_;
   Text piece_;
 };
 

@@ -13,6 +13,7 @@ struct Process : Engine {
   using Engine::Engine;
 
   Nanos started{};
+  double birth = 0;  // in seconds since the epoch; of a forked child, when it was forked
   const char* model_state = "none";  // or "loaded", or "refused: REASON"
   std::atomic<bool> ready{false};    // options are read; background work may start
 };
