@@ -12,6 +12,7 @@
 #include "runtime/background_state.h"
 #include "runtime/configuration.h"
 #include "runtime/control.h"
+#include "runtime/figures.h"
 #include "runtime/foreign.h"
 #include "runtime/fork.h"
 #include "runtime/jemalloc.h"

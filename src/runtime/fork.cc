@@ -14,6 +14,7 @@
 #include "runtime/background_state.h"
 #include "runtime/control.h"
 #include "runtime/dynamic_symbol.h"
+#include "runtime/figures.h"
 #include "runtime/learning.h"
 #include "runtime/model_names.h"
 #include "runtime/output.h"

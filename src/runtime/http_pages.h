@@ -56,7 +56,7 @@ class HttpPages final : public Responder {
   struct Document {
     HttpPage page{};
     bool chunked = false;
-    bool in_body = false;  // the head of the response was sent
+    bool in_body = false;      // the head of the response was sent
     Making* making = nullptr;  // a profile
     Nanos due{};               // a profile: not before
     size_t sent = 0;           // of a profile, or of the heap map

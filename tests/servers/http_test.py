@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -242,12 +243,38 @@ def test_a_profile_over_time_ends_with_its_client_and_hinders_no_other(program: 
         assert time.monotonic() < deadline
 
 
-def test_the_time_of_the_start_stands(program: Program):
-    """Also where the clocks are read a moment apart: monitoring takes a change for a restart."""
-    starts = {
-        metrics(program.get("/metrics"))["llamalloc_start_time_seconds"] for _ in range(5)
-    }
-    assert len(starts) == 1 and abs(starts.pop() - time.time()) < 60
+def test_a_child_began_when_it_was_forked(tmp_path: Path):
+    """A worker that was started anew after a week is not a week old."""
+    script = (
+        "import os, time; time.sleep(2); os.fork(); t = time.time() + 20\n"
+        "while time.time() < t: x = bytearray(1 << 20); time.sleep(0.01)"
+    )
+    env = environment(f"http:unix:{tmp_path}/x.%p.sock")
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=env, start_new_session=True
+    ) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while len(sockets := list(tmp_path.glob("x.*.sock"))) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            starts = {}
+            for path in sockets:
+                command = [
+                    "curl",
+                    "-sS",
+                    "--fail",
+                    "--unix-socket",
+                    path,
+                    "http://localhost/metrics",
+                ]
+                text = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+                starts[path.name] = metrics(text)["llamalloc_start_time_seconds"]
+            parent = starts.pop(f"x.{process.pid}.sock")
+            (child,) = starts.values()
+            assert 1.9 < child - parent < 20
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_pinned_is_the_whole_heap(program: Program):
