@@ -99,7 +99,7 @@ void start_hardening() {
   prepare_thread_exit();
   prepare_foreign();
   remember_foreign_functions();
-  find_other_jemalloc();
+  find_jemalloc_early();
   if (process.options.hardened) start_hardening();
   process.ready.store(true, std::memory_order_release);
   const bool predict = load_model();

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/begins.h"
 #include "base/held_lines.h"
 #include "base/path_pattern.h"
 #include "os/descriptor.h"
@@ -213,7 +214,7 @@ const char* why_not(const char* text, ListenAddress* address) {
 }
 
 bool is_path(const char* http) {
-  return strncmp(http, kUnixAddress, sizeof(kUnixAddress) - 1) == 0;
+  return begins(http, kUnixAddress);
 }
 
 bool open_http(const char* pattern) {

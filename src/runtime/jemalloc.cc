@@ -19,6 +19,17 @@ bool find(F** function, const char* name) {
   return *function != nullptr;
 }
 
+void look_for_it() {
+  const ErrnoKeeper keep;
+  Jemalloc& f = functions;
+  size_t parts = 2;
+  if (find(&f.mallctl, "mallctl") && find(&f.mallctlnametomib, "mallctlnametomib") &&
+      find(&f.mallctlbymib, "mallctlbymib") && find(&f.dallocx, "dallocx") &&
+      find(&f.sdallocx, "sdallocx") && find(&f.sallocx, "sallocx") && find(&f.nallocx, "nallocx") &&
+      f.mallctlnametomib("arenas.lookup", f.lookup, &parts) == 0)
+    found.store(&f, std::memory_order_release);
+}
+
 }  // namespace
 
 bool Jemalloc::owns(const void* p) const {
@@ -54,19 +65,8 @@ const Jemalloc* other_jemalloc() {
 const Jemalloc* find_jemalloc_early() {
   const Jemalloc* other = other_jemalloc();
   if (other != nullptr || process.ready.load(std::memory_order_relaxed)) return other;
-  find_other_jemalloc();
+  look_for_it();
   return other_jemalloc();
-}
-
-void find_other_jemalloc() {
-  const ErrnoKeeper keep;
-  Jemalloc& f = functions;
-  size_t parts = 2;
-  if (find(&f.mallctl, "mallctl") && find(&f.mallctlnametomib, "mallctlnametomib") &&
-      find(&f.mallctlbymib, "mallctlbymib") && find(&f.dallocx, "dallocx") &&
-      find(&f.sdallocx, "sdallocx") && find(&f.sallocx, "sallocx") && find(&f.nallocx, "nallocx") &&
-      f.mallctlnametomib("arenas.lookup", f.lookup, &parts) == 0)
-    found.store(&f, std::memory_order_release);
 }
 
 }  // namespace llamalloc

@@ -28,12 +28,10 @@ struct Jemalloc {
 
 // Null: none is loaded, or it is older than 5.1, or a part of it is missing.
 const Jemalloc* other_jemalloc();
-// The same; but until we have started, it is looked for: constructors of libraries come before
-// ours.
+// The same; but until we have started, it is looked for, as constructors of libraries come before
+// ours. Later lookups would wait for the loader's lock.
 const Jemalloc* find_jemalloc_early();
 // Adds what the program made by mallocx, as jemalloc counts it now; nothing where none is loaded.
 void add_figures_of_jemalloc(Figures* figures);
-// At the start: a later lookup waits for the loader's lock.
-void find_other_jemalloc();
 
 }  // namespace llamalloc

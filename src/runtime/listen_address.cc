@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/listen_address.h"
+#include "base/begins.h"
 
 #include <arpa/inet.h>
 
@@ -50,8 +51,7 @@ const char* local_address(const char* path, ListenAddress* out) {
 }
 
 const char* parse_listen_address(const char* text, ListenAddress* out) {
-  if (strncmp(text, kUnixAddress, sizeof(kUnixAddress) - 1) == 0)
-    return local_address(text + sizeof(kUnixAddress) - 1, out);
+  if (begins(text, kUnixAddress)) return local_address(text + sizeof(kUnixAddress) - 1, out);
   char host[kLongestHost];
   uint16_t port = 0;
   const char* const port_text = find_port(text, host);

@@ -5,12 +5,14 @@
 //
 //   name     "arena.0.purge"           numbers in it become *
 //   pattern  "arena.*.purge"
-//   mib      [ kFirstMib + row, 0, 0 ] as long as the name has parts; the number stands in its
-//   place
+//   mib      [ kFirstMib + row, 0, 0 ]
+//
+// A mib is as long as the name has parts; the number stands in its place.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "base/begins.h"
 #include "runtime/allocator.h"
 #include "runtime/figures.h"
 #include "runtime/jemalloc.h"
@@ -98,19 +100,13 @@ int arena_of_thread(const Exchange& e) {
   return wanted == 0 ? e.give(0u) : EFAULT;
 }
 
-int arenas(const Exchange& e) {
+// What a jemalloc beside us says of its arenas, how many they are and in which unit it counts their
+// pages; else what we do.
+template <typename T>
+int of_arenas(const char* name, T ours, const Exchange& e) {
   const Jemalloc* const other = other_jemalloc();
-  return other == nullptr || e.may_write()
-             ? e.give_only(1u)
-             : other->mallctl("arenas.narenas", e.old, e.old_length, nullptr, 0);
-}
-
-// The unit in which a jemalloc beside us counts the pages of its arenas, else ours.
-int page_size(const Exchange& e) {
-  const Jemalloc* const other = other_jemalloc();
-  return other == nullptr || e.may_write()
-             ? e.give_only(kSmallPage)
-             : other->mallctl("arenas.page", e.old, e.old_length, nullptr, 0);
+  return other == nullptr || e.may_write() ? e.give_only(ours)
+                                           : other->mallctl(name, e.old, e.old_length, nullptr, 0);
 }
 
 struct Row {
@@ -127,8 +123,10 @@ constexpr Row kRows[] = {
     {"stats.resident", [](size_t, const Exchange& e) { return stat(Stat::resident, e); }},
     {"stats.mapped", [](size_t, const Exchange& e) { return stat(Stat::mapped, e); }},
     {"stats.retained", [](size_t, const Exchange& e) { return stat(Stat::retained, e); }},
-    {"arenas.narenas", [](size_t, const Exchange& e) { return arenas(e); }},
-    {"arenas.page", [](size_t, const Exchange& e) { return page_size(e); }},
+    {"arenas.narenas",
+     [](size_t, const Exchange& e) { return of_arenas("arenas.narenas", 1u, e); }},
+    {"arenas.page",
+     [](size_t, const Exchange& e) { return of_arenas("arenas.page", kSmallPage, e); }},
     {"arenas.quantum", [](size_t, const Exchange& e) { return e.give_only(size_t{16}); }},
     {"arena.*.purge", [](size_t arena, const Exchange& e) { return purge("purge", arena, e); }},
     {"arena.*.decay", [](size_t arena, const Exchange& e) { return purge("decay", arena, e); }},
@@ -168,10 +166,6 @@ bool matches(const char* pattern, const char* name, size_t* number) {
     if (name == first) return false;
   }
   return *name == 0;
-}
-
-bool begins(const char* name, const char* start) {
-  return strncmp(name, start, strlen(start)) == 0;
 }
 
 // The jemalloc that answers a name that we do not know. Names of its options and threads are not

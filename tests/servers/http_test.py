@@ -30,6 +30,22 @@ MIB = 1 << 20
 PROFILES = ("heap", "allocs", "lifetimes", "pinned")
 
 
+def curl(address: str, path: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+    url = f"http://{address}{path}"
+    if address.startswith("unix:"):
+        url = f"http://any.name{path}"
+        options = ("--unix-socket", address.removeprefix("unix:"), *options)
+    return subprocess.run(
+        ["curl", "-sS", *options, url], capture_output=True, timeout=60, check=False
+    )
+
+
+def get(address: str, path: str) -> bytes:
+    done = curl(address, path, "--fail")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 class Program:
     """tests/servers/http_load.cc under `http:ADDRESS`; `address` is where it listens."""
 
@@ -53,19 +69,11 @@ class Program:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def curl(self, path: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-        url = f"http://{self.address}{path}"
-        if self.address.startswith("unix:"):
-            url = f"http://any.name{path}"
-            options = ("--unix-socket", self.address.removeprefix("unix:"), *options)
-        return subprocess.run(
-            ["curl", "-sS", *options, url], capture_output=True, timeout=60, check=False
-        )
-
     def get(self, path: str) -> bytes:
-        done = self.curl(path, "--fail")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return get(self.address, path)
+
+    def curl(self, path: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+        return curl(self.address, path, *options)
 
     def status(self, path: str, *options: str) -> int:
         done = self.curl(path, "-o", "/dev/null", "-w", "%{http_code}", *options)
@@ -260,16 +268,8 @@ def test_a_child_began_when_it_was_forked(tmp_path: Path):
                 time.sleep(0.1)
             starts = {}
             for path in sockets:
-                command = [
-                    "curl",
-                    "-sS",
-                    "--fail",
-                    "--unix-socket",
-                    path,
-                    "http://localhost/metrics",
-                ]
-                text = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
-                starts[path.name] = metrics(text)["llamalloc_start_time_seconds"]
+                said = metrics(get(f"unix:{path}", "/metrics"))
+                starts[path.name] = said["llamalloc_start_time_seconds"]
             parent = starts.pop(f"x.{process.pid}.sock")
             (child,) = starts.values()
             assert 1.9 < child - parent < 20

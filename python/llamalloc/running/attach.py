@@ -24,7 +24,7 @@ from llamalloc.formats import regular_file
 from llamalloc.running import live, published
 from llamalloc.running.control import ControlError, ask
 from llamalloc.running.ending import held
-from llamalloc.running.procmem import PROC
+from llamalloc.running.procmem import PROC, lives
 
 LONGEST_BY_HTTP = 3600  # seconds, of one request
 _TICK = 0.25
@@ -268,21 +268,8 @@ def _must_live(target: Target, cause: Exception | None, passed: float | None = N
 def _ended(pid: int, patience: float) -> bool:
     """Within `patience` seconds: the connections of a killed process close before it has ended."""
     deadline = time.monotonic() + patience
-    while _lives(pid):
+    while lives(pid):
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.02)
     return True
-
-
-def _lives(pid: int) -> bool:
-    try:
-        fields = (
-            (PROC / str(pid) / "stat")
-            .read_text(errors="surrogateescape")
-            .rpartition(")")[2]
-            .split()
-        )
-    except OSError:
-        return False
-    return fields[0] not in "ZX"

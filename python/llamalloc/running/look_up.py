@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from llamalloc.running import attach, control, live, published
-from llamalloc.running.procmem import PROC, read_text
+from llamalloc.running.procmem import PROC, read_text, stat_fields
 
 _ADDRESS = re.compile(r"(https?://|unix:)\S+|[\w.-]+:\d+|\[[0-9a-fA-F:.]+\]:\d+")
 
@@ -106,7 +106,7 @@ def _document(at: published.Published, pid: int) -> dict[str, Any]:
 
 
 def _seconds_since_start(pid: int) -> float:
-    fields = read_text(PROC / str(pid) / "stat").rpartition(")")[2].split()
+    fields = stat_fields(pid)
     uptime = read_text(PROC / "uptime").split()
     if len(fields) < 20 or not uptime:
         return 0.0

@@ -66,8 +66,23 @@ def _sizes(pid: int, names: tuple[str, ...]) -> list[int]:
 
 def start_of(pid: int) -> int:
     """When it started, in ticks since the system did; 0 of a process that has ended."""
-    fields = read_text(PROC / str(pid) / "stat").rpartition(")")[2].split()
-    return int(fields[19]) if len(fields) > 19 and fields[0] not in "ZX" else 0
+    fields = stat_fields(pid)
+    return int(fields[19]) if _is_one(fields) else 0
+
+
+def stat_fields(pid: int) -> list[str]:
+    """/proc/PID/stat behind the name, which may hold anything: the state first. Empty: no such
+    process."""
+    return read_text(PROC / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def lives(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    return _is_one(stat_fields(pid))
+
+
+def _is_one(fields: list[str]) -> bool:
+    return bool(fields) and fields[0] not in "ZX"
 
 
 def mapped_files(pid: int) -> list[str]:

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/begins.h"
 #include "base/errno_keeper.h"
 #include "base/quiet_write.h"
 #include "os/descriptor.h"
@@ -16,10 +17,6 @@
 
 namespace llamalloc {
 namespace {
-
-bool begins(const char* text, const char* start) {
-  return strncmp(text, start, strlen(start)) == 0;
-}
 
 // A name for one of our descriptors, such as /dev/stdout, whatever that leads to: a file that took
 // the name's place would be the output of every other process, too.

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/begins.h"
 #include "base/errno_keeper.h"
 #include "base/path_pattern.h"
 
@@ -100,8 +101,7 @@ bool called_path(char* out, size_t room) {
   const ErrnoKeeper keep;
   const auto* called = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   // A program that executes itself again has such a name, which means another file to others.
-  const bool is_name =
-      called != nullptr && strncmp(called, "/proc/", 6) != 0 && strncmp(called, "/dev/", 5) != 0;
+  const bool is_name = called != nullptr && !begins(called, "/proc/") && !begins(called, "/dev/");
   if (!is_name || !is_same_file(called, "/proc/thread-self/exe")) return false;
   char folder[4096] = "";
   const ssize_t n =
