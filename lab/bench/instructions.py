@@ -5,9 +5,9 @@ Patterns: `pair`, 64 bytes allocated and freed at once; `churn`, 2,000 objects o
 replaced at random; `medium` and `large`, pairs of 64 KiB and of 1 MiB; `calloc`, pairs of 64 zeroed
 bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a time (copying is
 part of it); `remote`, 64 bytes that another thread frees. The pairs are counted more often for
-ours. Where it places objects by lifetime: by what the call site decides, as learned in process and
-as a model says, by what a caller of it decides, and where nothing is known of the stack. And where
-it learns, but the gate is off, in a small heap and in a large one, samples apart, each beside the
+ours. Where it places objects by lifetime: by what the call site decides, as learned in process
+(later, and while contexts are explored) and as a model says, by what a caller of it decides, and
+where nothing is known of the stack. And where it learns, but the gate is off, in a small heap and in a large one, samples apart, each beside the
 same without learning. A figure is the mean of a steady state: the difference of a long and a short
 run, so that starting up and growing fall out. Counts are deterministic, but for those with two
 threads, and where the worker takes a turn; the harness' own instructions are not part of them. Not
@@ -62,8 +62,9 @@ MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as valgrind calls them
 # What the program that callgrind runs is called by its /proc/self/exe.
 CALLGRIND = f"callgrind-{MACHINES.get(platform.machine(), platform.machine())}-linux"
 # Ours, with where it has its predictions from.
-LEARNED, MODEL, UNKNOWN, BY_CALLER = (
-    f"{OURS}, {by}" for by in ("learned", "a model", "nothing known", "a caller decides")
+LEARNED, EXPLORED, MODEL, UNKNOWN, BY_CALLER = (
+    f"{OURS}, {by}"
+    for by in ("learned", "explored", "a model", "nothing known", "a caller decides")
 )
 # MiB held. Samples begin above 64 (LearningRun::kLeastHeap).
 SMALL, LARGE = 16, 96
@@ -189,6 +190,7 @@ def placing(ours: Allocator, folder: Path) -> list[Configured]:
     by_caller = by(BY_CALLER, f"learn:{of_callers},{samples}", EXPLORES)
     return [
         by(LEARNED, f"learn:{learned},{samples}", EXPLORES),
+        by(EXPLORED, f"learn:{learned},{samples}"),
         by(MODEL, f"model:{model},{samples}"),
         replace(by_caller, pattern="callers"),
         by(UNKNOWN, f"learn:on,{samples}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab import allocators, peers
@@ -19,6 +19,7 @@ ROWS = ("pair_64", "batch_fifo", "churn_10k", "churn_1m", "remote_free")
 NAMES = ("tcmalloc", "jemalloc-5.3.0", "llamalloc")
 PREDICTED = "llamalloc, by prediction"
 _LEARNING = 3.0  # seconds of a run that only learns
+_SAMPLES = ",sample_interval:64KiB"  # in it, as a heap of a few objects is sampled only if told so
 BENCH = BUILD / "src" / "predict" / "evaluator_bench"
 _LINE = re.compile(r"^network\s+(\d+) tokens\s+([\d.]+) us", re.MULTILINE)
 
@@ -51,9 +52,11 @@ class _Predicting(Allocator):
 
     state: Path = Path()
 
+    options: str = ""
+
     def environment(self) -> dict[str, str]:
         return super().environment() | {
-            "LLAMALLOC_CONF": f"learn:{self.state},segregate:always",
+            "LLAMALLOC_CONF": f"learn:{self.state},segregate:always{self.options}",
         }
 
 
@@ -62,7 +65,7 @@ def _predicting(context: Context, row: rows.Row, found: list[Allocator]) -> Allo
     state = context.out / f"bench-{row.name}.learned"
     one = _Predicting(**(vars(ours) | {"name": PREDICTED}), state=state)
     if not state.exists():
-        rows.sample(row, one, _LEARNING, False)
+        rows.sample(row, replace(one, options=_SAMPLES), _LEARNING, False)
     return one
 
 

@@ -79,7 +79,7 @@ bool Engine::explore(bool on) {
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
-  if (answer.varies) placement.cache().decided.clear();
+  if (answer.varies) placement.cache().clear();
   if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
   // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);

@@ -24,10 +24,13 @@ bool PredictionCache::write(uint64_t key, uint64_t value, bool overwrite) {
          overwrite;
 }
 
+// Paths first: whoever allocates meanwhile publishes a path once, with its key. A path that went
+// after its key had come back would be looked up by height until the next time.
 void PredictionCache::clear() {
+  decided.clear();
+  std::atomic_thread_fence(std::memory_order_release);
   for (auto& slot : slots_)
     if (slot.load(std::memory_order_relaxed) != 0) slot.store(0, std::memory_order_relaxed);
-  decided.clear();
 }
 
 void PredictionCache::forget(uint64_t key) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <random>
+#include <thread>
 #include <unordered_map>
 
 namespace llamalloc {
@@ -116,6 +119,41 @@ TEST_F(PredictionCacheTest, KeysAreForgottenByTheirMarks) {
   EXPECT_EQ(cache_->forget_marked(255), 1u);
   EXPECT_TRUE(cache_->find(key(1)).found);
   EXPECT_TRUE(cache_->find(key(4)).pending);
+}
+
+// A thread that allocates meanwhile publishes a path once, when its key is a miss.
+TEST_F(PredictionCacheTest, WhatIsKnownAfterAClearHasItsPath) {
+  constexpr uintptr_t kSites = 16;
+  constexpr size_t kShape = 32;
+  std::atomic<bool> ends{false};
+  const auto key_of = [](uintptr_t site) {
+    return PredictionCache::site_key({0x1000 + site * 64, 0}, 1);
+  };
+  const auto path_of = [](uintptr_t site) { return PathCache::path_of(0x1000 + site * 64); };
+  std::thread allocates([&] {
+    while (!ends.load())
+      for (uintptr_t site = 0; site < kSites; ++site) {
+        if (cache_->find(key_of(site)).found) continue;
+        cache_->publish(key_of(site), LifetimeClass::le_3s);
+        cache_->decided.publish(path_of(site), kShape, 7);
+      }
+  });
+  const auto has_path = [&](uintptr_t site) {
+    uint16_t place;
+    return cache_->decided.find(path_of(site), kShape, &place) == PathCache::Kind::decided;
+  };
+  int without = 0;
+  for (int i = 0; i < 200 && without == 0; ++i) {
+    cache_->clear();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (uintptr_t site = 0; site < kSites; ++site) {
+      while (!has_path(site) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      without += !has_path(site);
+    }
+  }
+  ends = true;
+  allocates.join();
+  EXPECT_EQ(without, 0) << "known by key alone";
 }
 
 TEST_F(PredictionCacheTest, SitesAreForgottenByTheirAddress) {

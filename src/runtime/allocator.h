@@ -62,8 +62,13 @@ using SlowCall = void*(size_t, CallSite);
 [[gnu::noinline]] void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache,
                                            size_t offset, SlowCall* slow);
 
-// Where the site does not decide alone: by its callers. Where contexts are explored, one allocation
-// in eight, on average, looks whether its own is known.
+// Where contexts are explored, one allocation in eight, on average, looks whether its own is known.
+[[gnu::always_inline]] inline bool explores(const ThreadCache& cache) {
+  const auto left = static_cast<uint64_t>(cache.countdown.load(std::memory_order_relaxed));
+  return SiteTable::hash(left) >> 61 == 0;
+}
+
+// Where the site does not decide alone: by its callers.
 template <SlowCall slow>
 [[gnu::noinline]] void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache,
                                          size_t offset, uint64_t path) {
@@ -72,11 +77,20 @@ template <SlowCall slow>
       path, site.stack_pointer, cache->own_stack.readable_limit(site.stack_pointer), offset,
       &place);
   if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
-    const auto left = static_cast<uint64_t>(cache->countdown.load(std::memory_order_relaxed));
-    const bool looks = SiteTable::hash(left) >> 61 == 0;
-    if (kind != PathCache::Kind::explored || looks)
+    if (kind != PathCache::Kind::explored || explores(*cache))
       return allocate_by_height(size, site, cache, offset, slow);
   }
+  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
+// Where the site decides alone, and contexts are explored.
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_explored(size_t size, CallSite site, ThreadCache* cache,
+                                          size_t offset, uint16_t place) {
+  if (LLAMALLOC_UNLIKELY(explores(*cache)))
+    return allocate_by_height(size, site, cache, offset, slow);
   Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
   return pop_and_end_call(magazine);
@@ -89,9 +103,11 @@ template <SlowCall slow>
   uint16_t place;
   const PathCache::Kind kind = prediction_cache.decided.find(path, offset, &place);
   if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
-    if (kind > PathCache::Kind::explored)
-      return allocate_by_height(size, site, cache, offset, slow);
-    return allocate_by_path<slow>(size, site, cache, offset, path);
+    if (kind == PathCache::Kind::explored)
+      return allocate_explored<slow>(size, site, cache, offset, place);
+    if (kind == PathCache::Kind::ask)
+      return allocate_by_path<slow>(size, site, cache, offset, path);
+    return allocate_by_height(size, site, cache, offset, slow);
   }
   Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
   if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
