@@ -7,11 +7,12 @@ bytes; `growth`, a buffer that realloc grows from 16 bytes to 1 MiB by 1.3 at a 
 part of it); `remote`, 64 bytes that another thread frees. The pairs are counted more often for
 ours. Where it places objects by lifetime: by what the call site decides, as learned in process
 (later, and while contexts are explored) and as a model says, by what a caller of it decides, and
-where nothing is known of the stack. And where it learns, but the gate is off, in a small heap and in a large one, samples apart, each beside the
-same without learning. A figure is the mean of a steady state: the difference of a long and a short
-run, so that starting up and growing fall out. Counts are deterministic, but for those with two
-threads, and where the worker takes a turn; the harness' own instructions are not part of them. Not
-the same as time, yet no neighbour disturbs them.
+where nothing is known of the stack. And where it learns, but the gate is off, in a small heap and
+in a large one, samples apart, each beside the same without learning. A figure is the mean of a
+steady state: the difference of a long and a short run, so that starting up and growing fall out.
+Counts are deterministic, but for those with two threads, and where the worker takes a turn; the
+harness' own instructions are not part of them. Not the same as time, yet no neighbour disturbs
+them.
 """
 
 from __future__ import annotations

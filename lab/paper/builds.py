@@ -20,8 +20,9 @@ def measure(context: Context) -> Results:
     out = context.out / "versions"
     command = [sys.executable, "-m", "lab.versions", "--programs", PROGRAM, "--out", str(out)]
     context.say(" ".join(command[1:]))
+    (out / "results.json").unlink(missing_ok=True)  # an earlier measurement's
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if not (out / "results.json").exists():
+    if done.returncode not in {0, 1} or not (out / "results.json").exists():
         said = done.stderr.strip().splitlines() or ["it said nothing"]
         raise PaperError(f"lab.versions failed: {said[-1]}")
     return json.loads((out / "results.json").read_text())

@@ -8,12 +8,16 @@ context.model("redis")      trained on a profile       OUT/redis.model
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import allocators, peers
 from lab.launcher import LLAMALLOC
+from lab.places import LIBRARY
 from lab.workloads import programs, runner
 
 INTERVAL = "64KiB"  # a sample each so many bytes, on average: enough for runs of a minute
@@ -83,10 +87,21 @@ class Context:
     def _scale(self, program: str) -> float:
         return self.scale * SCALES.get(program, 1.0)
 
+    def others(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """(Those of these allocators that are there, and a line for each of the others)."""
+        built = {allocators.BUILT[name] for name in names if name in allocators.BUILT}
+        found, missing = allocators.present(list(names), LIBRARY, peers.ensure(built, self.say))
+        return [one.name for one in found], [line.replace(" is left out", "") for line in missing]
+
     def _made(self, path: Path, make: Callable[[Path], object]) -> Path:
-        if not path.exists():
-            self.say(f"making {path.name}")
-            make(path)
-        if not path.exists():
-            raise PaperError(f"{path} was not written")
+        """In a folder of its own until it is whole: what was interrupted is made again."""
+        if path.exists():
+            return path
+        self.say(f"making {path.name}")
+        with tempfile.TemporaryDirectory(prefix="partial-", dir=self.out) as folder:
+            make(Path(folder) / path.name)
+            if not (Path(folder) / path.name).exists():
+                raise PaperError(f"{path} was not written")
+            for part in sorted(Path(folder).iterdir(), key=lambda part: part.name == path.name):
+                shutil.move(part, self.out / part.name)
         return path

@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
     mesh_library = options.mesh.resolve() if options.mesh else None
     context = Context(options.out, say, options.scale, options.rounds, mesh=mesh_library)
     wanted = [one for one in EXHIBITS if not options.only or one.name in options.only.split(",")]
-    left = [one for one in wanted if options.again or not _file(options.out, one).exists()]
+    left = [one for one in wanted if options.again or not _is_there(context, one)]
     say(f"{len(left)} exhibits, about {sum(one.minutes for one in left) * options.rounds:.0f} min")
     for one in left:
         _measure(context, one)
@@ -93,9 +93,21 @@ def _file(out: Path, one: Exhibit) -> Path:
     return out / f"{one.name}.json"
 
 
+def _is_there(context: Context, one: Exhibit) -> bool:
+    """Measured, and in the way that is asked for now."""
+    path = _file(context.out, one)
+    return path.exists() and json.loads(path.read_text()).get("how") == _how(context)
+
+
+def _how(context: Context) -> dict[str, object]:
+    mesh_library = str(context.mesh) if context.mesh else None
+    return {"scale": context.scale, "rounds": context.rounds, "mesh": mesh_library}
+
+
 def _measure(context: Context, one: Exhibit) -> None:
     context.say(f"{one.name}, about {one.minutes:.0f} min")
-    results = {"machine": machine(), "results": one.measure(context)}
+    how = _how(context)
+    results = {"machine": machine(), "how": how, "results": one.measure(context)}
     partial = _file(context.out, one).with_suffix(".partial")
     partial.write_text(json.dumps(results, indent=1) + "\n")
     shutil.move(partial, _file(context.out, one))

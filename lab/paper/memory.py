@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import allocators, peers
-from lab.paper.context import Context
+from lab.paper.context import Context, PaperError
 from lab.paper.section import Exhibit, Results, Section, mib, percent
 from lab.places import LIBRARY
 from lab.workloads.runner import Outcome
@@ -29,6 +29,7 @@ ROWS = {
     "profile": "llamalloc, learned from a profile",
     "process": "llamalloc, learned in process (second run)",
 }
+OTHERS = ("tcmalloc", "jemalloc")
 COLOURS = ("#8a8a8a", "#c98b2b", "#7a6fb0", "#7fa650", "#4f9d8f")
 # Steady state in MB of TCMalloc, Llama, live; accuracy weighted and not.
 PAPER = {
@@ -43,39 +44,41 @@ _TAIL = 1.0  # seconds at the end of a run that count as steady state
 
 def measure(context: Context) -> Results:
     """runs: by program and row a list of figures; live and accuracy by program."""
-    missing = peers.ensure({"tcmalloc"}, context.say)
-    results: Results = {"runs": {}, "live": {}, "accuracy": {}, "missing": list(missing.values())}
+    present, missing = context.others(("tcmalloc", "jemalloc"))
+    results: Results = {"runs": {}, "live": {}, "accuracy": {}, "missing": missing}
     for program in PROGRAMS:
-        rows = {row: how for row in ROWS if (how := _how(context, program, row, missing))}
-        found = {row: [] for row in rows}
+        state, model = _first_run(context, program), context.model(program)
+        found = {row: [] for row in ROWS if row not in OTHERS or row in present}
         for turn in range(context.rounds):
-            for row, how in rows.items():
+            for row, figures in found.items():
                 context.say(f"{program} on {ROWS[row]}, run {turn + 1}")
-                found[row].append(_figures(context.run(program, turn + 10, **how)))
+                how = _how(row, state, model)
+                figures.append(_figures(context.run(program, turn + 10, **how)))
         results["runs"][program] = found
         results["live"][program] = _live(context.trace(program))
         results["accuracy"][program] = _accuracy(context, program)
     return results
 
 
-def _how(context: Context, program: str, row: str, missing: dict[str, str]) -> dict | None:
-    if row == "tcmalloc":
-        return None if missing else {"preload": "tcmalloc"}
-    if row == "jemalloc":
-        return {"preload": "jemalloc"} if allocators.find("jemalloc").is_installed() else None
+def _how(row: str, state: Path, model: Path) -> dict[str, str]:
+    """All are started alike: a launcher would be in the figures of some."""
+    if row in OTHERS:
+        return {"preload": row}
     if row == "blind":
         return {"preload": str(LIBRARY)}
     if row == "profile":
-        return {"under": f"llamalloc run --model {context.model(program)}"}
-    return {"under": f"llamalloc run --learn {_state(context, program)}"}
+        return {"preload": str(LIBRARY), "conf": f"model:{model}"}
+    return {"preload": str(LIBRARY), "conf": f"learn:{shutil.copy(state, f'{state}.second')}"}
 
 
-def _state(context: Context, program: str) -> Path:
-    """A state file that one run has left. Later runs go on learning."""
+def _first_run(context: Context, program: str) -> Path:
+    """The state file that one run leaves. Each second run takes a copy."""
     state = context.file(program, ".learned")
+    state.unlink(missing_ok=True)
+    context.say(f"{program} learns in a first run")
+    context.run(program, 2, preload=str(LIBRARY), conf=f"learn:{state}")
     if not state.exists():
-        context.say(f"{program} learns in a first run")
-        context.run(program, 2, under=f"llamalloc run --learn {state}")
+        raise PaperError(f"{state} was not written")
     return state
 
 

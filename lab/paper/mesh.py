@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import peers
 from lab.launcher import clean_environment, with_preload
 from lab.paper.context import Context
 from lab.paper.section import Exhibit, Results, Section
@@ -59,9 +58,8 @@ def _rows(context: Context, command: list[str]) -> Iterator[tuple[str, process.F
 
 
 def _others(context: Context) -> Iterator[tuple[str, str]]:
-    if not peers.ensure({"tcmalloc"}, lambda text: None):
-        yield "tcmalloc", "tcmalloc"
-    yield "jemalloc", "jemalloc"
+    for name in context.others(("tcmalloc", "jemalloc"))[0]:
+        yield name, name
     if context.mesh:
         yield "mesh", str(context.mesh)
 
@@ -77,6 +75,9 @@ def show(results: Results) -> Section:
         "predictions."
     )
     present = [row for row in TITLES if any(row in by for by in results.values())]
+    absent = [TITLES[row] for row in TITLES if row not in present and row != "mesh"]
+    if absent:
+        section.paragraphs.append(f"Left out, as not installed: {', '.join(absent)}.")
     if "mesh" not in present:
         section.paragraphs.append("Mesh is left out: `--mesh LIBRARY` names one that was built.")
     section.table(("the two call sites", *(TITLES[row] for row in present)), [

@@ -34,9 +34,8 @@ def measure(context: Context) -> Results:
 def _cpu(context: Context, interval: str, turn: int) -> float:
     if interval == "off":
         return context.run(PROGRAM, turn + 20, preload=str(LIBRARY)).cpu
-    profile = context.out / "cost.pb.gz"
-    under = f"llamalloc record --interval {interval} -o {profile}"
-    return context.run(PROGRAM, turn + 20, under=under).cpu
+    conf = f"profile:{context.out / 'cost.pb.gz'},sample_interval:{interval}"
+    return context.run(PROGRAM, turn + 20, preload=str(LIBRARY), conf=conf).cpu
 
 
 def show(results: Results) -> Section:

@@ -63,7 +63,8 @@ RESULTS = {
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     for one, results in RESULTS.items():
-        document = {"machine": MACHINE, "results": results}
+        how = {"scale": 1.0, "rounds": 1, "mesh": None}
+        document = {"machine": MACHINE, "how": how, "results": results}
         (tmp_path / f"{one.name}.json").write_text(json.dumps(document))
     return tmp_path
 
@@ -102,6 +103,46 @@ def test_what_is_measured_is_not_measured_again(out: Path, monkeypatch: pytest.M
     assert asked == [memory.EXHIBIT]
 
 
+def test_what_was_measured_at_another_scale_is(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(main, "_measure", lambda context, one: asked.append(one.name))
+    words = ["--out", str(out), "--only", "table3,figure9"]
+    assert main.main([*words, "--scale", "0.1"]) == 0
+    assert asked == ["table3", "figure9"] or asked == ["figure9", "table3"]
+
+
+def test_what_was_interrupted_is_made_again(tmp_path: Path) -> None:
+    def run(self: Context, program: str, seed: int = 1, *, under: str) -> None:
+        path = Path(under.split()[-1])
+        path.write_text("whole" if is_whole else "the beginning")
+        if not is_whole:
+            raise KeyboardInterrupt
+
+    context = Context(tmp_path, lambda text: None)
+    object.__setattr__(context, "run", run.__get__(context))
+    is_whole = False
+    with pytest.raises(KeyboardInterrupt):
+        context.trace("redis")
+    is_whole = True
+    assert context.trace("redis").read_text() == "whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["redis.trace"]
+
+
+def test_runs_that_are_compared_start_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each second run begins with what the first one left."""
+    state = tmp_path / "redis.learned"
+    state.write_text("first")
+    for _ in range(2):
+        conf = memory._how("process", state, tmp_path / "m")["conf"]
+        again = Path(conf.removeprefix("learn:"))
+        assert again != state and again.read_text() == "first"
+        again.write_text("second")
+    for row in memory.ROWS:
+        assert "under" not in memory._how(row, state, tmp_path / "m")
+
+
 def test_an_unknown_exhibit_names_those_that_there_are(
     out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +161,7 @@ def test_a_failing_exhibit_says_why_and_keeps_the_others(
         return Outcome(program)
 
     monkeypatch.setattr(Context, "run", run)
-    monkeypatch.setattr(memory.peers, "ensure", lambda names, say: dict.fromkeys(names, "none"))
+    monkeypatch.setattr(Context, "others", lambda self, names: ([], ["none"]))
     assert main.main(["--out", str(out), "--only", "table3"]) == 2
     assert "was not written" in capsys.readouterr().err
     assert (out / "figure9.json").exists() and not (out / "table3.json").exists()

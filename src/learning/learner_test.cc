@@ -480,6 +480,37 @@ TEST_F(LearnerTest, AForkedChildHasAPeakOfItsOwn) {
   EXPECT_EQ(learner_.shares().parted, 1) << "nothing has died since then";
 }
 
+TEST_F(LearnerTest, AClockThatJumpsBackUnlearnsNothing) {
+  die_at_once({1, 2}, 200);
+  rounds(20);
+  const Answer before = ask({1, 2});
+  ASSERT_TRUE(before.known);
+  pass(Nanos::seconds(0) - Nanos::seconds(15));
+  die_after({1, 2}, 50, Nanos::millis(1));
+  die_at_once({3, 4}, 200);
+  rounds(20);
+  EXPECT_TRUE(learner_.is_consistent());
+  EXPECT_TRUE(ask({1, 2}).known && ask({1, 2}).lifetime == before.lifetime);
+  EXPECT_TRUE(ask({3, 4}).known && ask({3, 4}).lifetime == before.lifetime);
+}
+
+// As when the process was stopped: what was in flight then seems old. That fades.
+TEST_F(LearnerTest, AClockThatJumpsAheadIsGotOver) {
+  die_at_once({1, 2}, 200);
+  die_at_once({3, 4}, 200);
+  rounds(20);
+  const Answer before = ask({3, 4});
+  std::vector<void*> in_flight;
+  for (int i = 0; i < 5; ++i) in_flight.push_back(born({1, 2}));
+  pass(Nanos::seconds(3600));
+  round();
+  for (void* p : in_flight) dies(p);
+  for (int i = 0; i < 180; ++i) die_after({1, 2}, 100, Nanos::seconds(1)), round();
+  EXPECT_TRUE(learner_.is_consistent());
+  EXPECT_EQ(ask({1, 2}).lifetime, LifetimeClass::le_3s);
+  EXPECT_EQ(ask({3, 4}).lifetime, before.lifetime) << "nothing of it was in flight";
+}
+
 TEST_F(LearnerTest, ContextsWithoutEndStayBounded) {
   for (uintptr_t caller = 1; caller < 30000; ++caller) stay({caller, caller + 1}, 4);
   pass(Nanos::seconds(10));

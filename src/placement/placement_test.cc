@@ -112,13 +112,6 @@ class SitePlacementTest : public PlacementTest {
   void settle_learned(const CallPath& path, LifetimeClass lifetime) {
     placement_.settle_learned_path(path, 3, choose(kSite).key, lifetime);
   }
-  // Until the site's slot in the path cache is taken.
-  void settle_other_sites() {
-    for (uintptr_t other = 0x10000; site_decides(); ++other)
-      placement_.settle_learned_path({.frames = {other}}, 3, PredictionCache::kUsed | other << 16,
-                                     LifetimeClass::never);
-  }
-
   static constexpr CallPath kPath{.frames = {kSite.return_address}};
 };
 
@@ -130,9 +123,9 @@ TEST_F(SitePlacementTest, AnswersForAllCallersOnceOneWasAskedFor) {
   EXPECT_FALSE(choose(kElsewhere).miss);
 }
 
-TEST_F(SitePlacementTest, OneThatLostItsSlotToAnotherKeepsItsAnswer) {
+TEST_F(SitePlacementTest, OneWithoutASlotKeepsItsAnswer) {
   settle_learned(kPath, LifetimeClass::le_10s);
-  settle_other_sites();
+  cache_->decided.clear();
   EXPECT_TRUE(choose(kSite).known);
   EXPECT_EQ(choose(kSite).group, PageGroup::brief);
   EXPECT_TRUE(choose(kElsewhere).miss);
@@ -171,6 +164,23 @@ TEST_F(SitePlacementTest, WhatIsExploredIsStillAskedForByContext) {
   EXPECT_EQ(class_in(place), LifetimeClass::le_10s);
   EXPECT_TRUE(choose(kSite).known);
   EXPECT_TRUE(choose(kElsewhere).miss);
+}
+
+TEST_F(SitePlacementTest, WhatAModelSaysOfASiteDoesNotHideCallersThatWereLearned) {
+  constexpr uintptr_t kLearned = 0x7777;
+  uintptr_t words[16] = {};
+  words[1] = kLearned;
+  const StackBounds stack{reinterpret_cast<uintptr_t>(words),
+                          reinterpret_cast<uintptr_t>(words + 16)};
+  const CallSite learned{kSite.return_address, reinterpret_cast<uintptr_t>(words)};
+  const CallSite other{kSite.return_address, reinterpret_cast<uintptr_t>(words + 4)};
+  placement_.settle_learned_path({1, {kSite.return_address, kLearned}, {16}}, 3,
+                                 placement_.choose(learned, stack, 3).key, LifetimeClass::never);
+  placement_.settle_models_site(other, 3, placement_.choose(other, stack, 3).key,
+                                LifetimeClass::le_10ms);
+  EXPECT_TRUE(cache_->decided.asks(PathCache::path_of(kSite.return_address), site_shape(3)));
+  EXPECT_EQ(placement_.choose(learned, stack, 3).lifetime, LifetimeClass::never);
+  EXPECT_EQ(placement_.choose(other, stack, 3).lifetime, LifetimeClass::le_10ms);
 }
 
 TEST_F(SitePlacementTest, AnOutliverPartsTheSiteOfAModel) {

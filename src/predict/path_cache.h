@@ -11,8 +11,10 @@
 //   path = hash of the return address, then of (path, return address of the caller)
 //   key  = path and shape, so that what a path has of like shapes is side by side
 //
-// Direct-mapped, 128 KiB, one atomic word a slot: any thread may write, all read. shape and place
-// mean what their users make of them (placement/placement.h).
+// 128 KiB, one atomic word a slot: any thread may write, all read. A key has its first slot, or, if
+// another key came earlier, the one beside that: what is hot comes first after a clear, and what
+// comes later does not push it out of its first slot. shape and place mean what their users make of
+// them (placement/placement.h).
 #pragma once
 
 #include <atomic>
@@ -40,29 +42,49 @@ class PathCache {
 
   static uint64_t path_of(uintptr_t return_address) { return return_address * kFactor; }
 
-  // Where it is decided, *place is what was published for the site and shape. path: of the site.
-  Kind find(uint64_t path, size_t shape, uint16_t* place) const {
+  // In its first slot. Where it is decided, *place is what was published for the site and shape.
+  // path: of the site. *is_free: nothing is in that slot, so nothing of this key is beside it.
+  Kind find(uint64_t path, size_t shape, uint16_t* place, bool* is_free = nullptr) const {
     const uint64_t key = key_of(path, shape);
-    const uint64_t slot = slots_[index_of(key)].load(std::memory_order_relaxed);
-    *place = static_cast<uint16_t>(slot);
-    return kind_of(slot, key);
+    const uint64_t slot = load(index_of(key));
+    if (is_free != nullptr) *is_free = slot == 0;
+    return found(slot, key, place);
   }
-  // The same, where callers decide, or contexts are explored. limit: the end of what is readable of
-  // the stack.
+  // In the other one.
+  Kind find_beside(uint64_t path, size_t shape, uint16_t* place) const {
+    const uint64_t key = key_of(path, shape);
+    return found(load(beside(index_of(key))), key, place);
+  }
+  // What find said to ask: by the first slot of the site's caller. word: what find gave as place;
+  // limit: the end of what is readable of the stack.
+  Kind find_caller(uint64_t path, uintptr_t stack_pointer, uintptr_t limit, uint16_t word,
+                   size_t shape, uint16_t* place) const {
+    const uintptr_t bytes = uintptr_t{word} * 8;
+    if (__builtin_expect(bytes > limit - stack_pointer, 0)) return Kind::ask;
+    const uint64_t key =
+        key_of(extend(path, reinterpret_cast<const uintptr_t*>(stack_pointer + bytes)[-1]), shape);
+    return found(load(index_of(key)), key, place);
+  }
+  // In any slot, past as many callers as it takes.
   Kind find_past(uint64_t path, uintptr_t stack_pointer, uintptr_t limit, size_t shape,
                  uint16_t* place) const {
-    uint64_t key = key_of(path, shape);
-    uint64_t slot = slots_[index_of(key)].load(std::memory_order_relaxed);
-    while (kind_of(slot, key) == Kind::ask) {
+    uint64_t key, slot;
+    while (true) {
+      key = key_of(path, shape);
+      slot = load(index_of(key));
+      if (__builtin_expect(!is_of(slot, key), 0)) slot = load(beside(index_of(key)));
+      if (kind_of(slot, key) != Kind::ask) break;
       const uintptr_t bytes = (slot & 0xffff) * 8;
       if (bytes > limit - stack_pointer) break;
       stack_pointer += bytes;
       path = extend(path, reinterpret_cast<const uintptr_t*>(stack_pointer)[-1]);
-      key = key_of(path, shape);
-      slot = slots_[index_of(key)].load(std::memory_order_relaxed);
     }
-    *place = static_cast<uint16_t>(slot);
-    return kind_of(slot, key);
+    return found(slot, key, place);
+  }
+  // Whether callers of the site are known to decide.
+  bool asks(uint64_t path, size_t shape) const {
+    const uint64_t key = key_of(path, shape);
+    return kind_of(slot_of(key), key) == Kind::ask;
   }
   void publish(uint64_t path, size_t shape, uint16_t place) {
     put(key_of(path, shape), Kind::decided, place);
@@ -79,10 +101,11 @@ class PathCache {
   }
   void forget(uint64_t path, size_t shape) {
     const uint64_t key = key_of(path, shape);
-    auto& slot = slots_[index_of(key)];
-    uint64_t value = slot.load(std::memory_order_relaxed);
-    if (kind_of(value, key) == Kind::decided)
-      slot.compare_exchange_strong(value, 0, std::memory_order_relaxed);
+    for (const size_t i : {index_of(key), beside(index_of(key))}) {
+      uint64_t value = load(i);
+      if (kind_of(value, key) == Kind::decided)
+        slots_[i].compare_exchange_strong(value, kForgotten, std::memory_order_relaxed);
+    }
   }
   void clear() {
     for (auto& slot : slots_)
@@ -92,6 +115,7 @@ class PathCache {
  private:
   static constexpr int kShift = 14;
   static constexpr uint64_t kFactor = 0x9E3779B97F4A7C15ull;
+  static constexpr uint64_t kForgotten = 1;  // of no key, and not free: another's may be beside
 
   // shape: a multiple of 32 below 2^16. Return addresses have 48 bits, so no two keys of sites are
   // alike; but their low 16 bits are not kept, so that a place may rarely be another site's: it
@@ -102,10 +126,27 @@ class PathCache {
     return ((path ^ path >> 32) + return_address) * kFactor;
   }
   static size_t index_of(uint64_t key) { return key >> (64 - kShift); }
+  static size_t beside(size_t index) { return index ^ 1; }
   static Kind kind_of(uint64_t slot, uint64_t key) { return static_cast<Kind>((slot ^ key) >> 16); }
+  static bool is_of(uint64_t slot, uint64_t key) { return kind_of(slot, key) <= Kind::explored; }
+  static Kind found(uint64_t slot, uint64_t key, uint16_t* place) {
+    *place = static_cast<uint16_t>(slot);
+    return kind_of(slot, key);
+  }
+  uint64_t load(size_t index) const { return slots_[index].load(std::memory_order_relaxed); }
+  uint64_t slot_of(uint64_t key) const {
+    const uint64_t first = load(index_of(key));
+    return __builtin_expect(is_of(first, key), 1) ? first : load(beside(index_of(key)));
+  }
   void put(uint64_t key, Kind kind, uint16_t word) {
     const uint64_t tag = (key >> 16 ^ static_cast<uint64_t>(kind)) << 16;
-    slots_[index_of(key)].store(tag | word, std::memory_order_relaxed);
+    size_t at = index_of(key);
+    const uint64_t first = load(at), second = load(beside(at));
+    if (!is_of(first, key) && (first != 0 || is_of(second, key))) {
+      at = beside(at);
+      if (second != 0 && !is_of(second, key) && index_of(second) == at) return;
+    }
+    slots_[at].store(tag | word, std::memory_order_relaxed);
   }
 
   std::atomic<uint64_t> slots_[size_t{1} << kShift]{};

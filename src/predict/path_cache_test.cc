@@ -20,8 +20,24 @@ class PathCacheTest : public testing::Test {
   // The place; -1: none.
   int find(uintptr_t site, size_t shape) const {
     uint16_t place;
-    const PathCache::Kind kind = cache_->find(PathCache::path_of(site), shape, &place);
+    const uint64_t path = PathCache::path_of(site);
+    bool is_free;
+    PathCache::Kind kind = cache_->find(path, shape, &place, &is_free);
+    if (kind > PathCache::Kind::explored && !is_free)
+      kind = cache_->find_beside(path, shape, &place);
     return kind == PathCache::Kind::decided ? place : -1;
+  }
+  // A site with the first slot of this one, which must be alone in the table.
+  uintptr_t rival_of(uintptr_t site, size_t shape, uintptr_t after) {
+    uint16_t place;
+    while (true) {
+      publish(++after, shape, 9);
+      const bool beside =
+          cache_->find(PathCache::path_of(after), shape, &place) != PathCache::Kind::decided;
+      cache_->clear();
+      publish(site, shape, 1);
+      if (beside) return after;
+    }
   }
 
   // A stack of eight words, as frames of two, three and one words left it.
@@ -67,10 +83,11 @@ TEST_F(PathCacheTest, TellsSitesAndShapesApart) {
 
 TEST_F(PathCacheTest, ForgetsOneSite) {
   publish(kCode, 32, 1);
-  uintptr_t other = kCode;
-  while (find(kCode, 32) == 1) publish(++other, 32, 2);
+  const uintptr_t other = rival_of(kCode, 32, kCode);
+  publish(other, 32, 2);
   forget(kCode, 32);
-  EXPECT_EQ(find(other, 32), 2) << "which has taken its slot";
+  EXPECT_EQ(find(kCode, 32), -1);
+  EXPECT_EQ(find(other, 32), 2) << "which is beside";
   forget(other, 32);
   EXPECT_EQ(find(other, 32), -1);
 }
@@ -83,16 +100,41 @@ TEST_F(PathCacheTest, ClearForgetsAll) {
   EXPECT_EQ(find(kCode, 32), 2);
 }
 
-// Of two sites in one slot, the last one is found, and the other is unknown.
-TEST_F(PathCacheTest, ACollisionReplaces) {
+// Of three sites with one first slot, the first stays, and of the others the last one is found.
+TEST_F(PathCacheTest, WhatCameFirstIsNotPushedOut) {
   publish(kCode, 32, 1);
-  uintptr_t other = kCode;
-  while (find(kCode, 32) == 1) publish(++other, 32, 2);
-  EXPECT_EQ(find(kCode, 32), -1);
-  EXPECT_EQ(find(other, 32), 2);
-  publish(kCode, 32, 3);
-  EXPECT_EQ(find(kCode, 32), 3);
-  EXPECT_EQ(find(other, 32), -1);
+  const uintptr_t second = rival_of(kCode, 32, kCode), third = rival_of(kCode, 32, second);
+  publish(second, 32, 2);
+  EXPECT_EQ(find(kCode, 32), 1);
+  EXPECT_EQ(find(second, 32), 2);
+  publish(third, 32, 3);
+  EXPECT_EQ(find(kCode, 32), 1);
+  EXPECT_EQ(find(second, 32), -1);
+  EXPECT_EQ(find(third, 32), 3);
+  publish(kCode, 32, 4);
+  EXPECT_EQ(find(kCode, 32), 4);
+  EXPECT_EQ(find(third, 32), 3);
+}
+
+TEST_F(PathCacheTest, NorIsWhatIsBesideAndAtHome) {
+  publish(kCode, 32, 1);
+  const uintptr_t other = rival_of(kCode, 32, kCode);
+  publish(kCode, 0, 5);
+  publish(other, 32, 2);
+  EXPECT_EQ(find(kCode, 32), 1);
+  EXPECT_EQ(find(kCode, 0), 5);
+  EXPECT_EQ(find(other, 32), -1) << "both are others'";
+}
+
+TEST_F(PathCacheTest, APathHoldsWhereItsSlotsAreOthers) {
+  publish(kCode, 64, 1);
+  const uintptr_t other = rival_of(kCode, 64, kCode + 8);
+  cache_->clear();
+  publish(other, 64, 5);
+  cache_->publish_path(kPath, 64, 7);
+  EXPECT_EQ(find_past(64, limit()), 7);
+  EXPECT_TRUE(cache_->asks(PathCache::path_of(kCode), 64));
+  EXPECT_EQ(find(other, 64), 5);
 }
 
 TEST_F(PathCacheTest, FollowsCallersUpTheStack) {

@@ -48,7 +48,8 @@ namespace {
   ThreadCache* cache = cache_slot.begin_call();
   const int64_t left =
       cache->countdown.load(std::memory_order_relaxed) - static_cast<int64_t>(size);
-  if (LLAMALLOC_LIKELY(left >= 0 && !cache->predicting && !process.hardening.is_on())) {
+  const bool placed = cache->predicting && size <= kRunMax;  // a mapping is of no group
+  if (LLAMALLOC_LIKELY(left >= 0 && !placed && !process.hardening.is_on())) {
     Span* span = size > kRunMax ? process.heap.take_last_direct(size)
                                 : cache->magazines.take_run(process.heap, blocks_of_run(size),
                                                             PageGroup::unknown);
@@ -94,6 +95,30 @@ namespace {
 }
 
 }  // namespace
+
+void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache, size_t offset,
+                       SlowCall* slow) {
+  uint16_t place;
+  const PathCache::Kind kind = prediction_cache.decided.find_past(
+      PathCache::path_of(site.return_address), site.stack_pointer,
+      cache->own_stack.readable_limit(site.stack_pointer), offset, &place);
+  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
+    if (kind != PathCache::Kind::explored || explores(*cache))
+      return allocate_by_height(size, site, cache, offset, slow);
+  }
+  return allocate_in(place, size, site, cache, offset, slow);
+}
+
+void* allocate_beside(size_t size, CallSite site, ThreadCache* cache, size_t offset,
+                      SlowCall* slow) {
+  uint16_t place;
+  const PathCache::Kind kind =
+      prediction_cache.decided.find_beside(PathCache::path_of(site.return_address), offset, &place);
+  if (LLAMALLOC_LIKELY(kind == PathCache::Kind::decided))
+    return allocate_in(place, size, site, cache, offset, slow);
+  if (kind > PathCache::Kind::explored) return allocate_by_height(size, site, cache, offset, slow);
+  return allocate_by_path(size, site, cache, offset, slow);
+}
 
 void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache, size_t offset,
                          SlowCall* slow) {

@@ -61,28 +61,25 @@ using SlowCall = void*(size_t, CallSite);
 // Where neither the site nor its callers are known to decide: by the stack's height, too.
 [[gnu::noinline]] void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache,
                                            size_t offset, SlowCall* slow);
+// Where the site does not decide alone: by its callers, wherever they are in the table.
+[[gnu::noinline]] void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache,
+                                         size_t offset, SlowCall* slow);
+// Where the first slot of the site is another's.
+[[gnu::noinline]] void* allocate_beside(size_t size, CallSite site, ThreadCache* cache,
+                                        size_t offset, SlowCall* slow);
+
+// place: what was published.
+[[gnu::always_inline]] inline void* allocate_in(uint16_t place, size_t size, const CallSite& site,
+                                                ThreadCache* cache, size_t offset, SlowCall* slow) {
+  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
 
 // Where contexts are explored, one allocation in eight, on average, looks whether its own is known.
 [[gnu::always_inline]] inline bool explores(const ThreadCache& cache) {
   const auto left = static_cast<uint64_t>(cache.countdown.load(std::memory_order_relaxed));
   return SiteTable::hash(left) >> 61 == 0;
-}
-
-// Where the site does not decide alone: by its callers.
-template <SlowCall slow>
-[[gnu::noinline]] void* allocate_by_path(size_t size, CallSite site, ThreadCache* cache,
-                                         size_t offset, uint64_t path) {
-  uint16_t place;
-  const PathCache::Kind kind = prediction_cache.decided.find_past(
-      path, site.stack_pointer, cache->own_stack.readable_limit(site.stack_pointer), offset,
-      &place);
-  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
-    if (kind != PathCache::Kind::explored || explores(*cache))
-      return allocate_by_height(size, site, cache, offset, slow);
-  }
-  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
 }
 
 // Where the site decides alone, and contexts are explored.
@@ -91,27 +88,39 @@ template <SlowCall slow>
                                           size_t offset, uint16_t place) {
   if (LLAMALLOC_UNLIKELY(explores(*cache)))
     return allocate_by_height(size, site, cache, offset, slow);
-  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
+  return allocate_in(place, size, site, cache, offset, slow);
+}
+
+// Where the first caller decides, as it mostly does where the site does not. word: found for the
+// site.
+template <SlowCall slow>
+[[gnu::noinline]] void* allocate_by_caller(size_t size, CallSite site, ThreadCache* cache,
+                                           size_t offset, uint16_t word) {
+  uint16_t place;
+  const PathCache::Kind kind = prediction_cache.decided.find_caller(
+      PathCache::path_of(site.return_address), site.stack_pointer,
+      cache->own_stack.readable_limit(site.stack_pointer), word, offset, &place);
+  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided))
+    return allocate_by_path(size, site, cache, offset, slow);
+  return allocate_in(place, size, site, cache, offset, slow);
 }
 
 template <SlowCall slow>
 [[gnu::noinline]] void* allocate_predicted(size_t size, CallSite site, ThreadCache* cache,
                                            size_t offset) {
-  const uint64_t path = PathCache::path_of(site.return_address);
   uint16_t place;
-  const PathCache::Kind kind = prediction_cache.decided.find(path, offset, &place);
+  bool is_free;
+  const PathCache::Kind kind = prediction_cache.decided.find(
+      PathCache::path_of(site.return_address), offset, &place, &is_free);
   if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
+    if (is_free) return allocate_by_height(size, site, cache, offset, slow);
     if (kind == PathCache::Kind::explored)
       return allocate_explored<slow>(size, site, cache, offset, place);
     if (kind == PathCache::Kind::ask)
-      return allocate_by_path<slow>(size, site, cache, offset, path);
-    return allocate_by_height(size, site, cache, offset, slow);
+      return allocate_by_caller<slow>(size, site, cache, offset, place);
+    return allocate_beside(size, site, cache, offset, slow);
   }
-  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
+  return allocate_in(place, size, site, cache, offset, slow);
 }
 
 template <SlowCall slow, typename Site>

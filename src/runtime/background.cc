@@ -2,6 +2,7 @@
 #include "runtime/background.h"
 
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,6 +76,16 @@ Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
   return process.step(now, has_standing_work());
 }
 
+// A filter of the program's own need not allow the question.
+void count_time(Nanos* counted) {
+  if (process_world.program_filters_calls()) return;
+  timespec time;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return;
+  const Nanos now = Nanos::seconds(time.tv_sec) + Nanos{time.tv_nsec};
+  process.counters.add(Stat::worker_nanos, static_cast<uint64_t>((now - *counted).n));
+  *counted = now;
+}
+
 void worker_main() {
   if (!process_world.program_filters_calls()) leave_starters_place();
   prctl(PR_SET_NAME, "llamalloc");
@@ -83,12 +94,14 @@ void worker_main() {
     LockGuard guard(background.work_lock);  // no thread forks meanwhile
     open_due_sockets();
   }
+  Nanos counted{};
   while (true) {
     Nanos sleep;
     {
       const HeldLines lines;
       LockGuard guard(background.work_lock);
       sleep = work_once(process.system.now());
+      count_time(&counted);
     }
     background.waiter.wait(sleep);
   }
@@ -225,7 +238,8 @@ void hand_to_worker(uint64_t key, uint64_t site_key, size_t size, CallSite site,
   Miss* miss = background.contexts.queue().reserve(recheck);
   if (!recheck) process.counters.add(miss ? Stat::predict_misses : Stat::predict_dropped);
   if (miss == nullptr) {
-    if (!recheck) process.placement.abandon(key);
+    // It is asked for again, except where the worker answers none.
+    if (!recheck && !process_world.program_filters_calls()) process.placement.abandon(key);
     return;
   }
   miss->key = key;

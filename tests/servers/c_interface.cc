@@ -50,6 +50,21 @@ int test_values() {
   REQUIRE(set("retain", "3MiB") == 0 && get("retain", &number, &bytes) == 0 && number == 3 << 20);
   REQUIRE(set("retain", "much") == EINVAL && set("model", "x") == ENOENT);
   REQUIRE(set("nonsense", "1") == ENOENT);
+  constexpr struct {
+    const char *name, *value;
+    uint64_t bytes;
+  } kMemory[] = {{"release_rate", "5MiB", 5 << 20},
+                 {"hard_limit", "64GiB", uint64_t{64} << 30},
+                 {"soft_limit", "2GiB", uint64_t{2} << 30}};
+  for (const auto& [name, value, expected] : kMemory) {
+    bytes = sizeof(number);
+    REQUIRE(set(name, value) == 0 && get(name, &number, &bytes) == 0 && number == expected);
+    REQUIRE(set(name, "-1") == EINVAL && get(name, &number, &bytes) == 0 && number == expected);
+  }
+  bytes = sizeof(text);
+  REQUIRE(set("release_forecast", "peak") == 0 && get("release_forecast", text, &bytes) == 0);
+  REQUIRE(strcmp(text, "peak") == 0 && set("release_forecast", "tarot") == EINVAL);
+  REQUIRE(set("release_window", "30s") == 0 && set("release_window", "2h") == EINVAL);
   bytes = sizeof(text);
   REQUIRE(set("on_misuse", "report") == 0 && get("on_misuse", text, &bytes) == 0);
   REQUIRE(strcmp(text, "report") == 0 && set("on_misuse", "2") == EINVAL);

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from learned_runs import SECONDS, first_run, learn, one_line, serve, work
+from learned_runs import SECONDS, first_run, learn, one_line, samples, serve, work
 from preload import assert_quiet, compile_program, environment
 
 from llamalloc.formats import learned_state
@@ -79,6 +79,23 @@ def test_a_folder_that_goes_away(load, tmp_path):
     told = json.loads((tmp_path / "stats.json").read_text())["learning"]
     assert told.startswith(f"on: {folder}/learned_load.learned; not written: "), told
     assert "its folder is missing" in told
+
+
+def test_a_file_that_is_removed_while_processes_share_it(load, tmp_path):
+    """With its lock: the first that ends makes both anew, and the others add to it."""
+    path, count = tmp_path / "state", 3
+    processes = [serve(load, learn(path)) for _ in range(count)]
+    time.sleep(1)
+    first_run(load, path)  # a whole run of another process, meanwhile
+    for gone in (path, tmp_path / "state.lock"):
+        gone.unlink()
+    seen = []
+    for process in processes:
+        out, err = process.communicate("", timeout=SECONDS)
+        assert (process.returncode, out, err) == (0, "", "")
+        seen.append(samples(learned_state.read(path)))
+    assert 32 < seen[0] < seen[1] < seen[2]
+    assert sorted(p.name for p in tmp_path.glob("state*")) == ["state", "state.lock"]
 
 
 def test_a_file_that_becomes_anothers_while_the_program_runs(load, tmp_path):

@@ -446,6 +446,7 @@ def test_contexts_without_end_take_bounded_memory(load, tmp_path, how):
         figures.append((found["samples"] + found["samples_dropped"], found["metadata"]))
         print(how, calls, f"worker {worker} s, resident {resident} KiB", figures[-1])
         assert worker < 2
+        assert abs(found["worker_nanos"] / 1e9 - worker) < 0.3  # the round at the end is the exit's
     (few, before), (many, after) = figures
     assert many > 2.5 * few
     assert after < 12 << 20 and after - before < 4 << 20

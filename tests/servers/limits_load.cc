@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaves many huge pages sparse after a load that came and went: limits_load MIB SWINGS SECONDS
-// Each swing fills MIB and frees all but one object in 512. Then it sleeps. Exit status 3: no
-// memory.
+// [fork] Each swing fills MIB and frees all but one object in 512. Then it sleeps. Exit status 3:
+// no memory. fork: a child does one more, and the parent waits for it.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -36,14 +37,27 @@ bool is_whole(const char* object, char fill) {
   return true;
 }
 
+int wait_for(pid_t child) {
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 5) return 2;
   std::vector<char*> objects(strtoul(argv[1], nullptr, 10) * (1 << 20) / kSize);
-  for (int i = 0; i < atoi(argv[2]); ++i) {
-    if (!swing(objects)) return 3;
-    usleep(1'500'000);
+  const auto swings = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      if (!swing(objects)) exit(3);
+      usleep(1'500'000);
+    }
+  };
+  swings(atoi(argv[2]));
+  if (argc == 5) {
+    if (const pid_t child = fork()) return wait_for(child);
+    swings(1);
   }
   puts("at rest");
   fflush(stdout);

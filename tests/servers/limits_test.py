@@ -59,6 +59,21 @@ def test_a_soft_limit_is_kept_and_named_once(tmp_path: Path):
     assert stats["backed"] < LOAD * MIB * 3 // 4
 
 
+def test_a_forked_child_keeps_its_own_limit(tmp_path: Path):
+    """With a plan, a forecast and a watch of its own, and a worker that it starts itself."""
+    conf = f"{KEEPS},soft_limit:{LOAD // 2}MiB,stats:{tmp_path}/%p.json"
+    words = [compile_program("limits_load"), str(LOAD), "1", "6", "fork"]
+    done = subprocess.run(
+        words, env=environment(conf), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"exit {done.returncode}: {done.stderr[-1000:]}"
+    told = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    parent, child = sorted(told, key=lambda one: one["pid"])
+    print([(one["pid"], one["stats"]["limit_releases"], one["stats"]["backed"]) for one in told])
+    assert child["stats"]["limit_releases"] > parent["stats"]["limit_releases"]
+    assert child["stats"]["backed"] < LOAD * MIB * 3 // 4
+
+
 @pytest.mark.parametrize("large", [False, True])
 def test_above_the_hard_limit_allocations_fail(*, large: bool):
     program = compile_program("limits_load")

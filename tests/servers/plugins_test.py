@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from preload import ROOT, run
 
+from llamalloc.formats import learned_state
+
 MODEL = f"segregate:always,model:{ROOT}/contracts/golden/model_v3.safetensors"
 PLUGIN = """
 #include <stdlib.h>
@@ -36,6 +38,24 @@ def build(folder: Path, build_id: str) -> list[Path]:
         shape = [f"-DFRAME={frame}", f"-Wl,--build-id={build_id}", "-shared", "-fPIC"]
         subprocess.run(["gcc", *flags, *shape, source, "-o", made[-1]], check=True)
     return made
+
+
+@pytest.mark.parametrize("build_id", ["sha1", "none"])
+def test_hundreds_of_loads_take_bounded_tables(tmp_path, build_id):
+    """What is known of a plugin holds for each load of it."""
+    server, *plugins = build(tmp_path, build_id)
+    stats, state = tmp_path / "s.json", tmp_path / "state"
+    found = []
+    for rounds in (60, 240):
+        conf = f"learn:{state},segregate:always,sample_interval:1KiB,stats:{stats}"
+        run([server, str(rounds), *plugins], seconds=120, conf=conf)
+        told = json.loads(stats.read_text())["stats"]
+        found.append((told["samples"], told["metadata"], len(learned_state.read(state).nodes)))
+        print(rounds, "loads of each: samples, metadata, nodes", found[-1])
+    (few, before, nodes), (many, after, later) = found
+    assert many > 2 * few
+    assert after - before < 1 << 20
+    assert later < 1.5 * nodes + 20
 
 
 @pytest.mark.parametrize("build_id", ["sha1", "none"])
