@@ -99,36 +99,7 @@ MAX_STATIC_TLS = 1024  # bytes; glibc keeps about 1.6 KiB spare for libraries lo
 # page get mappings, 4; that a jemalloc loaded beside us keeps what it made, 1; that
 # what descriptors lead to stays, what was opened is looked at, and sandboxes may refuse a call, 2;
 # that a first caller, and exploring, have a short way of their own, and paths two slots, 2.
-MAX_TEXT = (
-    346_640
-    + (
-        44
-        + 14
-        + 10
-        + 9
-        + 2
-        + 3
-        + 6
-        + 2
-        + 1
-        + 1
-        + 1
-        + 2
-        + 5
-        + 1
-        + 4
-        + 4
-        + 2
-        + 2
-        + 1
-        + 3
-        + 4
-        + 1
-        + 2
-        + 2
-    )
-    * 1024
-)
+MAX_TEXT = 346_640 + 126 * 1024
 
 
 def run(*command: str) -> str:

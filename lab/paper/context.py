@@ -27,6 +27,11 @@ INTERVAL = "64KiB"  # a sample each so many bytes, on average: enough for runs o
 SCALES = {"wordcount": 4.0}
 
 
+def _name_of(name: str) -> str:
+    entry = allocators.find(name)
+    return entry.name if entry else name
+
+
 class PaperError(RuntimeError):
     """An exhibit cannot be made; one message with cause and cure."""
 
@@ -91,7 +96,9 @@ class Context:
         """(Those of these allocators that are there, and a line for each of the others)."""
         built = {allocators.BUILT[name] for name in names if name in allocators.BUILT}
         found, missing = allocators.present(list(names), LIBRARY, peers.ensure(built, self.say))
-        return [one.name for one in found], [line.replace(" is left out", "") for line in missing]
+        there = {one.name for one in found}
+        names = [name for name in names if name in there or _name_of(name) in there]
+        return names, [line.replace(" is left out", "") for line in missing]
 
     def _made(self, path: Path, make: Callable[[Path], object]) -> Path:
         """In a folder of its own until it is whole: what was interrupted is made again."""

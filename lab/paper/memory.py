@@ -44,7 +44,7 @@ _TAIL = 1.0  # seconds at the end of a run that count as steady state
 
 def measure(context: Context) -> Results:
     """runs: by program and row a list of figures; live and accuracy by program."""
-    present, missing = context.others(("tcmalloc", "jemalloc"))
+    present, missing = context.others(OTHERS)
     results: Results = {"runs": {}, "live": {}, "accuracy": {}, "missing": missing}
     for program in PROGRAMS:
         state, model = _first_run(context, program), context.model(program)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lab import allocators, peers
+from lab.allocators import Allocator
 from lab.paper import builds, ideal, lifetimes, main, memory, mesh, sampling, speed
 from lab.paper.context import Context, PaperError
 from lab.workloads.runner import Outcome
@@ -126,6 +128,20 @@ def test_what_was_interrupted_is_made_again(tmp_path: Path) -> None:
     is_whole = True
     assert context.trace("redis").read_text() == "whole"
     assert [path.name for path in tmp_path.iterdir()] == ["redis.trace"]
+
+
+def test_peers_keep_the_names_that_they_are_asked_for_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def present(names: list[str], library: Path, failed: dict[str, str]) -> tuple:
+        there = allocators.find("jemalloc")
+        assert failed == {"tcmalloc": "no compiler"}
+        return [Allocator(there.name, "libjemalloc.so.2", "5.3.0", "")], ["tcmalloc is left out: x"]
+
+    monkeypatch.setattr(peers, "ensure", lambda names, say: dict.fromkeys(names, "no compiler"))
+    monkeypatch.setattr(allocators, "present", present)
+    context = Context(tmp_path, lambda text: None)
+    assert context.others(memory.OTHERS) == (["jemalloc"], ["tcmalloc: x"])
 
 
 def test_runs_that_are_compared_start_alike(

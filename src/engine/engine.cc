@@ -79,12 +79,10 @@ bool Engine::explore(bool on) {
 void Engine::settle(ThreadCache& cache, const CallSite& site, int size_class,
                     const ContextResolver::Answer& answer, Placement::Choice* choice) {
   LifetimeClass lifetime = answer.lifetime;
-  if (answer.varies) placement.cache().clear();
+  if (answer.varies) placement.cache().decided.clear();
   if (!answer.whole && dies_soon(lifetime)) lifetime = LifetimeClass::mixed;
-  // With the callers that the answer depends on, which it may not have had before: the key without
-  // them would stay pending, and be found where a caller is not looked past any more.
+  // With the callers that the answer depends on, which it may not have had before.
   const uint64_t key = placement.cache().context_key(site, cache.own_stack, size_class);
-  if (key != choice->key) placement.abandon(choice->key);
   const bool explored =
       answer.learned && dies_soon(lifetime) && explores.load(std::memory_order_relaxed);
   if (answer.learned && answer.whole)

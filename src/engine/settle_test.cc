@@ -53,38 +53,6 @@ TEST_F(SettleTest, WhatIsNotCachedIsSlow) {
   EXPECT_TRUE(choose().slow);
 }
 
-// The key that the miss began with holds no callers, and would stay pending: it would hide what is
-// known where one of them is not looked past any more.
-TEST_F(SettleTest, WhereACallerDecidesNoKeyWithoutItStays) {
-  constexpr uint64_t kCaller = 88;
-  ContextTree& tree = engine_->known_contexts.tree();
-  ASSERT_TRUE(engine_->known_contexts.open(engine_->arena));
-  ContextPath path(kCode, size_bucket(kSize));
-  tree.begin();
-  ASSERT_TRUE(tree.add(path.key(), true, LifetimeClass::mixed));
-  path.descend(0);
-  ASSERT_TRUE(tree.add(path.key(), true, LifetimeClass::mixed));
-  path.descend(kCaller);
-  ASSERT_TRUE(tree.add(path.key(), false, LifetimeClass::never));
-  tree.publish();
-  stack_[1] = 0x2000;
-  const CallSite site{0x1000, reinterpret_cast<uintptr_t>(stack_)};
-  PredictionCache& cache = engine_->placement.cache();
-  const int size_class = key_class_of(kSize);
-  const uint64_t without = cache.context_key(site, cache_->own_stack, size_class);
-  const auto choice = engine_->choose_known(
-      *cache_, {.size = kSize, .site = site}, [] { return kCode; },
-      [](StackTrace* out) {
-        out->depth = 2;
-        out->frames[0] = 0x1000, out->frames[1] = 0x2000;
-        out->codes[0] = kCode, out->codes[1] = kCaller;
-        out->sizes[0] = 16;
-      });
-  EXPECT_TRUE(choice.known && choice.lifetime == LifetimeClass::never);
-  EXPECT_NE(cache.context_key(site, cache_->own_stack, size_class), without);
-  EXPECT_FALSE(cache.find(without).found);
-}
-
 // Who calls may matter all the same: the rare caller whose objects stay was not sampled yet.
 TEST_F(SettleTest, WhileContextsAreExploredTheSiteDoesNotDecideAlone) {
   learn(LifetimeClass::le_10s);

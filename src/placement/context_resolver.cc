@@ -53,7 +53,10 @@ ContextResolver::Answer ContextResolver::look_further(const ContextPath& path, c
   Stack stack(walk, names_);
   Answer answer;
   if (node.found) answer = look_up_stack(path, stack.walked(), sites);
-  return answer.known || names_ == nullptr ? answer : ask_names(stack, walk.size, sites);
+  if (answer.known || names_ == nullptr) return answer;
+  answer = ask_names(stack, walk.size, sites);
+  answer.by_site = answer.by_site && !node.found;  // where callers were learned, they decide
+  return answer;
 }
 
 ContextResolver::Answer ContextResolver::look_up_stack(ContextPath path, const StackTrace& trace,

@@ -367,6 +367,21 @@ TEST_F(ContextResolverTest, NamesAnswerWhatNoFrameOfThisBuildIsKnownOf) {
   EXPECT_EQ(ask(stack).lifetime, never) << "what is learned here comes first";
 }
 
+// In the table of paths, the answer for the site would hide the callers that are known.
+TEST_F(ContextResolverTest, NamesDoNotDecideASiteOfWhichCallersAreKnown) {
+  using enum LifetimeClass;
+  NameModel model;
+  model.add({"site"}, 0, NodeTable::kDeeper, mixed);
+  model.add({"site"}, 100, byte_of(le_10ms), le_10ms);
+  ASSERT_TRUE(resolver_.use(model.evidence(), &model, arena_));
+  teach_callers(never, le_3s);
+  const auto answer = ask(FakeStack({{kSite, 32}, {kWrapper, 0}}));
+  EXPECT_TRUE(answer.known && !answer.learned);
+  EXPECT_EQ(answer.lifetime, le_10ms);
+  EXPECT_FALSE(answer.by_site);
+  EXPECT_EQ(ask(FakeStack({{kSite, 32}, {kLoader, 0}})).lifetime, never);
+}
+
 TEST_F(ContextResolverTest, NamedCallersDecideAndAreLookedPast) {
   using enum LifetimeClass;
   NameModel model;

@@ -29,10 +29,8 @@ Placement::Choice Placement::settle_models_site(CallSite site, int size_class, u
                                                 LifetimeClass lifetime) {
   const Choice choice = settle(key, lifetime);
   if (cache_.find(parted_key(site, size_class)).found) return choice;
-  const uint64_t path = PathCache::path_of(site.return_address);
-  // Some callers were learned, which the model does not know.
-  if (cache_.decided.asks(path, site_shape(size_class))) return choice;
-  cache_.decided.publish(path, site_shape(size_class), place_of(choice.lifetime) | kFromModel);
+  cache_.decided.publish(PathCache::path_of(site.return_address), site_shape(size_class),
+                         place_of(choice.lifetime) | kFromModel);
   return choice_of(of_site(key), choice.lifetime);
 }
 

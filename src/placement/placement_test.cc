@@ -166,23 +166,6 @@ TEST_F(SitePlacementTest, WhatIsExploredIsStillAskedForByContext) {
   EXPECT_TRUE(choose(kElsewhere).miss);
 }
 
-TEST_F(SitePlacementTest, WhatAModelSaysOfASiteDoesNotHideCallersThatWereLearned) {
-  constexpr uintptr_t kLearned = 0x7777;
-  uintptr_t words[16] = {};
-  words[1] = kLearned;
-  const StackBounds stack{reinterpret_cast<uintptr_t>(words),
-                          reinterpret_cast<uintptr_t>(words + 16)};
-  const CallSite learned{kSite.return_address, reinterpret_cast<uintptr_t>(words)};
-  const CallSite other{kSite.return_address, reinterpret_cast<uintptr_t>(words + 4)};
-  placement_.settle_learned_path({1, {kSite.return_address, kLearned}, {16}}, 3,
-                                 placement_.choose(learned, stack, 3).key, LifetimeClass::never);
-  placement_.settle_models_site(other, 3, placement_.choose(other, stack, 3).key,
-                                LifetimeClass::le_10ms);
-  EXPECT_TRUE(cache_->decided.asks(PathCache::path_of(kSite.return_address), site_shape(3)));
-  EXPECT_EQ(placement_.choose(learned, stack, 3).lifetime, LifetimeClass::never);
-  EXPECT_EQ(placement_.choose(other, stack, 3).lifetime, LifetimeClass::le_10ms);
-}
-
 TEST_F(SitePlacementTest, AnOutliverPartsTheSiteOfAModel) {
   placement_.settle_models_site(kSite, 3, choose(kSite).key, LifetimeClass::le_10ms);
   const auto before = choose(kElsewhere);

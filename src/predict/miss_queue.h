@@ -4,7 +4,8 @@
 //
 //   free --(producer: exchange)--> filling --> ready --(consumer)--> free
 //
-// A full queue drops the context. Its key stays unknown, so its next use is a miss again.
+// A full queue drops the context. Its key stays unknown, so its next use is a miss again, except
+// under a filter of system calls, where nobody answers.
 // Producers take the first free entry, so the last entries are used only under high load. rest()
 // returns their memory afterwards.
 #pragma once

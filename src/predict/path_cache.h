@@ -71,8 +71,7 @@ class PathCache {
     uint64_t key, slot;
     while (true) {
       key = key_of(path, shape);
-      slot = load(index_of(key));
-      if (__builtin_expect(!is_of(slot, key), 0)) slot = load(beside(index_of(key)));
+      slot = slot_of(key);
       if (kind_of(slot, key) != Kind::ask) break;
       const uintptr_t bytes = (slot & 0xffff) * 8;
       if (bytes > limit - stack_pointer) break;
@@ -80,11 +79,6 @@ class PathCache {
       path = extend(path, reinterpret_cast<const uintptr_t*>(stack_pointer)[-1]);
     }
     return found(slot, key, place);
-  }
-  // Whether callers of the site are known to decide.
-  bool asks(uint64_t path, size_t shape) const {
-    const uint64_t key = key_of(path, shape);
-    return kind_of(slot_of(key), key) == Kind::ask;
   }
   void publish(uint64_t path, size_t shape, uint16_t place) {
     put(key_of(path, shape), Kind::decided, place);
@@ -133,18 +127,22 @@ class PathCache {
     *place = static_cast<uint16_t>(slot);
     return kind_of(slot, key);
   }
+  static bool is_others(uint64_t slot, uint64_t key) {
+    return slot > kForgotten && !is_of(slot, key);
+  }
   uint64_t load(size_t index) const { return slots_[index].load(std::memory_order_relaxed); }
   uint64_t slot_of(uint64_t key) const {
     const uint64_t first = load(index_of(key));
-    return __builtin_expect(is_of(first, key), 1) ? first : load(beside(index_of(key)));
+    const bool here = is_of(first, key) || first == 0;
+    return __builtin_expect(here, 1) ? first : load(beside(index_of(key)));
   }
   void put(uint64_t key, Kind kind, uint16_t word) {
     const uint64_t tag = (key >> 16 ^ static_cast<uint64_t>(kind)) << 16;
     size_t at = index_of(key);
-    const uint64_t first = load(at), second = load(beside(at));
-    if (!is_of(first, key) && (first != 0 || is_of(second, key))) {
+    if (is_others(load(at), key)) {
       at = beside(at);
-      if (second != 0 && !is_of(second, key) && index_of(second) == at) return;
+      const uint64_t second = load(at);
+      if (is_others(second, key) && index_of(second) == at) return;
     }
     slots_[at].store(tag | word, std::memory_order_relaxed);
   }

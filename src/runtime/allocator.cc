@@ -89,9 +89,8 @@ namespace {
   const int size_class = static_cast<int>(offset / sizeof(Magazine));
   const uint64_t key = prediction_cache.context_key(site, cache->own_stack, size_class);
   const Prediction p = prediction_cache.find(key);
-  Magazine* magazine = &cache->magazines.bins[bin_of(p.group, size_class, false)];
-  if (LLAMALLOC_UNLIKELY(!p.found || magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
+  if (LLAMALLOC_UNLIKELY(!p.found)) return slow(size, site);
+  return pop_or_call(&cache->magazines.bins[bin_of(p.group, size_class, false)], size, site, slow);
 }
 
 }  // namespace
@@ -127,10 +126,8 @@ void* allocate_by_height(size_t size, CallSite site, ThreadCache* cache, size_t 
   if (LLAMALLOC_UNLIKELY(
           !prediction_cache.find_quickly(site, cache->own_stack.high, size_class, &group)))
     return allocate_looked_up(size, site, cache, offset, slow);
-  Magazine* magazine =
-      cache->magazines.at_offset(magazine_offset_of(bin_of(group, 0, false)) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
+  const size_t at = magazine_offset_of(bin_of(group, 0, false)) + offset;
+  return pop_or_call(cache->magazines.at_offset(at), size, site, slow);
 }
 
 namespace {

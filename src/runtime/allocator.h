@@ -68,12 +68,16 @@ using SlowCall = void*(size_t, CallSite);
 [[gnu::noinline]] void* allocate_beside(size_t size, CallSite site, ThreadCache* cache,
                                         size_t offset, SlowCall* slow);
 
+[[gnu::always_inline]] inline void* pop_or_call(Magazine* magazine, size_t size,
+                                                const CallSite& site, SlowCall* slow) {
+  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
+  return pop_and_end_call(magazine);
+}
+
 // place: what was published.
 [[gnu::always_inline]] inline void* allocate_in(uint16_t place, size_t size, const CallSite& site,
                                                 ThreadCache* cache, size_t offset, SlowCall* slow) {
-  Magazine* magazine = cache->magazines.at_offset(group_offset_in(place) + offset);
-  if (LLAMALLOC_UNLIKELY(magazine->is_empty())) return slow(size, site);
-  return pop_and_end_call(magazine);
+  return pop_or_call(cache->magazines.at_offset(group_offset_in(place) + offset), size, site, slow);
 }
 
 // Where contexts are explored, one allocation in eight, on average, looks whether its own is known.
@@ -100,8 +104,10 @@ template <SlowCall slow>
   const PathCache::Kind kind = prediction_cache.decided.find_caller(
       PathCache::path_of(site.return_address), site.stack_pointer,
       cache->own_stack.readable_limit(site.stack_pointer), word, offset, &place);
-  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided))
-    return allocate_by_path(size, site, cache, offset, slow);
+  if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
+    if (kind != PathCache::Kind::explored || explores(*cache))
+      return allocate_by_path(size, site, cache, offset, slow);
+  }
   return allocate_in(place, size, site, cache, offset, slow);
 }
 

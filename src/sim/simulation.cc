@@ -223,7 +223,7 @@ class Simulation {
   }
 
   bool changed(std::string* error) const {
-    *error = out_of_space_ ? "the simulation ran out of address space (1 TiB of objects)"
+    *error = out_of_space_ ? "an allocation failed: beyond hard_limit, or beyond 1 TiB of objects"
                            : "the trace changed while it was read";
     return false;
   }

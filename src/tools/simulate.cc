@@ -95,6 +95,16 @@ void print_fault(const char* message) {
   ++option_faults;
 }
 
+// An option of what a process does, and the simulator does not; null: none is set.
+const char* not_simulated(const Options& options) {
+  const Options usual;
+  if (options.soft_limit != usual.soft_limit) return "soft_limit";
+  if (options.follow_limits != usual.follow_limits) return "follow_limits";
+  if (options.worker != usual.worker) return "worker";
+  if (options.hardened != usual.hardened) return "hardened";
+  return nullptr;
+}
+
 // 0: go on; else the exit status plus one.
 int check_learning(Arguments* arguments) {
   LearningOptions& learning = arguments->learning;
@@ -148,6 +158,10 @@ int parse(int argc, char** argv, Arguments* arguments) {
         option_faults = 0;
         arguments->learning.process.parse(optarg, false, print_fault, "--conf");
         if (option_faults != 0) return 1 + 2;
+        if (const char* name = not_simulated(arguments->learning.process))
+          return 1 + wrong(std::string("--conf: ") + name +
+                           " is not simulated: there are no limits of the system here, no "
+                           "hardened mode, and always a background thread");
         break;
       case 'c':
         arguments->pace = optarg;

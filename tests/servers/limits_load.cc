@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   };
   swings(atoi(argv[2]));
   if (argc == 5) {
+    sleep(3);  // until the parent is below its limit
     if (const pid_t child = fork()) return wait_for(child);
     swings(1);
   }

@@ -88,12 +88,14 @@ def simulate(
     With every predictor the gate decides whether llamalloc places objects by it, as in a process.
     What a predictor could save shows with `--conf segregate:always`.
 
-    The table shows footprint divided by live bytes: the average over time, counted in 2 MiB and in
-    4 KiB pages, the average after drops of the load, the worst drop, and the peak. *huge* is the
+    The table shows what the kernel holds for the heap divided by live bytes: the average over time
+    (beside it as if all pages were of 4 KiB), the average after drops of the load, the worst drop,
+    and the peak. Of a broken huge page only what was not given back counts. *huge* is the
     share on huge pages, *pages* the number of huge pages taken from the system (a page taken twice
     counts twice), *outlived* the share of objects that lived longer than predicted. The second
-    table shows where the rest of the footprint is. python/llamalloc/running/simulation.py describes
-    the JSON. The exit code is 1 if a run failed or the replay did not agree.
+    table shows where the rest is, before broken pages gave back.
+    python/llamalloc/running/simulation.py describes the JSON. The exit code is 1 if a run failed or
+    the replay did not agree.
 
     Examples:
 
