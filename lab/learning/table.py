@@ -12,6 +12,13 @@ from lab.sites.table import mib
 
 # What has no goal: what the program holds is its own, and the peak is of a moment.
 _SHOWN = (("live", lambda f: f.average_live), ("peak", lambda f: f.peak_charge or 0))
+# What learning takes, by the process's own statistics: counters, of which unit, digits.
+_TAKES = {
+    "samples": (("samples",), 1, 0),
+    "dropped": (("samples_dropped", "predict_dropped"), 1, 0),
+    "worker, s": (("worker_nanos",), 1e9, 2),
+    "tables, MiB": (("metadata",), 2**20, 1),
+}
 
 
 def costs(results: Results) -> Table:
@@ -26,7 +33,9 @@ def costs(results: Results) -> Table:
         view.add_column(head, justify="right", no_wrap=True)
     for name, _, limit in COMPARED:
         view.add_column(f"{name} (<= {limit})", justify="right", no_wrap=True)
-    for head in ("samples", "places", "verdict"):
+    for head in _TAKES:
+        view.add_column(head, justify="right")
+    for head in ("places", "verdict"):
         view.add_column(head)
     for case in results.guarded:
         for row in results.learned:
@@ -41,7 +50,8 @@ def _line(case: Case, row: str) -> list[str]:
         *(case.name, mib(case.median(BLIND, lambda f: f.mean)), row),
         *(_cell(case, row, of) for _, of in _SHOWN),
         *(_cell(case, row, of) for _, of, _ in COMPARED),
-        *(str(_samples(case, row)), _places(case, row)),
+        *(_taken(case, row, *what) for what in _TAKES.values()),
+        _places(case, row),
         "failed" if case.failed else verdict,
     ]
 
@@ -53,9 +63,9 @@ def _cell(case: Case, row: str, of) -> str:
     return f"{ratio:.3f} ({max(map(of, case.runs[row])) / blind:.3f})"
 
 
-def _samples(case: Case, row: str) -> int | str:
-    found = case.median(row, lambda f: f.statistics["stats"].get("samples", 0))
-    return "-" if found is None else round(found)
+def _taken(case: Case, row: str, counters: tuple[str, ...], unit: float, digits: int) -> str:
+    found = case.median(row, lambda f: sum(f.statistics["stats"].get(one, 0) for one in counters))
+    return "-" if found is None else f"{found / unit:.{digits}f}"
 
 
 def _places(case: Case, row: str) -> str:
