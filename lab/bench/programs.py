@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from lab.places import BENCH_INPUTS as INPUTS
 from lab.places import ROOT
 from lab.redis import RedisServer
 from lab.redis_benchmark import Workload
+from llamalloc.running import procmem
 from llamalloc.running.memory_group import MemoryGroup, entered
 from llamalloc.running.memory_watch import MemoryWatch
 from llamalloc.running.server import ServerError, program_pid
@@ -166,12 +166,6 @@ def _loaded(
         with MemoryWatch(server.pid, group) as watch:
             rates = redis_benchmark.run(load, address, time.monotonic, lambda text: None)
         live = int(server.client.info()["used_memory_peak"])
-        return rates, _memory(watch, live) | {"cpu_s": _processor_seconds(server.pid)}
+        return rates, _memory(watch, live) | {"cpu_s": procmem.cpu_seconds(server.pid)}
     finally:
         server.kill(patience=5)
-
-
-def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(fields[11]) + int(fields[12])  # utime and stime: fields 14 and 15 of proc(5)
-    return ticks / os.sysconf("SC_CLK_TCK")

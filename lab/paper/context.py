@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import allocators, peers
+from lab.allocators import Allocator
 from lab.launcher import LLAMALLOC
 from lab.places import LIBRARY
 from lab.workloads import programs, runner
@@ -25,11 +26,7 @@ INTERVAL = "64KiB"  # a sample each so many bytes, on average: enough for runs o
 
 # Times the scale: the smallest load of word count ends before anything could go back.
 SCALES = {"wordcount": 4.0}
-
-
-def _name_of(name: str) -> str:
-    entry = allocators.find(name)
-    return entry.name if entry else name
+OTHERS = ("tcmalloc", "jemalloc")
 
 
 class PaperError(RuntimeError):
@@ -92,13 +89,16 @@ class Context:
     def _scale(self, program: str) -> float:
         return self.scale * SCALES.get(program, 1.0)
 
-    def others(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """(Those of these allocators that are there, and a line for each of the others)."""
+    def present(self, names: Sequence[str]) -> tuple[dict[str, Allocator], list[str]]:
+        """(Those of these allocators that are there, by these names; a line for each other)."""
         built = {allocators.BUILT[name] for name in names if name in allocators.BUILT}
-        found, missing = allocators.present(list(names), LIBRARY, peers.ensure(built, self.say))
-        there = {one.name for one in found}
-        names = [name for name in names if name in there or _name_of(name) in there]
-        return names, [line.replace(" is left out", "") for line in missing]
+        failed = peers.ensure(built, self.say)
+        found, missing = {}, []
+        for name in names:
+            there, lines = allocators.present([name], LIBRARY, failed)
+            found |= dict(zip([name], there, strict=False))
+            missing += [line.replace(" is left out", "") for line in lines]
+        return found, missing
 
     def _made(self, path: Path, make: Callable[[Path], object]) -> Path:
         """In a folder of its own until it is whole: what was interrupted is made again."""

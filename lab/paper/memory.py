@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.paper.context import Context, PaperError
+from lab.paper.context import OTHERS, Context, PaperError
 from lab.paper.section import Exhibit, Results, Section, mib, percent
 from lab.places import LIBRARY
 from lab.workloads.runner import Outcome
@@ -29,7 +29,6 @@ ROWS = {
     "profile": "llamalloc, learned from a profile",
     "process": "llamalloc, learned in process (second run)",
 }
-OTHERS = ("tcmalloc", "jemalloc")
 COLOURS = ("#8a8a8a", "#c98b2b", "#7a6fb0", "#7fa650", "#4f9d8f")
 # Steady state in MB of TCMalloc, Llama, live; accuracy weighted and not.
 PAPER = {
@@ -44,7 +43,7 @@ _TAIL = 1.0  # seconds at the end of a run that count as steady state
 
 def measure(context: Context) -> Results:
     """runs: by program and row a list of figures; live and accuracy by program."""
-    present, missing = context.others(OTHERS)
+    present, missing = context.present(OTHERS)
     results: Results = {"runs": {}, "live": {}, "accuracy": {}, "missing": missing}
     for program in PROGRAMS:
         state, model = _first_run(context, program), context.model(program)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.launcher import clean_environment, with_preload
-from lab.paper.context import Context
+from lab.paper.context import OTHERS, Context
 from lab.paper.section import Exhibit, Results, Section
 from lab.places import LIBRARY
 from lab.sites import build, process, rows
@@ -58,7 +58,7 @@ def _rows(context: Context, command: list[str]) -> Iterator[tuple[str, process.F
 
 
 def _others(context: Context) -> Iterator[tuple[str, str]]:
-    for name in context.others(("tcmalloc", "jemalloc"))[0]:
+    for name in context.present(OTHERS)[0]:
         yield name, name
     if context.mesh:
         yield "mesh", str(context.mesh)

@@ -8,12 +8,11 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import allocators, peers
 from lab.allocators import Allocator
 from lab.bench import rows
 from lab.paper.context import Context, PaperError
 from lab.paper.section import Exhibit, Results, Section
-from lab.places import BUILD, LIBRARY, ROOT
+from lab.places import BUILD, ROOT
 
 ROWS = ("pair_64", "batch_fifo", "churn_10k", "churn_1m", "remote_free")
 NAMES = ("tcmalloc", "jemalloc-5.3.0", "llamalloc")
@@ -26,8 +25,8 @@ _LINE = re.compile(r"^network\s+(\d+) tokens\s+([\d.]+) us", re.MULTILINE)
 
 def measure(context: Context) -> Results:
     """speed: least ns of processor time by row and allocator; inference: (tokens, us)."""
-    failed = peers.ensure({"tcmalloc"}, context.say)
-    found, missing = allocators.present(list(NAMES), LIBRARY, failed)
+    by_name, missing = context.present(NAMES)
+    found = list(by_name.values())
     speed: Results = {}
     for name in ROWS:
         row = next(row for row in rows.micro() if row.name == name)
@@ -51,7 +50,6 @@ class _Predicting(Allocator):
     """Ours, placing by what an earlier run has learned."""
 
     state: Path = Path()
-
     options: str = ""
 
     def environment(self) -> dict[str, str]:

@@ -7,7 +7,6 @@ start in a memory group -> its line of JSON -> settle -> RSS, 2 MiB regions, cha
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -121,11 +120,5 @@ def _figures(
         average_charge=charge.average if charge else None,
         peak_charge=charge.peak if charge else None,
         average_live=live.average(),
-        cpu=cpu_seconds(process.pid),
+        cpu=procmem.cpu_seconds(process.pid),
     )
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads so far."""
-    words = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from llamalloc.running import procmem
@@ -22,9 +21,7 @@ class Work:
 
 def work_of(pid: int) -> Work:
     """Of all its threads, those that ended too. Raises OSError when it is gone."""
-    words = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    ticks = int(words[11]) + int(words[12])
-    return Work(int(words[7]), ticks / os.sysconf("SC_CLK_TCK"))
+    return Work(int(procmem.stat_fields(pid)[7]), procmem.cpu_seconds(pid))
 
 
 class HeapWatch(Periodic):

@@ -6,7 +6,6 @@ prepare -> start -> (server: ready -> load -> settle -> stop) -> end
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import statistics
@@ -224,7 +223,7 @@ class _Watch(Periodic):
         with suppress(OSError, IndexError, ChargeError):  # between two programs, or gone
             pid = program_pid(self._process.pid)
             memory = procmem.read_memory(pid)
-            used = procmem.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            used = procmem.cpu_seconds(pid)
             if memory.rss and self._is_program(pid):
                 self._note(memory, used)
                 self._note_charge()
@@ -242,11 +241,11 @@ class _Watch(Periodic):
             self._outcome.charges.clear()
         return is_child or not self._has_child
 
-    def _note(self, memory: procmem.Memory, stat: list[str]) -> None:
+    def _note(self, memory: procmem.Memory, used: float) -> None:
         out = self._outcome
         out.rss, out.huge, out.anonymous = memory.rss, memory.anon_huge_pages, memory.anonymous
         out.peak_rss = max(out.peak_rss, memory.rss)
-        out.cpu = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        out.cpu = used
         out.series.append((round(time.monotonic() - self._start, 2), memory.rss))
 
     def _note_charge(self) -> None:

@@ -485,7 +485,7 @@ TEST_F(LearnerTest, AClockThatJumpsBackUnlearnsNothing) {
   rounds(20);
   const Answer before = ask({1, 2});
   ASSERT_TRUE(before.known);
-  pass(Nanos::seconds(0) - Nanos::seconds(15));
+  pass(Nanos::seconds(-15));
   die_after({1, 2}, 50, Nanos::millis(1));
   die_at_once({3, 4}, 200);
   rounds(20);

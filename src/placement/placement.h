@@ -115,9 +115,9 @@ class Placement {
   // A miss was answered at once. They return the choice for it from then on. The modules of the key
   // are not known, so that it goes with any that is unloaded.
   Choice settle(uint64_t key, LifetimeClass lifetime);
-  // Of a path that decides. The key keeps the answer, too: where the path
-  // cache has no slot for a path, it answers. explored: the slow path still asks for each context,
-  // and what observe corrects of one holds for an eighth of its allocations.
+  // Of a path that decides. The key keeps the answer, too: where the path cache has no slot for a
+  // path, it answers. explored: the slow path still asks for each context, and what observe
+  // corrects of one holds for an eighth of its allocations.
   Choice settle_learned_path(const CallPath& path, int size_class, uint64_t key,
                              LifetimeClass lifetime, bool explored = false);
   Choice settle_models_site(CallSite site, int size_class, uint64_t key, LifetimeClass lifetime);

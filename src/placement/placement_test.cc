@@ -112,6 +112,7 @@ class SitePlacementTest : public PlacementTest {
   void settle_learned(const CallPath& path, LifetimeClass lifetime) {
     placement_.settle_learned_path(path, 3, choose(kSite).key, lifetime);
   }
+
   static constexpr CallPath kPath{.frames = {kSite.return_address}};
 };
 

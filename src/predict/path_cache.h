@@ -59,11 +59,8 @@ class PathCache {
   // limit: the end of what is readable of the stack.
   Kind find_caller(uint64_t path, uintptr_t stack_pointer, uintptr_t limit, uint16_t word,
                    size_t shape, uint16_t* place) const {
-    const uintptr_t bytes = uintptr_t{word} * 8;
-    if (__builtin_expect(bytes > limit - stack_pointer, 0)) return Kind::ask;
-    const uint64_t key =
-        key_of(extend(path, reinterpret_cast<const uintptr_t*>(stack_pointer + bytes)[-1]), shape);
-    return found(load(index_of(key)), key, place);
+    if (!climb(&path, &stack_pointer, limit, word)) return Kind::ask;
+    return find(path, shape, place);
   }
   // In any slot, past as many callers as it takes.
   Kind find_past(uint64_t path, uintptr_t stack_pointer, uintptr_t limit, size_t shape,
@@ -73,10 +70,7 @@ class PathCache {
       key = key_of(path, shape);
       slot = slot_of(key);
       if (kind_of(slot, key) != Kind::ask) break;
-      const uintptr_t bytes = (slot & 0xffff) * 8;
-      if (bytes > limit - stack_pointer) break;
-      stack_pointer += bytes;
-      path = extend(path, reinterpret_cast<const uintptr_t*>(stack_pointer)[-1]);
+      if (!climb(&path, &stack_pointer, limit, static_cast<uint16_t>(slot))) break;
     }
     return found(slot, key, place);
   }
@@ -118,6 +112,14 @@ class PathCache {
   // The high bits, which the index and most of the tag are made of, come from all of the path's.
   static uint64_t extend(uint64_t path, uintptr_t return_address) {
     return ((path ^ path >> 32) + return_address) * kFactor;
+  }
+  // From a frame to the caller's, which is so many words above; false: beyond what is readable.
+  static bool climb(uint64_t* path, uintptr_t* stack_pointer, uintptr_t limit, uint16_t words) {
+    const uintptr_t bytes = uintptr_t{words} * 8;
+    if (__builtin_expect(bytes > limit - *stack_pointer, 0)) return false;
+    *stack_pointer += bytes;
+    *path = extend(*path, reinterpret_cast<const uintptr_t*>(*stack_pointer)[-1]);
+    return true;
   }
   static size_t index_of(uint64_t key) { return key >> (64 - kShift); }
   static size_t beside(size_t index) { return index ^ 1; }

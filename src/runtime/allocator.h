@@ -105,8 +105,8 @@ template <SlowCall slow>
       PathCache::path_of(site.return_address), site.stack_pointer,
       cache->own_stack.readable_limit(site.stack_pointer), word, offset, &place);
   if (LLAMALLOC_UNLIKELY(kind != PathCache::Kind::decided)) {
-    if (kind != PathCache::Kind::explored || explores(*cache))
-      return allocate_by_path(size, site, cache, offset, slow);
+    if (kind != PathCache::Kind::explored) return allocate_by_path(size, site, cache, offset, slow);
+    if (explores(*cache)) return allocate_by_height(size, site, cache, offset, slow);
   }
   return allocate_in(place, size, site, cache, offset, slow);
 }

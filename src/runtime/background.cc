@@ -2,13 +2,13 @@
 #include "runtime/background.h"
 
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/errno_keeper.h"
 #include "base/held_lines.h"
+#include "os/clock.h"
 #include "os/module_range.h"
 #include "os/waiter.h"
 #include "runtime/background_state.h"
@@ -68,22 +68,21 @@ void rest_if_due(Nanos now, bool filtered) REQUIRES(background.work_lock) {
   background.contexts.queue().rest(process.system);
 }
 
-// When to come again.
-Nanos work_once(Nanos now) REQUIRES(background.work_lock) {
+// *counted: what was counted of this thread.
+void count_time(Nanos* counted) {
+  const Nanos used = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  process.counters.add(Stat::worker_nanos, static_cast<uint64_t>((used - *counted).n));
+  *counted = used;
+}
+
+// When to come again. A filter of the program's own need not allow to ask what this took.
+Nanos work_once(Nanos now, Nanos* counted) REQUIRES(background.work_lock) {
   const bool filtered = process_world.program_filters_calls();
   do_own_work(now, filtered);
   rest_if_due(now, filtered);
-  return process.step(now, has_standing_work());
-}
-
-// A filter of the program's own need not allow the question.
-void count_time(Nanos* counted) {
-  if (process_world.program_filters_calls()) return;
-  timespec time;
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return;
-  const Nanos now = Nanos::seconds(time.tv_sec) + Nanos{time.tv_nsec};
-  process.counters.add(Stat::worker_nanos, static_cast<uint64_t>((now - *counted).n));
-  *counted = now;
+  const Nanos sleep = process.step(now, has_standing_work());
+  if (!filtered) count_time(counted);
+  return sleep;
 }
 
 void worker_main() {
@@ -100,8 +99,7 @@ void worker_main() {
     {
       const HeldLines lines;
       LockGuard guard(background.work_lock);
-      sleep = work_once(process.system.now());
-      count_time(&counted);
+      sleep = work_once(process.system.now(), &counted);
     }
     background.waiter.wait(sleep);
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/figures.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "os/clock.h"
 #include "os/no_cancel.h"
 #include "runtime/background_state.h"
 #include "runtime/learning.h"
@@ -23,9 +23,7 @@ Figures current_figures() {
 }
 
 void note_birth() {
-  timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
-  process.birth = static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_nsec) * 1e-9;
+  process.birth = static_cast<double>(read_clock(CLOCK_REALTIME).n) * 1e-9;
 }
 
 FromSystem read_system(bool with_charge) {

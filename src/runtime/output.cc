@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/output.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/held_lines.h"
 #include "base/path_pattern.h"
 #include "base/print_plain.h"
+#include "os/clock.h"
 #include "os/path.h"
 #include "runtime/background_state.h"
 #include "runtime/control.h"
@@ -48,12 +48,6 @@ struct OutputState {
   FileSink* sink GUARDED_BY(background.work_lock) = nullptr;  // made when first needed
 };
 constinit OutputState state;
-
-Nanos wall_time() {
-  timespec time;
-  clock_gettime(CLOCK_REALTIME, &time);
-  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
-}
 
 bool owns_paths() {
   const uint64_t owner = process.options.owner_pid;
@@ -145,7 +139,7 @@ bool write_profile(const char* path, bool at_exit, ProfileKind kind, const Profi
   if (names == nullptr) return complain("profile", path, "out of memory");
   if (!open_sink(path)) return complain("profile", path, sink_reason());
   const Profiler::WriteInfo info{.now = process.system.now(),
-                                 .wall_time = wall_time(),
+                                 .wall_time = read_clock(CLOCK_REALTIME),
                                  .at_exit = at_exit,
                                  .kind = kind,
                                  .window = window,

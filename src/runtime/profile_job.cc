@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/profile_job.h"
 
-#include <time.h>
-
 #include <cstring>
 
+#include "os/clock.h"
 #include "runtime/background_state.h"
 #include "runtime/figures.h"
 
@@ -52,10 +51,8 @@ bool ProfileJob::make(ProfileKind kind) {
   MetadataArena scratch(pages);
   PinnedPages pinned;
   if (kind == ProfileKind::pinned && !fill_pinned(scratch, &pinned)) return false;
-  timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
   const Profiler::WriteInfo info{.now = process.system.now(),
-                                 .wall_time = {wall.tv_sec * 1'000'000'000 + wall.tv_nsec},
+                                 .wall_time = read_clock(CLOCK_REALTIME),
                                  .at_exit = false,
                                  .kind = kind,
                                  .window = window_,

@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import os
 import random
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from hugepages import without_huge_pages
 from preload import compile_program, environment
 
 from llamalloc.formats import contracts, places
-from llamalloc.running import control
+from llamalloc.running import control, procmem
 
 HUGE_PAGE = 2 << 20
 
@@ -233,17 +232,12 @@ def test_clients_may_come_while_descriptors_are_short(tmp_path: Path):
     used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={used - 1}:1024"], check=True)
     with clients(program.path, 2, b"ping\n") as waiting:
-        before = cpu_seconds(pid)
+        before = procmem.cpu_seconds(pid)
         time.sleep(1)
-        assert cpu_seconds(pid) - before < 0.5
+        assert procmem.cpu_seconds(pid) - before < 0.5
         subprocess.run(["prlimit", "--pid", str(pid), "--nofile=1024:1024"], check=True)
         assert answer(waiting[0]).startswith(b"ok\npid ")
     program.end()
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def switches(thread: Path) -> int:

@@ -7,6 +7,7 @@ page tables are not in it. Source: proc(5), Documentation/filesystems/proc.rst.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +75,12 @@ def stat_fields(pid: int) -> list[str]:
     """/proc/PID/stat behind the name, which may hold anything: the state first. Empty: no such
     process."""
     return read_text(PROC / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all its threads so far. Raises IndexError: no such process."""
+    fields = stat_fields(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def lives(pid: int) -> bool:

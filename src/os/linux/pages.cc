@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "base/errno_keeper.h"
+#include "os/clock.h"
 #include "os/descriptor.h"
 #include "os/linux/read_at.h"
 
@@ -38,12 +38,6 @@ void* map_aligned(size_t bytes, size_t alignment, int protection) {
 bool is_limited(__rlimit_resource resource) {
   rlimit limit;
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-Nanos read_clock(clockid_t clock) {
-  timespec time;
-  clock_gettime(clock, &time);
-  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
 }
 
 // New pages in the place of others. Space that could not be mapped again is taken back, so that
